@@ -612,6 +612,10 @@ OVERLOADS = {
         ("default", "bincount", 'bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor', "", "", "kernel"),
         ("out", "bincount", 'bincount.out(Tensor self, Tensor? weights=None, SymInt minlength=0, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
+    "binomial": (
+        ("default", "binomial", 'binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor', "nondeterministic_seeded", "", "kernel"),
+        ("out", "binomial", 'binomial.out(Tensor count, Tensor prob, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)', "nondeterministic_seeded out", "", "kernel"),
+    ),
     "bitwise_and": (
         ("Tensor", "bitwise_and_Tensor", 'bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor', "pointwise", "other", "kernel"),
         ("Scalar", "bitwise_and_Tensor", 'bitwise_and.Scalar(Tensor self, Scalar other) -> Tensor', "pointwise", "other", "kernel"),
@@ -2957,6 +2961,10 @@ OVERLOADS = {
         ("Scalar", "searchsorted_Scalar", 'searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor', "", "", "kernel"),
         ("Tensor_out", "searchsorted_Tensor", 'searchsorted.Tensor_out(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
         ("Scalar_out", "searchsorted_Scalar", 'searchsorted.Scalar_out(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "segment_reduce": (
+        ("default", "segment_reduce", 'segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor', "", "", "kernel"),
+        ("out", "segment_reduce", 'segment_reduce.out(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
     "select": (
         ("int", "select_int", 'select.int(Tensor(a) self, int dim, int index) -> Tensor(a)', "", "", "kernel"),

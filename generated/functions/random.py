@@ -318,6 +318,23 @@ class PoissonBackward0(Node):
         return (grad_of_self,)
 
 
+class BinomialBackward0(Node):
+    """binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        # count, prob: not_implemented("binomial")
+        if edges[0][0] is not None or edges[1][0] is not None:
+            raise NotImplementedError("the derivative for 'binomial' is not implemented.")
+        else:
+            grad_of_count = grad_of_prob = None
+        return (grad_of_count, grad_of_prob,)
+
+
 class RandomBackward0(Node):
     """random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)"""
 

@@ -13,7 +13,7 @@ from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.core.node import zeros_of
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
-from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdist_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, euclidean_dist_backward, evenly_distribute_backward, gather_with_keepdimed_indices, logcumsumexp_backward, logsumexp_backward, mean_backward, nansum_backward, norm_backward, pdist_backward, prod_backward, renorm_backward, selected_backward, std_backward, std_mean_backward, sum_backward, trace_backward, var_backward, var_mean_backward
+from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdist_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, euclidean_dist_backward, evenly_distribute_backward, gather_with_keepdimed_indices, logcumsumexp_backward, logsumexp_backward, mean_backward, nansum_backward, norm_backward, pdist_backward, prod_backward, renorm_backward, segment_reduce_backward, selected_backward, std_backward, std_mean_backward, sum_backward, trace_backward, var_backward, var_mean_backward
 
 
 class PdistBackward0(Node):
@@ -43,6 +43,44 @@ class PdistBackward0(Node):
 
     def release_variables(fn):
         fn.saved_self = fn.saved_result = RELEASED
+
+
+class SegmentReduceBackward0(Node):
+    """segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor"""
+
+    __slots__ = ('saved_data', 'saved_reduce', 'saved_lengths', 'saved_offsets', 'saved_axis', 'saved_initial', 'saved_result')
+    _saved_fields = ('data', 'reduce', 'lengths', 'offsets', 'axis', 'initial', 'result')
+    _raw_fields = ('data', 'lengths', 'offsets', 'result')
+    _number_fields = ('initial',)
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        # data: segment_reduce_backward(grad, data, reduce, lengths, offsets, axis, initial, result)
+        if edges[0] is not NO_EDGE:
+            data = fn.saved_data
+            if data._vc is not None:
+                data = unpack(data, fn)
+            reduce = fn.saved_reduce
+            lengths = fn.saved_lengths
+            if lengths is not None and lengths._vc is not None:
+                lengths = unpack(lengths, fn)
+            offsets = fn.saved_offsets
+            if offsets is not None and offsets._vc is not None:
+                offsets = unpack(offsets, fn)
+            axis = fn.saved_axis
+            initial = fn.saved_initial
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_data = segment_reduce_backward(grad, data, reduce, lengths, offsets, axis, initial, result)
+        else:
+            grad_of_data = None
+        return (grad_of_data,)
+
+    def release_variables(fn):
+        fn.saved_data = fn.saved_lengths = fn.saved_offsets = fn.saved_result = RELEASED
 
 
 class CdistBackward0(Node):

@@ -35,6 +35,7 @@ from gradloom.generated.functions.random import (
     BernoulliBackward1,
     BernoulliBackward2,
     BernoulliBackward3,
+    BinomialBackward0,
     CauchyBackward0,
     ExponentialBackward0,
     GeometricBackward0,
@@ -1796,6 +1797,62 @@ def poisson(input, generator):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def binomial(count, prob, generator, *, out=None):
+    """binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor
+
+    ∂L/∂count = not implemented: binomial
+    ∂L/∂prob = not implemented: binomial
+    where z = result
+
+    BinomialBackward0, from the entry binomial of derivatives.yaml.
+    """
+    try:
+        count_, prob_ = count._operand, prob._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(binomial, (count, prob, generator), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(binomial, (count, prob, generator), out, "same_dtype shared")
+        try:
+            result_ = kernels_random_operators.binomial(count_, prob_, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, 'binomial', count_, prob_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_count = count._edge or gradient_edge(count)
+        edge_prob = prob._edge or gradient_edge(prob)
+        if edge_count is not NO_EDGE or edge_prob is not NO_EDGE:
+            fn = new(BinomialBackward0)
+            fn.next_edges = (edge_count, edge_prob)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
+    if flags & FORWARD_AD:
+        refuse_tangents("binomial", (count, prob,))
     if flags & INFERENCE:
         mark_inference((result,))
     return result

@@ -27,9 +27,9 @@ from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels.reduction import counting as kernels_reduction_counting, extrema as kernels_reduction_extrema, norms as kernels_reduction_norms, running as kernels_reduction_running, sums as kernels_reduction_sums
+from gradloom.kernels.reduction import counting as kernels_reduction_counting, extrema as kernels_reduction_extrema, norms as kernels_reduction_norms, running as kernels_reduction_running, segments as kernels_reduction_segments, sums as kernels_reduction_sums
 from gradloom.composite.reduction import differences as composite_reduction_differences, statistics as composite_reduction_statistics
-from gradloom.formulas.reduction import amaxmin_jvp, cdist_jvp, cumprod_jvp, evenly_read_jvp, gather_with_keepdimed_indices, logcumsumexp_jvp, logsumexp_jvp, norm_jvp, pdist_jvp, prod_jvp, renorm_jvp, std_jvp, var_jvp
+from gradloom.formulas.reduction import amaxmin_jvp, cdist_jvp, cumprod_jvp, evenly_read_jvp, gather_with_keepdimed_indices, logcumsumexp_jvp, logsumexp_jvp, norm_jvp, pdist_jvp, prod_jvp, renorm_jvp, segment_reduce_jvp, std_jvp, var_jvp
 from gradloom.generated.functions.reduction import (
     AmaxBackward0,
     AminBackward0,
@@ -65,6 +65,7 @@ from gradloom.generated.functions.reduction import (
     ProdBackward0,
     ProdBackward1,
     RenormBackward0,
+    SegmentReduceBackward0,
     StdBackward0,
     StdMeanBackward0,
     SumBackward0,
@@ -3440,6 +3441,95 @@ def _euclidean_dist(x1, x2, *, out=None):
 __EUCLIDEAN_DIST = GuardedOverload("_euclidean_dist", ((
     (('x1', 'Tensor'), ('x2', 'Tensor'), '*', ('out', 'Tensor?', None)),
     _euclidean_dist,
+),))
+
+
+def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None, out=None):
+    """segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor
+
+    ∂L/∂data = segment_reduce_backward(g, data, reduce, lengths, offsets, axis, initial, z)
+    dz = segment_reduce_jvp(data, ddata, reduce, lengths, offsets, axis, initial, z)
+    where z = result, g = ∂L/∂z
+    segment_reduce_backward: the gradient of `segment_reduce`: each element's partial derivative times its segment's gradient.
+    segment_reduce_jvp: the tangent of `segment_reduce`: the sum over each segment of partial derivatives times tangents.
+
+    SegmentReduceBackward0, from the entry segment_reduce of derivatives.yaml.
+    """
+    try:
+        data_, lengths_, indices_, offsets_ = data._operand, None if lengths is None else lengths._operand, None if indices is None else indices._operand, None if offsets is None else offsets._operand
+    except AttributeError:
+        data_ = None
+    if data_ is None:
+        return _SEGMENT_REDUCE(data, reduce, lengths=lengths, indices=indices, offsets=offsets, axis=axis, unsafe=unsafe, initial=initial, out=out)
+    if reduce.__class__ is not str or axis.__class__ is not int or unsafe.__class__ is not bool or initial is not None and initial.__class__ not in NUMBERS:
+        return _SEGMENT_REDUCE(data, reduce, lengths=lengths, indices=indices, offsets=offsets, axis=axis, unsafe=unsafe, initial=initial, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(segment_reduce, (data, reduce, lengths, indices, offsets, axis, unsafe, initial), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(segment_reduce, (data, reduce), out, "same_dtype shared", lengths=lengths, indices=indices, offsets=offsets, axis=axis, unsafe=unsafe, initial=initial)
+        try:
+            result_ = kernels_reduction_segments.segment_reduce(data_, reduce, lengths_, indices_, offsets_, axis, unsafe, initial)
+        except Exception as error:
+            raise refusal(error, 'segment_reduce', data_, lengths_, indices_, offsets_, axis=axis) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        if lengths is not None and lengths.requires_grad:
+            raise not_differentiable("segment_reduce", "lengths")
+        if indices is not None and indices.requires_grad:
+            raise not_differentiable("segment_reduce", "indices")
+        if offsets is not None and offsets.requires_grad:
+            raise not_differentiable("segment_reduce", "offsets")
+        edge_data = data._edge or gradient_edge(data)
+        if edge_data is not NO_EDGE:
+            fn = new(SegmentReduceBackward0)
+            fn.next_edges = (edge_data,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_data = data if data._vc is None and not flags else save(data)
+            fn.saved_reduce = reduce
+            fn.saved_lengths = save(lengths)
+            fn.saved_offsets = save(offsets)
+            fn.saved_axis = axis
+            fn.saved_initial = initial
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        data_t = tangent_of(data)
+        if data_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                data_p = data
+                # result: segment_reduce_jvp(data_p, data_t, reduce, lengths, offsets, axis, initial, result)
+                result_tangent = segment_reduce_jvp(data_p, data_t, reduce, lengths, offsets, axis, initial, result)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+segment_reduce.keyword_only = ("lengths", "indices", "offsets", "axis", "unsafe", "initial",)
+
+
+_SEGMENT_REDUCE = GuardedOverload("segment_reduce", ((
+    (('data', 'Tensor'), ('reduce', 'str'), '*', ('lengths', 'Tensor?', None), ('indices', 'Tensor?', None), ('offsets', 'Tensor?', None), ('axis', 'int', 0), ('unsafe', 'bool', False), ('initial', 'Scalar?', None), ('out', 'Tensor?', None)),
+    segment_reduce,
 ),))
 
 

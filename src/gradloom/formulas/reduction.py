@@ -11,7 +11,7 @@ doubling the stride solves them in log2(n) steps (Hillis and Steele 1986, "Data 
 
 from __future__ import annotations
 
-from math import inf
+from math import inf, prod
 
 from ..dispatch import _operators as ops
 from ..dispatch.state import GRAD_OFF, state
@@ -450,3 +450,75 @@ def _exp_of_difference(a, b):
     """Return exp(a - b), and 1 where both are the same infinity."""
     same = ops.logical_and(a == b, ops.isinf(a))
     return ops.where(same, 0, a - b).exp()
+
+
+def segment_reduce_backward(grad, data, reduce, lengths, offsets, axis, initial, result):
+    """Return the gradient of `segment_reduce`: each element's partial derivative times its segment's gradient."""
+    rows, segments, width = _segment_rows(data, lengths, offsets, axis)
+    flat = _as_rows(data, width)
+    partials = _segment_partials(flat, reduce, rows, segments, initial, _as_rows(result, width))
+    of_rows = ops.mul(ops.index_select(_as_rows(grad, width), 0, segments), partials)
+    return ops.reshape(ops.index_add(ops.zeros_like(flat), 0, rows, of_rows), data.shape)
+
+
+def segment_reduce_jvp(data, data_t, reduce, lengths, offsets, axis, initial, result):
+    """Return the tangent of `segment_reduce`: the sum over each segment of partial derivatives times tangents."""
+    rows, segments, width = _segment_rows(data, lengths, offsets, axis)
+    of_segments = _as_rows(result, width)
+    partials = _segment_partials(_as_rows(data, width), reduce, rows, segments, initial, of_segments)
+    change = ops.mul(ops.index_select(_as_rows(data_t, width), 0, rows), partials)
+    return ops.reshape(ops.index_add(ops.zeros_like(of_segments), 0, segments, change), result.shape)
+
+
+def _as_rows(tensor, width):
+    return ops.reshape(tensor, (tensor.numel() // width if width else 0, width))
+
+
+def _segment_rows(data, lengths, offsets, axis):
+    """Return the elements of all segments in order as row numbers of the matrix (positions, rest), the number of each
+    one's segment, and the matrix's width."""
+    dims = axis % data.dim()
+    n, width = data.size(dims), prod(data.shape[dims + 1 :])
+    if offsets is not None:
+        starts, counts = ops.narrow(offsets, -1, 0, offsets.size(-1) - 1), ops.diff(offsets)
+    else:
+        starts, counts = ops.sub(ops.cumsum(lengths, -1), lengths), lengths
+    if not width:
+        counts = ops.zeros_like(counts)
+    rows = ops.mul(ops.arange(prod(data.shape[:dims])), n)
+    starts = ops.reshape(ops.add(starts, ops.reshape(rows, (*data.shape[:dims], 1))), (-1,))
+    counts = ops.reshape(counts, (-1,))
+    segments = ops.repeat_interleave(counts)
+    shift = ops.sub(starts, ops.sub(ops.cumsum(counts, 0), counts))
+    return ops.add(ops.arange(segments.size(0)), ops.index_select(shift, 0, segments)), segments, width
+
+
+def _segment_partials(flat, reduce, rows, segments, initial, result):
+    """Return the derivative of each segment's result for its elements, (elements, width).
+
+    sum 1; mean 1 / count; max, min 1 / (number of elements equal to the result) for these and NaN, 0 for others;
+    prod the product of the others: result / x where no element is zero or NaN.
+    """
+    elements = ops.index_select(flat, 0, rows)
+    if reduce == "sum":
+        return ops.ones_like(elements)
+
+    def totals(values):
+        return ops.index_select(ops.index_add(ops.zeros_like(result), 0, segments, values), 0, segments)
+
+    if reduce == "mean":
+        return ops.reciprocal(totals(ops.ones_like(elements)))
+    of_segment = ops.index_select(result, 0, segments)
+    if reduce != "prod":
+        chosen = ops.logical_or(ops.eq(elements, of_segment), ops.isnan(elements))
+        chosen = ops.type_as(chosen, elements)
+        return ops.div(chosen, ops.clamp_min(totals(chosen), 1))
+    if not (elements == 0).any().item() and not elements.isnan().any().item():
+        return ops.div(of_segment, elements)
+    places = ops.sub(ops.arange(segments.size(0)), ops.searchsorted(segments, segments))
+    longest = int(places.max().item()) + 1
+    places = ops.add(ops.mul(segments, longest), places)
+    padded = ops.new_ones(elements, (result.size(0) * longest, elements.size(1)))
+    padded = ops.reshape(ops.index_copy(padded, 0, places, elements), (result.size(0), longest, elements.size(1)))
+    others = ops.reshape(_products_of_others(padded, 1), (-1, elements.size(1)))
+    return ops.mul(ops.index_select(others, 0, places), 1 if initial is None else initial)

@@ -4,8 +4,8 @@ NAMES = {
     "torch": """
         QInt32Storage QInt8Storage QUInt2x4Storage QUInt4x2Storage QUInt8Storage SymBool SymFloat SymInt ao
         batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats
-        batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats binomial bit bits16
-        bits1x8 bits2x4 bits4x2 bits8 ccol_indices_copy chalf choose_qparams_optimized classes classproperty
+        batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats bit bits16 bits1x8
+        bits2x4 bits4x2 bits8 ccol_indices_copy chalf choose_qparams_optimized classes classproperty
         col_indices_copy complex32 cond contrib crow_indices_copy cudnn_affine_grid_generator cudnn_batch_norm
         cudnn_convolution cudnn_convolution_add_relu cudnn_convolution_relu cudnn_convolution_transpose
         cudnn_grid_sampler cudnn_is_acceptable dequantize distributed distributions dsmm empty_quantized
@@ -27,13 +27,13 @@ NAMES = {
         quantization quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm
         quantized_gru quantized_gru_cell quantized_lstm quantized_lstm_cell quantized_max_pool1d
         quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell quasirandom
-        quint2x4 quint4x2 quint8 resize_as_sparse_ row_indices_copy saddmm segment_reduce
-        set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled
-        slice_inverse smm sparse sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor
-        sparse_compressed_tensor sparse_coo_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor
-        spmm sspaddmm sym_constrain_range sym_constrain_range_for_size sym_float sym_fresh_size sym_int
-        sym_ite sym_max sym_min sym_not sym_sqrt sym_sum thread_safe_generator torch_version uint1 uint2 uint3
-        uint4 uint5 uint6 uint7 unify_type_list values_copy vander wait while_loop
+        quint2x4 quint4x2 quint8 resize_as_sparse_ row_indices_copy saddmm set_autocast_ipu_dtype
+        set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled slice_inverse smm sparse
+        sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
+        sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor spmm sspaddmm sym_constrain_range
+        sym_constrain_range_for_size sym_float sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt
+        sym_sum thread_safe_generator torch_version uint1 uint2 uint3 uint4 uint5 uint6 uint7 unify_type_list
+        values_copy vander wait while_loop
     """,
     "torch.nn": """
         AdaptiveLogSoftmaxWithLoss Container LinearCrossEntropyLoss LinearCrossEntropyOptions SyncBatchNorm

@@ -144,6 +144,11 @@ def poisson(self, generator=None):
     return sampling.draw_poisson(generator or default_stream, self)
 
 
+def binomial(count, prob, generator=None):
+    """Draw binomial numbers of `count` trials with probability `prob`, which broadcast."""
+    return sampling.draw_binomial(generator or default_stream, count, prob)
+
+
 def multinomial(self, num_samples, replacement=False, generator=None):
     """Draw indices with the weights in the rows of `self`."""
     return sampling.draw_multinomial(generator or default_stream, self, num_samples, replacement)

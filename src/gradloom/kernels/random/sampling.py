@@ -165,3 +165,100 @@ def _rejected(uniforms: _Uniforms, rate: float) -> float:
         log_v = math.log(v) if v else -math.inf
         if log_v + log_inverse_alpha - math.log(a / (margin * margin) + b) <= k * log_rate - rate - math.lgamma(k + 1):
             return k
+
+
+def draw_binomial(stream: Stream, counts: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """Return the number of successes for every pair of elements, in their order: `torch.binomial`.
+
+    A mean of less than 10 adds geometric numbers, the trials up to each success; a larger one uses transformed
+    rejection with squeeze, BTRS (Hoermann 1993). Above a probability of 1/2, failures are counted.
+
+    Args:
+        counts: floating, numbers of trials.
+        probabilities: of the same dtype, in [0, 1]; broadcasts with `counts`.
+
+    Raises:
+        ValueError: for a dtype that is not floating.
+        NotImplementedError: for float16 and bfloat16.
+        RuntimeError: if the dtypes differ.
+    """
+    for array, name in ((counts, "count"), (probabilities, "prob")):
+        if array.dtype.name not in DIGITS:
+            raise ValueError(f"binomial only supports floating-point dtypes for {name}, got: {type_name(array.dtype)}")
+    if counts.dtype.itemsize == 2:
+        raise NotImplementedError(f"\"binomial_cpu\" not implemented for '{type_name(counts.dtype)}'")
+    if counts.dtype != probabilities.dtype:
+        raise RuntimeError(f"Found dtype {type_name(probabilities.dtype)} but expected {type_name(counts.dtype)}")
+    pairs = np.broadcast_arrays(counts.astype(np.float64), probabilities.astype(np.float64))
+    values = []
+    with stream.lock:
+        uniforms = _Uniforms(stream)
+        try:
+            for count, probability in zip(pairs[0].ravel().tolist(), pairs[1].ravel().tolist(), strict=True):
+                values.append(_successes(uniforms, count, probability))
+        finally:
+            uniforms.give_back()
+    return np.array(values, np.float64).reshape(pairs[0].shape).astype(counts.dtype)
+
+
+def _successes(uniforms, count, probability):
+    if count <= 0 or probability <= 0:
+        return 0.0
+    if probability >= 1:
+        return count
+    if probability > 0.5:
+        return count - _successes(uniforms, count, 1 - probability)
+    if probability != probability:
+        return math.nan
+    if count * probability < 10:
+        return _counted(uniforms, count, probability)
+    return _transformed(uniforms, count, probability)
+
+
+def _counted(uniforms, count, probability):
+    """Return a binomial number of a small mean: how many geometric numbers fit into `count`."""
+    scale, trials, successes = math.log1p(-probability), 0.0, 0
+    while True:
+        u = uniforms.next()
+        trials += math.ceil(math.log(u) / scale) if u else math.inf
+        if trials > count:
+            return successes
+        successes += 1
+
+
+def _transformed(uniforms, count, probability):
+    """Return a binomial number of a large mean by BTRS, with the paper's constants."""
+    deviation = math.sqrt(count * probability * (1 - probability))
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b + 0.01 * probability
+    center = count * probability + 0.5
+    squeeze = 0.92 - 4.2 / b
+    odds = probability / (1 - probability)
+    alpha = (2.83 + 5.1 / b) * deviation
+    mode = math.floor((count + 1) * probability)
+    while True:
+        u = uniforms.next() - 0.5
+        v = uniforms.next()
+        margin = 0.5 - abs(u)
+        if margin == 0:
+            continue  # k would be infinite
+        k = math.floor((2 * a / margin + b) * u + center)
+        if margin >= 0.07 and v <= squeeze:
+            return k
+        if k < 0 or k > count:
+            continue
+        log_v = math.log(v * alpha / (a / (margin * margin) + b)) if v else -math.inf
+        bound = (
+            (mode + 0.5) * math.log((mode + 1) / (odds * (count - mode + 1)))
+            + (count + 1) * math.log((count - mode + 1) / (count - k + 1))
+            + (k + 0.5) * math.log(odds * (count - k + 1) / (k + 1))
+            + (_stirling_error(mode) + _stirling_error(count - mode))
+            - (_stirling_error(k) + _stirling_error(count - k))
+        )
+        if log_v <= bound:
+            return k
+
+
+def _stirling_error(k):
+    """Return log(k!) minus Stirling's approximation of it: (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2."""
+    return math.lgamma(k + 1) - ((k + 0.5) * math.log(k + 1) - (k + 1) + 0.5 * math.log(2 * math.pi))

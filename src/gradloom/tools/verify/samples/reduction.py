@@ -292,6 +292,20 @@ def pairs():
         yield (tensor(4, 3), p), {}
 
 
+def segments():
+    lengths, offsets = gradloom.tensor([2, 0, 3]), gradloom.tensor([0, 1, 5])
+    for kind in ("sum", "mean", "max", "min", "prod"):
+        yield (tensor(5, 2), kind), {"lengths": lengths, "initial": 1}
+        yield (tensor(5), kind), {"offsets": offsets}
+        rows = gradloom.tensor([[1, 2], [3, 0]])
+        yield (tensor(2, 3, 2), kind), {"lengths": rows, "axis": 1, "initial": 2}
+    yield (tensor(5), "sum"), {"lengths": gradloom.tensor([1, 2]), "unsafe": True}
+    for zeros in (1, 2):
+        x = tensor(5)
+        x._array[2 : 2 + zeros] = 0
+        yield (x, "prod"), {"lengths": lengths}
+
+
 SAMPLES = {
     "sum": everything(),
     "mean": everything(),
@@ -355,6 +369,7 @@ SAMPLES = {
     "_pdist_forward": pairs,
     "_cdist_forward": row_distances(None),
     "_euclidean_dist": euclidean_distances,
+    "segment_reduce": segments,
     "renorm": renormed,
     "trace": traced,
     "diff": differences,
