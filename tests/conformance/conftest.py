@@ -71,16 +71,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 # New families (linear algebra, recurrent nets, resampling, masked reductions) differ here in operators that are not
 # mended yet.
 NOT_YET = (
-    "test_func_operators.py::test_transforms_give_what_pytorch_s_give[reduction]",
-    "test_func_operators.py::test_transforms_give_what_pytorch_s_give[norm]",
-    "test_func_operators.py::test_transforms_give_what_pytorch_s_give[linalg]",
-    "test_func_operators.py::test_transforms_give_what_pytorch_s_give[other]",
-    "test_vmap_opinfo.py::test_vmap_is_a_loop_over_examples[resampling]",
-    "test_vmap_opinfo.py::test_vmap_is_a_loop_over_examples[pool]",
-    "test_graphs.py::test_the_graph_of_an_operator_is_that_of_pytorch[nn.functional.multi_head_attention_forward]",
-    "test_vmap_opinfo.py::test_vmap_is_a_loop_over_examples[other]",
-    "test_layouts.py::test_results_lie_in_memory_as_in_pytorch[shape]",
-    "test_layouts.py::test_results_lie_in_memory_as_in_pytorch[other]",
     "test_special_values.py::test_special_values_give_what_pytorch_gives[linalg]",
     "test_special_values.py::test_special_values_give_what_pytorch_gives[fft]",
     "test_special_values.py::test_special_values_give_what_pytorch_gives[other]",

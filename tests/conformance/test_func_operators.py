@@ -23,6 +23,8 @@ TOLERANCES = loosened(100.0)
 MODES = ("vjp", "jvp", "jvp of vjp", "vjp of jvp", "jvp of jvp")
 # What differs, and why.
 _CONSTANT = "differentiated further, PyTorch's forward formula takes the statistics for constants, which is wrong"
+_FACTORS = "differentiated further, PyTorch's forward formula takes the LU factors for constants, which is wrong"
+_SYMMETRIC = "a nested jvp is made of two reverse passes, which see the symmetric part of a tangent (Note [Nested jvp])"
 KNOWN = {
     "cumprod": "PyTorch's forward formula divides by the input, which has zeros",
     "torch.ops.aten._safe_softmax.default": "PyTorch's gradient is nan where all of a row is masked",
@@ -31,7 +33,21 @@ KNOWN = {
     "nn.functional.batch_norm": _CONSTANT,
     "nn.functional.instance_norm": _CONSTANT,
     "nn.functional.layer_norm": _CONSTANT,
-    "norm.nuc": "needs the singular value decomposition",
+    "_native_batch_norm_legit": _CONSTANT,
+    "_batch_norm_with_update": _CONSTANT,
+    "logdet": _FACTORS,
+    "linalg.det": _FACTORS,
+    "linalg.slogdet": _FACTORS,
+    "linalg.solve": _FACTORS,
+    "linalg.solve_ex": _FACTORS,
+    "linalg.tensorsolve": _FACTORS,
+    "linalg.householder_product": "PyTorch's forward formula, differentiated further, differs from finite differences",
+    "linalg.cholesky": _SYMMETRIC,
+    "linalg.cholesky_ex": _SYMMETRIC,
+    "linalg.eigh": f"{_SYMMETRIC}; PyTorch's vjp of jvp is nan",
+    "triangular_solve": "PyTorch's tangent also uses the half of A's tangent that the operator does not read",
+    "cholesky_inverse": "PyTorch's tangent is wrong in the sixth digit; ours is right to rounding",
+    "masked.mean": "PyTorch divides the zero tangent of a constant by a count of zero",
 }
 
 

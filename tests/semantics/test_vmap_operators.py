@@ -220,6 +220,26 @@ def test_convolutions_of_one_weight_or_many(torch):
         assert torch.allclose(found, torch.stack(rows), atol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # PyTorch's
+@pytest.mark.parametrize("dims", [2, 3])
+def test_fractional_pooling_has_random_samples_of_each_example_or_of_all(torch, dims):
+    torch.manual_seed(0)
+    pool = getattr(torch.nn.functional, f"fractional_max_pool{dims}d")
+    xs, samples = torch.randn(3, 2, 4, *(7,) * dims, requires_grad=True), torch.rand(3, 2, 4, dims)
+
+    def f(x, s):
+        return pool(x, 2, output_size=3, _random_samples=s)
+
+    for given in (xs, xs[:, 0]):  # images, and one image whose place is the first of the samples
+        found = torch.vmap(f)(given, samples)
+        expected = torch.stack([f(x, s) for x, s in zip(given, samples, strict=True)])
+        same(torch, found, expected)
+        assert torch.equal(torch.vmap(f, (0, None))(given, samples[0])[0], expected[0])
+        assert torch.equal(torch.vmap(f, (None, 0))(given[0], samples)[0], expected[0])
+        gradients = [torch.autograd.grad(out.square().sum(), xs)[0] for out in (found, expected)]
+        same(torch, *gradients)
+
+
 def test_normalisations_and_losses(torch):
     torch.manual_seed(1)
     F = torch.nn.functional

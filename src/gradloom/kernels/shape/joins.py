@@ -84,7 +84,7 @@ def chunk_cat(tensors, dim, num_chunks):
         more = -a.shape[dim] % num_chunks
         widths = [(0, more if d == dim else 0) for d in range(a.ndim)]
         rows.append(np.pad(a, widths).reshape((*a.shape[:dim], num_chunks, -1)))
-    return np.concatenate(rows, -1)
+    return np.ascontiguousarray(np.concatenate(rows, -1))
 
 
 def stack(tensors, dim=0):

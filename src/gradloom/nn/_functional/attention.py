@@ -264,8 +264,6 @@ def multi_head_attention_forward(
         _require(not is_causal or attn_mask is not None, "FIXME: is_causal not implemented for need_weights")
         found, weights = _weighted(q, k, v, attn_mask, dropout_p if training else 0.0)
         found = found.transpose(0, 1).reshape(length * batch, embed_dim)
-        weights = weights.view(*heads, length, k.size(1))
-        weights = weights.mean(dim=1) if average_attn_weights else weights
     else:
         weights = None
         if attn_mask is not None:
@@ -276,6 +274,9 @@ def multi_head_attention_forward(
         found = found.permute(2, 0, 1, 3).reshape(batch * length, embed_dim)
     found = ops.linear(found, out_proj_weight, out_proj_bias)
     found = found.view(length, batch, found.size(1))
+    if weights is not None:
+        weights = weights.view(*heads, length, k.size(1))
+        weights = weights.mean(dim=1) if average_attn_weights else weights
     if is_batched:
         return found, weights
     return found.squeeze(1), None if weights is None else weights.squeeze(0)
