@@ -73,6 +73,7 @@ KEYS = {
     "deprecated_order": Key(
         "words", "all arguments in an order by position that callers may still use, with a warning"
     ),
+    "deprecated": Key("text", "the call of another operator to write instead; a call warns"),
     "number_overload": Key("text", "the overload that it is if its second argument, a tensor, is a Python number"),
     "infix": Key("text", "how formulas write it: between a tensor and a number", ("+", "-", "*", "/")),
     "batch": Key("text", "how vmap computes it for a batch, where that does not follow from the rest"),

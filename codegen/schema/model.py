@@ -345,7 +345,7 @@ MODULE_NAMES = frozenset(
     not_implemented_write ops own promote promote_exact promote_numbers promote_quotient promote_to_float
     promote_to_float_exact rebase_history refusal refuse_tangents remember replace_history require_gradient result_class
     save save_list set_tangent share_version state take_kernel tangent_of tangent_to_write unpack unpack_list
-    update_tangent wrap wrapped_number write_inplace write_out xp zeros_for
+    update_tangent warn_deprecated wrap wrapped_number write_inplace write_out xp zeros_for
     zeros_of exact""".split()
 )
 

@@ -14,6 +14,7 @@ from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
 from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
@@ -290,6 +291,7 @@ def qr(input, some=True, *, out=None):
 
     Made of other operators by composite.linalg.qr, and differentiable through them.
     """
+    warn_deprecated('qr', "torch.linalg.qr(self, 'reduced' if some else 'complete')")
     try:
         self_ = input._operand
     except AttributeError:
@@ -427,6 +429,7 @@ def cholesky(input, upper=False, *, out=None):
 
     CholeskyBackward0, from the entry cholesky of derivatives.yaml.
     """
+    warn_deprecated('cholesky', 'torch.linalg.cholesky(self), and for upper=True its .mH')
     try:
         self_ = input._operand
     except AttributeError:
@@ -743,6 +746,7 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
 
     TriangularSolveBackward0, from the entry triangular_solve of derivatives.yaml.
     """
+    warn_deprecated('triangular_solve', 'torch.linalg.solve_triangular(A, self, upper=upper)')
     try:
         self_, A_ = input._operand, A._operand
     except AttributeError:
@@ -1100,6 +1104,7 @@ def lu_solve(input, LU_data, LU_pivots, *, out=None):
 
     Made of other operators by composite.linalg.lu_solve, and differentiable through them.
     """
+    warn_deprecated('lu_solve', 'torch.linalg.lu_solve(LU_data, LU_pivots, self)')
     try:
         self_, LU_data_, LU_pivots_ = input._operand, LU_data._operand, LU_pivots._operand
     except AttributeError:

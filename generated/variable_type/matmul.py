@@ -14,6 +14,7 @@ from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
 from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_device, check_layout
@@ -1787,6 +1788,7 @@ def chain_matmul(matrices, *, out=None):
 
     Made of other operators by composite.matmul.chain_matmul, and differentiable through them.
     """
+    warn_deprecated('chain_matmul', 'torch.linalg.multi_dot(matrices)')
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(chain_matmul, (matrices,), out, composite_matmul_products.chain_matmul)

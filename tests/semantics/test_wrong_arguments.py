@@ -114,3 +114,25 @@ def test_deprecated_orders_warn(torch):
     finally:
         torch.set_warn_always(False)
     assert found[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("call", "better"),
+    [
+        ("x.lu()", "torch.linalg.lu_factor"),
+        ("torch.lu(x)", "torch.linalg.lu_factor"),
+        ("torch.qr(x)", "torch.linalg.qr"),
+        ("x.cholesky()", "torch.linalg.cholesky"),
+        ("torch.triangular_solve(x, x)", "torch.linalg.solve_triangular"),
+        ("torch.lu_solve(x, *torch.linalg.lu_factor(x))", "torch.linalg.lu_solve"),
+        ("torch.chain_matmul(x, x)", "torch.linalg.multi_dot"),
+        ("torch.cross(x, x)", "torch.linalg.cross"),
+    ],
+)
+def test_operators_with_a_successor_in_linalg_are_deprecated(torch, call, better):
+    torch.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match=f"(?s)deprecated.*{better}"):
+            eval(call, {"torch": torch, "x": torch.eye(3)})
+    finally:
+        torch.set_warn_always(False)

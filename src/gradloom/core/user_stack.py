@@ -75,6 +75,20 @@ def warn_once(key: str, message: str, stacklevel: int = 2) -> None:
         warnings.warn(message, UserWarning, stacklevel=stacklevel + 1)
 
 
+def warn_deprecated(name: str, replacement: str) -> None:
+    """Warn once that an operator is deprecated.
+
+    Args:
+        name: of the operator, without `torch.`.
+        replacement: the call to write instead.
+    """
+    key = f"deprecated {name}"
+    if key not in _warned or _warn_always:
+        better = replacement.partition("(")[0]
+        message = f"torch.{name} is deprecated in favor of {better} and will be removed in a future PyTorch release.\n"
+        warn_once(key, f"{message}Write {replacement}.", level_of_user())
+
+
 def set_warn_always(b: bool) -> None:
     """Set whether warnings that are given only once are given each time.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ...core.tensor import Tensor
+from ...core.user_stack import warn_deprecated
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import wrap_dim
 from ...kernels._common.errors import LinAlgError
@@ -39,6 +40,7 @@ def lu_factor(A, pivot=True):
 
 def lu_with_info(self, pivot=True, check_errors=True):
     """Return L and U in one matrix, the pivots, and the first zero pivot of each matrix, or 0."""
+    warn_deprecated("lu", "torch.linalg.lu_factor(A), or torch.linalg.lu_factor_ex(A) for three results")
     return _LU_WITH_INFO(tuple(ops.linalg_lu_factor_ex(self, pivot=pivot)))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ...core.user_stack import level_of_user, warn_once
 from ...dispatch import _operators as ops
 from ...types.dtype import scalar_type_name
 
@@ -229,6 +230,12 @@ def kron(self, other):
 def cross(self, other, dim=None):
     """Return the cross product along `dim`, or along the first dimension of size 3."""
     if dim is None:
+        warn_once(
+            "cross without dim",
+            "Using torch.cross without specifying the dim arg is deprecated.\n"
+            "Write dim, or call torch.linalg.cross, which takes the last dimension.",
+            level_of_user(),
+        )
         dim = next((d for d, n in enumerate(self.shape) if n == 3), None)
         if dim is None:
             raise RuntimeError("no dimension of size 3 in input")

@@ -17,6 +17,8 @@ _ROOT = __name__.partition(".")[0]
 # Modules whose functions in the top-level namespace take tensors. Functions of other modules (seeds, grad modes,
 # default dtypes) cannot be overridden, nor can these few:
 _WITH_TENSORS = ("generated", "functional", "tensors.indexing", "tensors.construction", "dispatch.promotion")
+# Functions of the top-level namespace that are imported on first use.
+_LAZY = ("lu", "pca_lowrank", "svd_lowrank")
 _IGNORED = frozenset(
     ("is_tensor", "is_storage", "broadcast_shapes", "from_numpy", "set_default_dtype", "get_default_dtype")
 )
@@ -128,7 +130,7 @@ def names() -> Iterator[Public]:
     """Yield every name of every public function."""
     top = import_module(_ROOT)
     without_tensors = _factories()
-    lazy = {name: getattr(top, name) for name in _FROM_DATA}  # some are imported on first use
+    lazy = {name: getattr(top, name) for name in (*_FROM_DATA, *_LAZY)}  # some are imported on first use
     for name, function in {**vars(top), **lazy}.items():
         if _is_function(function) and name not in _IGNORED and _has_tensors(name, function):
             dispatches_on = NONE if name in _FROM_DATA else OTHERS if name in without_tensors else ALL
@@ -182,7 +184,7 @@ def _has_tensors(name, function) -> bool:
     if name.startswith("_"):
         return name in import_module(f"{_ROOT}.generated.namespaces").FUNCTIONS
     module = function.__module__ or ""
-    if module.partition(".")[0] != _ROOT or module == _ROOT or name in _FROM_DATA:
+    if module.partition(".")[0] != _ROOT or module == _ROOT or name in _FROM_DATA or name in _LAZY:
         return True
     return module.startswith(tuple(f"{_ROOT}.{part}" for part in _WITH_TENSORS))
 
