@@ -3255,7 +3255,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
     ∂L/∂per_sample_weights = embedding_bag_sample_weights_backward(g, weight, indices, z₁, mode, padding_idx)
     dz₀ = embedding_bag_jvp(dweight, dper_sample_weights, weight, per_sample_weights, indices, offsets, mode, include_last_offset, padding_idx, z₂, z₃)
     where z₀ = result0, z₁ = result1, z₂ = result2, z₃ = result3, g = ∂L/∂z₀
-    embedding_bag_backward: the gradient of the table of `_embedding_bag`. Each row gets the gradient of its bag, divided by the bag's size for means and times its factor; for maxima, only the row that each maximum comes from. Raises NotImplementedError for sparse gradients.
+    embedding_bag_backward: the gradient of the table of `_embedding_bag`. Each row gets the gradient of its bag, divided by the bag's size for means and times its factor; for maxima, only the row that each maximum comes from.
     embedding_bag_sample_weights_backward: the gradients of the factors: the inner products of the rows and the gradients of their bags.
     embedding_bag_jvp: the tangent of `_embedding_bag`, which is linear in the table and in the factors; for maxima, the tangents of the elements that attain them.
 

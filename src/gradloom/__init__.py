@@ -104,7 +104,7 @@ if _typing.TYPE_CHECKING:
         testing,
         types,
     )
-    from . import utils, version, xpu
+    from . import sparse, utils, version, xpu
     from ._stubs.functions import *
     from .amp.autocast_mode import autocast as autocast
     from .amp.grad_scaler import GradScaler as GradScaler
@@ -158,14 +158,16 @@ if _typing.TYPE_CHECKING:
     from .backends.settings import set_num_interop_threads as set_num_interop_threads
     from .backends.settings import set_num_threads as set_num_threads, set_warn_always as set_warn_always
     from .backends.settings import use_deterministic_algorithms as use_deterministic_algorithms
+    from .sparse import sparse_coo_tensor as sparse_coo_tensor, spmm as spmm
     from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
     from .batching.mapping import vmap as vmap
     from .tools.explain import explain as explain
 
 _LAZY_MODULES = frozenset(
     """
-    nn optim utils linalg fft masked special random func return_types signal types ops _ops library _C serialization
-    amp cpu cuda profiler overrides __config__ accelerator backends compiler jit mps mtia testing version xpu
+    nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
+    serialization amp cpu cuda profiler overrides __config__ accelerator backends compiler jit mps mtia testing version
+    xpu
     """.split()
 )
 # Imported on first use.
@@ -183,6 +185,7 @@ _LAZY = {
         ".composite.linalg.solve": "lu",
         ".autograd.zero_tangent": "_efficientzerotensor",
         ".compiler": "compile",
+        ".sparse": "sparse_coo_tensor spmm",
         ".storage": "TypedStorage UntypedStorage",
         ".tensors.interchange": "asarray from_dlpack from_file frombuffer to_dlpack",
         ".backends.settings": """

@@ -20,6 +20,7 @@ def provide_late_functions() -> None:
     late.provide(_zero_tangents, "zero_tensor")
     late.provide(_tensors, "legacy_tensor", "new_tensor", "parse_type", "deepcopy_tensor", "reduce_tensor")
     late.provide(_printing, "tensor_text")
+    late.provide(_sparse, "sparse_embedding_backward")
     late.provide(_storage, "untyped_storage", "typed_storage", "storage_type")
     late.provide(_torch_function, "add_function_subclass", "preserve_class")
     late.provide(
@@ -58,6 +59,12 @@ def _printing() -> _Functions:
     from ..tensors.printing import tensor_text
 
     return {"tensor_text": tensor_text}
+
+
+def _sparse() -> _Functions:
+    from ..sparse.differentiable import embedding_backward
+
+    return {"sparse_embedding_backward": embedding_backward}
 
 
 def _storage() -> _Functions:

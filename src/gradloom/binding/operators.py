@@ -42,9 +42,6 @@ _LAZY_METHODS = (
     "dim_order",
     "pin_memory",
     "share_memory_",
-    "dense_dim",
-    "sparse_dim",
-    "to_dense",
     "__dlpack__",
     "__dlpack_device__",
     "_view_func",
@@ -57,6 +54,22 @@ _LAZY_METHODS = (
     "solve",
     "symeig",
     "lu",
+)
+# Methods that concern sparse tensors, in sparse/methods.py.
+_SPARSE_METHODS = (
+    "coalesce",
+    "is_coalesced",
+    "indices",
+    "values",
+    "_indices",
+    "_values",
+    "_nnz",
+    "sparse_dim",
+    "dense_dim",
+    "sparse_mask",
+    "to_dense",
+    "to_sparse",
+    "to_sparse_coo",
 )
 # Methods that convert to one dtype: PyTorch's short forms of `to`.
 _CONVERSIONS = {"byte": uint8, "char": int8, "bfloat16": bfloat16} | {
@@ -122,6 +135,8 @@ def bind() -> dict:
     indexing.bind(Tensor)
     for name in _LAZY_METHODS:
         setattr(Tensor, name, _imported(name))
+    for name in _SPARSE_METHODS:
+        setattr(Tensor, name, _imported_with_sparse_tensors(name))
     bind_python_operators(namespaces.GUARDS)
     return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
 
@@ -197,6 +212,18 @@ def _imported(name):
         from ..tensors import lazy_methods
 
         return getattr(lazy_methods, name)(self, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def _imported_with_sparse_tensors(name):
+    """Return a method that imports sparse.methods on first use."""
+
+    def method(self, *args, **kwargs):
+        from ..sparse import methods
+
+        return getattr(methods, name)(self, *args, **kwargs)
 
     method.__name__ = name
     return method

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core import late
 from ..dispatch import _operators as ops
 from ..types.dtype import int64, scalar_type_name
 
@@ -51,9 +52,12 @@ def nonzero_numpy(self):
 
 
 def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse):
-    """Return the gradient of the table. Raises NotImplementedError for sparse gradients."""
+    """Return the gradient of the table. A sparse one has an entry for each row that was read, in that order.
+
+    Raises RuntimeError for a sparse gradient scaled by frequency.
+    """
     if sparse:
-        raise NotImplementedError("embedding: gradloom has no sparse tensors; use sparse=False")
+        return late.sparse_embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
     return ops.embedding_dense_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq)
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..dispatch import _operators
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, INTERCEPT, state
 from ..memory.locks import new_lock
-from ..memory.metadata import Metadata
+from ..memory.metadata import Metadata, NoValuesError
 from .node import NO_EDGE, Node, bump_version
 
 if TYPE_CHECKING:
@@ -71,10 +71,12 @@ class AccumulateGrad(Node):
                         # Reference count of a gradient that nothing else refers to: see `_calibrate`.
                         grads[0] = None
                         variable._grad = _own(grad, variable)
+                    elif grad.is_sparse:
+                        variable._grad = _operators.clone(grad)
                     else:
                         variable._grad = _operators.copy_(_operators.wrap(_laid_out_as(variable, grad._array)), grad)
                 elif not state.flags & GRAD_OFF:
-                    variable._grad = _operators.add(current, grad)
+                    variable._grad = _sum(current, grad)
                 elif state.flags & FORWARD_AD or state.flags & INTERCEPT and state.dispatch_modes:
                     # either may have a tangent; a mode sees the write
                     _operators.add_(current, grad)
@@ -85,10 +87,12 @@ class AccumulateGrad(Node):
                 ):
                     try:
                         np.add(current._array, grad._array, out=current._array)
-                    except ValueError:  # `data` was set to another shape since
+                    except (ValueError, NoValuesError):  # `data` was set to another shape since; `grad` is sparse
                         _operators.add_(current, grad)
                     else:
                         bump_version(current)
+                elif current.is_sparse and not grad.is_sparse:
+                    variable._grad = _sum(current, grad)
                 else:
                     _operators.add_(current, grad)  # refuses memory that overlaps itself
         hooks = variable._post_accumulate_grad_hooks
@@ -97,6 +101,13 @@ class AccumulateGrad(Node):
                 if hook(variable) is not None:
                     raise RuntimeError("Tensor post accumulate grad hooks should return None.")
         return ()
+
+
+def _sum(total, grad):
+    """Return the sum of two gradients. Only a dense tensor adds one of the other kind."""
+    if total.is_sparse and not grad.is_sparse:
+        total, grad = grad, total
+    return _operators.add(total, grad)
 
 
 def _references(grad):
@@ -113,6 +124,8 @@ def _own(grad, variable):
     gradient with another memory layout than the variable is copied into the variable's layout."""
     array = grad._array
     if array.__class__ is not np.ndarray:
+        if grad.is_sparse:
+            return _operators.clone(grad)
         like = variable._array
         if array.__class__ is Metadata and array.strides != like.strides and array.shape == like.shape:
             strides = tuple([s // like.itemsize for s in like.strides])

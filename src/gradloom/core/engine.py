@@ -342,10 +342,15 @@ def accumulate(entry: list, nr: int, grad) -> None:
         ):
             np.add(array, grad._array, array)
         else:
-            buffer[nr] = _operators.add(total, grad)
+            buffer[nr] = _added(total, grad)
         entry[2] = nr
     else:
-        buffer[nr] = _operators.add(buffer[nr], grad)
+        buffer[nr] = _added(buffer[nr], grad)
+
+
+def _added(total, grad):
+    """Return the sum. A sparse total comes second, as in PyTorch: only a dense tensor adds one of the other kind."""
+    return _operators.add(grad, total) if total.is_sparse else _operators.add(total, grad)
 
 
 def _calibrate():

@@ -29,6 +29,9 @@ deepcopy_tensor: _Function
 reduce_tensor: _Function
 tensor_text: _Function
 
+# gradloom.sparse
+sparse_embedding_backward: _Function
+
 # gradloom.storage
 untyped_storage: _Function  # untyped_storage(array)
 typed_storage: _Function  # typed_storage(array, dtype)

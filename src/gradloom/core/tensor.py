@@ -300,6 +300,8 @@ class Tensor(TensorBase):
                 )
             if value is self:
                 raise RuntimeError("can't assign Variable as its own grad")
+            if self.is_sparse and not value.is_sparse:
+                raise RuntimeError("attempting to assign a gradient to a tensor that has data of a different type")
             wanted = self._array.dtype if self._grad_dtype is None else self._grad_dtype[0]
             if wanted is not None and value._array.dtype != wanted:
                 from .gradient_checks import grad_dtype_message

@@ -10,7 +10,8 @@ that it reads anyway:
                    autocast policy
 
 It then passes the call, one overload with normalised arguments, to `intercept`. The handlers of the dispatch keys below
-are called in PyTorch's order; REPLAY records how views were made, ZEROS stands for tangents that are known to be zero.
+are called in PyTorch's order; REPLAY records how views were made, ZEROS stands for tangents that are known to be zero,
+SPARSE for tensors in the COO format.
 A handler returns NotImplemented to fall through to the next, and redispatches with `call.below(KEY)`. Autograd stands
 above PYTHON and below the others: operators called by a profiler, vmap or autocast record their history as usual, while
 `__torch_dispatch__` replaces the kernel. `record` gives a wrapper that kernel (REDISPATCH): the wrapper calls it
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 # Dispatch keys, in the order of their handlers.
-PROFILER, VMAP, CASTS, REPLAY, PYTHON, ZEROS = range(6)
-_handlers: list[Any] = [None] * 6
+PROFILER, VMAP, CASTS, REPLAY, PYTHON, ZEROS, SPARSE = range(7)
+_handlers: list[Any] = [None] * 7
 
 
 def register(key: int, handler: Callable[[Call], Any]) -> None:

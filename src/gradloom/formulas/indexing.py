@@ -171,10 +171,7 @@ def embedding_bag_backward(
     padding_idx,
 ):
     """Return the gradient of the table of `_embedding_bag`. Each row gets the gradient of its bag, divided by the bag's
-    size for means and times its factor; for maxima, only the row that each maximum comes from. Raises
-    NotImplementedError for sparse gradients."""
-    if sparse:
-        raise NotImplementedError("embedding_bag: gradloom has no sparse tensors; use sparse=False")
+    size for means and times its factor; for maxima, only the row that each maximum comes from."""
     if mode == _MAX:
         grad = ops.masked_fill(grad, ops.unsqueeze(ops.eq(sizes, 0), -1), 0)
         return ops.scatter_add(ops.new_zeros(grad, (rows, grad.size(1))), 0, places, grad)
@@ -184,7 +181,7 @@ def embedding_bag_backward(
     indices = _in_bags(indices, bag_of)
     if per_sample_weights is not None:
         each = ops.mul(each, ops.unsqueeze(_in_bags(per_sample_weights, bag_of), -1))
-    return ops.embedding_dense_backward(each, indices, rows, padding_idx, scale_grad_by_freq)
+    return ops.embedding_backward(each, indices, rows, padding_idx, scale_grad_by_freq, sparse)
 
 
 def _in_bags(values, bag_of):

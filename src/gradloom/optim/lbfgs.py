@@ -162,7 +162,7 @@ class LBFGS(Optimizer):
         parts = []
         for parameter in self._params:
             gradient = parameter.grad
-            part = gl.zeros_like(parameter) if gradient is None else gradient
+            part = gl.zeros_like(parameter) if gradient is None else gradient.to_dense()
             parts.append((gl.view_as_real(part) if part.is_complex() else part).reshape(-1))
         return gl.cat(parts)
 

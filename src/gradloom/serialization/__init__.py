@@ -119,6 +119,7 @@ _NAMES = {
         "_rebuild_parameter",
         "_rebuild_parameter_with_state",
         "_rebuild_wrapper_subclass",
+        "_rebuild_sparse_tensor",
     )
 }
 _NAMES |= {
@@ -193,12 +194,21 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
             if extra:
                 return _NAMES["_rebuild_parameter_with_state"], (*args, extra)
             return _NAMES["_rebuild_parameter"], args
+        if obj.is_sparse:
+            return self.sparse(obj, extra)
         function, args = self.without_values(obj) if isinstance(obj._array, Metadata) else self.plain(obj)
         if type(obj) is not Tensor:  # a user-defined subclass, which must be importable when the file is loaded
             return _NAMES["_rebuild_from_type_v2"], (function, type(obj), args, extra)
         if extra:
             return _NAMES["_rebuild_from_type_v2"], (function, _NAMES["Tensor"], args, extra)
         return function, args
+
+    def sparse(self, obj: Tensor, extra: dict[str, Any]) -> tuple:
+        components = (obj._indices(), obj._values(), obj.size(), obj.is_coalesced())
+        args = obj.layout, components
+        if extra := {n: v for n, v in extra.items() if not hasattr(type(obj), n)}:
+            return _NAMES["_rebuild_from_type_v2"], (_NAMES["_rebuild_sparse_tensor"], _NAMES["Tensor"], args, extra)
+        return _NAMES["_rebuild_sparse_tensor"], args
 
     def without_values(self, obj: Tensor) -> tuple:
         """Return a wrapper subclass from its shape; its attributes hold the tensors that it wraps."""

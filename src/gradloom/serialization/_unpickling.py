@@ -25,7 +25,7 @@ import numpy as np
 from ..core.tensor import Tensor, wrap
 from ..memory.ownership import strided_view
 from ..tensors.construction import made
-from ..types.device import device, layout
+from ..types.device import device, layout, sparse_coo
 from ..types.dtype import ALL, BY_NAME, dtype as dtype_class, legacy_type_name
 from ..types.size import Size
 
@@ -462,7 +462,7 @@ def _rebuild_parameter_with_state(data, requires_grad, hooks, state):
 
 def _rebuild_from_type(function, kind, args, state):
     out = function(*args)
-    if type(out) is not kind and issubclass(kind, Tensor):
+    if not isinstance(out, kind) and issubclass(kind, Tensor):
         out = Tensor._make_subclass(kind, out, out.requires_grad)
     return _with_state(out, state)
 
@@ -480,6 +480,16 @@ def _rebuild_wrapper_subclass(kind, dtype, size, stride, offset, layout, device,
         dtype=dtype,
         requires_grad=requires_grad,
     )
+
+
+def _rebuild_sparse_tensor(kind, components):
+    from ..sparse import sparse_coo_tensor
+
+    if kind is not sparse_coo:
+        raise RuntimeError(f"load(): a tensor of layout {kind}; gradloom has strided and torch.sparse_coo only")
+    indices, values, size, *coalesced = components
+    known = {"is_coalesced": coalesced[0]} if coalesced else {}
+    return sparse_coo_tensor(indices, values, size, check_invariants=True, **known)
 
 
 def _get_layout(name: str) -> layout:
@@ -512,6 +522,7 @@ _REBUILDERS: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
     ("torch._utils", "_rebuild_parameter_with_state"): _rebuild_parameter_with_state,
     ("torch._utils", "_rebuild_wrapper_subclass"): _rebuild_wrapper_subclass,
+    ("torch._utils", "_rebuild_sparse_tensor"): _rebuild_sparse_tensor,
     ("torch.serialization", "_get_layout"): _get_layout,
     ("torch._tensor", "_rebuild_from_type_v2"): _rebuild_from_type,
     ("torch.storage", "UntypedStorage"): _untyped_storage,

@@ -11,7 +11,7 @@ from ..core import late
 from ..dispatch import _operators
 from ..kernels._common.layout import is_dense
 from ..memory.ownership import offset_in_elements
-from ..types.dtype import dtype as _dtype, legacy_type_name
+from ..types.dtype import legacy_type_name
 from .removed import eig as eig, lstsq as lstsq, solve as solve, symeig as symeig
 
 if TYPE_CHECKING:
@@ -186,29 +186,6 @@ def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tup
 
 def _by_stride(strides) -> tuple[int, ...]:
     return tuple(sorted(range(len(strides)), key=lambda d: -strides[d]))
-
-
-def dense_dim(self: Tensor) -> int:
-    """Return the number of dimensions: all of them are dense."""
-    return self.dim()
-
-
-def sparse_dim(self: Tensor) -> int:
-    """Return 0: no dimension is sparse."""
-    return 0
-
-
-def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
-    """Return the tensor itself, converted if a dtype is given.
-
-    Args:
-        masked_grad: has no effect on a dense tensor.
-    """
-    if dtype is None:
-        return self
-    if not isinstance(dtype, _dtype):
-        raise TypeError(f"to_dense(): argument 'dtype' (position 1) must be torch.dtype, not {type(dtype).__name__}")
-    return self.to(dtype)
 
 
 def __dlpack__(self: Tensor, **options: Any) -> Any:

@@ -151,19 +151,28 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
     array = tensor._array
     kind = type(tensor)
     parameter = next((base for base in kind.__mro__ if base.__name__ == "Parameter"), None)
-    name = "" if parameter is None else "Parameter containing:\n"
+    is_sparse = tensor.is_sparse and contents is None
+    plain = parameter is None and not (is_sparse and getattr(tensor, "_is_param", False))
+    name = "" if plain else "Parameter containing:\n"
     opening = f"{kind.__name__}(" if _names_itself(kind, parameter) else "tensor("
-    if array.__class__ is not np.ndarray and contents is None:  # no values of its own; it may show others
+    if (
+        array.__class__ is not np.ndarray and contents is None and not tensor.is_sparse
+    ):  # no values of its own; it may show others
         contents = f"..., size={tuple(array.shape)}"
-    parts = [contents if contents is not None else _body(array, len(opening))]
+    if is_sparse:
+        parts = _sparse_parts(tensor, len(opening))
+    else:
+        parts = [contents if contents is not None else _body(array, len(opening))]
     dtype = tensor.dtype
     implied = dtype in (default.float, default.complex, int64, bool_)
-    if array.size == 0:
+    if array.size == 0 and not is_sparse:
         if array.ndim != 1:
             parts.append(f"size={tuple(array.shape)}")
         implied = dtype is default.float
     if not implied:
         parts.append(f"dtype={dtype}")
+    if is_sparse:
+        parts.append(f"layout={tensor.layout}")
     try:
         node = tensor.grad_fn
     except RuntimeError:  # a view whose base was modified
@@ -178,10 +187,21 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
         tangent = tangent_of(tensor)
     if tangent is not None and state.forward_grad:
         parts.append(f"tangent={tangent}" if tangent.dim() else f"tangent={tangent.item()}")
-    text = _joined(opening, parts)
+    text = _joined(opening, parts, is_sparse)
     if opening != "tensor(" and (name or getattr(tensor, "_is_param", False)):
         text = f"Parameter({text})"
     return name + text
+
+
+def _sparse_parts(tensor: Tensor, indent: int) -> list[str]:
+    """Return the text of a sparse tensor's indices and values, then its size and number of entries."""
+    texts = []
+    for name, component in (("indices", tensor._indices()), ("values", tensor._values())):
+        opening = f"{name}=tensor("
+        array = component._array
+        size = f", size={tuple(array.shape)}" if array.size == 0 else ""
+        texts.append(f"{opening}{_body(array, indent + len(opening))}{size})")
+    return [(",\n" + " " * indent).join(texts), f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
 
 
 def _names_itself(kind: type[Tensor], parameter: type | None) -> bool:
@@ -189,10 +209,10 @@ def _names_itself(kind: type[Tensor], parameter: type | None) -> bool:
     return kind is not parameter and kind.__dict__.get("__module__", "").partition(".")[0] != "gradloom"
 
 
-def _joined(opening: str, parts: list[str]) -> str:
-    """Join suffixes to the text: on the last line if they fit, else on a line of their own."""
+def _joined(opening: str, parts: list[str], below: bool = False) -> str:
+    """Join suffixes to the text: on the last line if they fit and `below` is False, else on a line of their own."""
     text = opening + parts[0]
-    used = len(text) - text.rfind("\n") + 1
+    used = options.linewidth if below else len(text) - text.rfind("\n") + 1
     for part in parts[1:]:
         if used + len(part) + 2 > options.linewidth:
             text += ",\n" + " " * len(opening) + part

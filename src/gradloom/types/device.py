@@ -146,7 +146,7 @@ class _Named:
 
 
 class layout(_Named):
-    """The layout of a tensor. Every tensor is `strided`; functions refuse the others."""
+    """The layout of a tensor: `strided`, or `sparse_coo`."""
 
     __slots__ = ()
     __module__ = "gradloom"
@@ -162,11 +162,12 @@ class memory_format(_Named):
 def check_layout(value: object) -> None:
     """Raise unless `value` is None or the strided layout.
 
-    Raises RuntimeError for any other layout: gradloom has dense tensors only.
+    Raises RuntimeError for any other layout: functions that take one make dense tensors only.
     """
     if value is not None and value is not strided:
         raise RuntimeError(
-            f"gradloom has dense tensors only; layout {value} is not available. Use layout=torch.strided."
+            f"this function makes dense tensors only, but got layout={value}. Use layout=torch.strided, or make a "
+            "sparse tensor by torch.sparse_coo_tensor."
         )
 
 

@@ -28,12 +28,12 @@ NAMES = {
         quantized_gru quantized_gru_cell quantized_lstm quantized_lstm_cell quantized_max_pool1d
         quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell quasirandom
         quint2x4 quint4x2 quint8 resize_as_sparse_ row_indices_copy saddmm set_autocast_ipu_dtype
-        set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled slice_inverse smm sparse
-        sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
-        sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor spmm sspaddmm sym_constrain_range
-        sym_constrain_range_for_size sym_float sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt
-        sym_sum thread_safe_generator torch_version uint1 uint2 uint3 uint4 uint5 uint6 uint7 unify_type_list
-        values_copy vander wait while_loop
+        set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled slice_inverse smm sparse_bsc
+        sparse_bsc_tensor sparse_bsr sparse_bsr_tensor sparse_compressed_tensor sparse_csc sparse_csc_tensor
+        sparse_csr sparse_csr_tensor sspaddmm sym_constrain_range sym_constrain_range_for_size sym_float
+        sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum thread_safe_generator
+        torch_version uint1 uint2 uint3 uint4 uint5 uint6 uint7 unify_type_list values_copy vander wait
+        while_loop
     """,
     "torch.nn": """
         AdaptiveLogSoftmaxWithLoss Container LinearCrossEntropyLoss LinearCrossEntropyOptions SyncBatchNorm
@@ -60,10 +60,10 @@ NAMES = {
         guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled
     """,
     "torch.Tensor": """
-        ccol_indices chalf coalesce col_indices crow_indices dequantize index indices int_repr ipu
-        is_coalesced module_load mtia q_per_channel_axis q_per_channel_scales q_per_channel_zero_points
-        q_scale q_zero_point qscheme record_stream reinforce resize_as_sparse_ row_indices slice_inverse smm
-        sparse_mask sparse_resize_ sparse_resize_and_clear_ sspaddmm to_mkldnn to_padded_tensor to_sparse
-        to_sparse_bsc to_sparse_bsr to_sparse_coo to_sparse_csc to_sparse_csr values xpu
+        ccol_indices chalf col_indices crow_indices dequantize index int_repr ipu module_load mtia
+        q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qscheme
+        record_stream reinforce resize_as_sparse_ row_indices slice_inverse smm sparse_resize_
+        sparse_resize_and_clear_ sspaddmm to_mkldnn to_padded_tensor to_sparse_bsc to_sparse_bsr to_sparse_csc
+        to_sparse_csr xpu
     """,
 }

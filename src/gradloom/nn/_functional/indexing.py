@@ -41,7 +41,7 @@ def embedding(
         max_norm: rows used whose `norm_type`-norm exceeds it are scaled down to it, in place.
         norm_type: order of the norm.
         scale_grad_by_freq: divide each row's gradient by the row's number of uses in the batch.
-        sparse: accepted; gradients are dense.
+        sparse: whether the gradient of the table is sparse.
 
     Shape:
         output: (*, H).
@@ -80,7 +80,7 @@ def embedding_bag(
         norm_type: order of the norm.
         scale_grad_by_freq: divide each row's gradient by the row's number of uses in the batch.
         mode: "sum", "mean" or "max".
-        sparse: accepted; gradients are dense.
+        sparse: whether the gradient of the table is sparse.
         per_sample_weights: factors of the rows in a sum, of the shape of `input`.
         include_last_offset: the last offset is the length of the input, not the start of a bag.
         padding_idx: row excluded from the reduction and from the gradient.

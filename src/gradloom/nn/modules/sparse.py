@@ -104,7 +104,7 @@ class Embedding(_Table):
             max_norm: rows used whose `norm_type`-norm exceeds it are scaled down to it, in place.
             norm_type: order of the norm.
             scale_grad_by_freq: divide each row's gradient by the row's number of uses in the batch.
-            sparse: accepted; gradients are dense.
+            sparse: whether the gradient of the table is sparse.
         """
         if embeddings.dim() != 2:
             raise AssertionError("Embeddings parameter is expected to be 2-dimensional")

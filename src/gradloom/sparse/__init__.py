@@ -1,0 +1,101 @@
+"""`gradloom.sparse`: tensors in the COO format, and the functions that PyTorch has in `torch.sparse`.
+
+`sparse_coo_tensor` and `Tensor.to_sparse` make sparse tensors. docs/sparse.md lists their operators; Note [Sparse
+tensors] tells how they are dispatched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..core.tensor import Tensor
+from ..dispatch import _operators as _ops
+from ..types.dtype import dtype as _dtype
+from . import differentiable as _differentiable, operators as _operators
+from .construction import (
+    check_sparse_tensor_invariants as check_sparse_tensor_invariants,
+    sparse_coo_tensor as sparse_coo_tensor,
+)
+from .tensor import SparseTensor as _SparseTensor
+
+__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "sum"]
+
+
+def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product of two matrices, of which either or both may be sparse; sparse if both are.
+
+    The gradient of a sparse factor is sparse, with its places.
+
+    Raises RuntimeError if the shapes or dtypes do not fit.
+    """
+    if mat1.is_sparse and mat2.is_sparse:
+        return _differentiable.sparse_sparse_matmul(mat1, mat2)  # type: ignore[arg-type]
+    if mat2.is_sparse:
+        return mm(mat2.transpose(-2, -1), mat1.transpose(-2, -1)).transpose(-2, -1)
+    zeros = _ops.new_zeros(mat2, (mat1.shape[0], mat2.shape[-1]))
+    return _differentiable.sparse_addmm(zeros, mat1, mat2, 0, 1)
+
+
+def spmm(input: Tensor, mat2: Tensor) -> Tensor:
+    """Return `gradloom.mm(input, mat2)`, by its old name."""
+    return _ops.mm(input, mat2)  # type: ignore[no-any-return]
+
+
+def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """Return beta * mat + alpha * mat1 @ mat2 for a sparse `mat1` (n, m) and dense `mat` (n, p) and `mat2` (m, p).
+
+    The gradient of `mat1` is sparse, with its places.
+    """
+    return _differentiable.sparse_addmm(mat, mat1, mat2, beta, alpha)
+
+
+def sum(input: Tensor, dim: int | Sequence[int] | None = None, dtype: _dtype | None = None) -> Tensor:
+    """Return the sum of a sparse tensor over all or some dimensions; sparse if a sparse dimension is left.
+
+    Args:
+        dim: the dimensions to sum; all by default.
+        dtype: of the result; that of `input` by default.
+
+    Raises RuntimeError for a dense tensor or a repeated dimension, IndexError for a dimension out of range.
+    """
+    source = _differentiable.sparse_or_raise(input, "sum")
+    if dim is None:
+        return _ops.sum(_differentiable.entries(_differentiable.coalesce(source)), dtype=dtype)
+    rank, dims = source.dim(), (dim,) if isinstance(dim, int) else tuple(dim)
+    for d in dims:
+        if not -rank <= d < rank:
+            raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {d})")
+    dims = tuple(sorted([d % rank for d in dims]))
+    for d in dims:
+        if dims.count(d) > 1:
+            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+    if dtype is not None:
+        source = source.to(dtype)  # type: ignore[assignment]
+    return _differentiable.sparse_sum(source, dims)
+
+
+def softmax(input: Tensor, dim: int, *, dtype: _dtype | None = None) -> Tensor:
+    """Return the softmax of a sparse tensor along `dim`, over its entries only, coalesced.
+
+    Args:
+        dtype: to which `input` is converted first.
+    """
+    return _differentiable.softmax(*_softmax_arguments(input, dim, dtype, "softmax"))  # type: ignore[no-any-return]
+
+
+def log_softmax(input: Tensor, dim: int, *, dtype: _dtype | None = None) -> Tensor:
+    """Return the logarithm of the softmax of a sparse tensor along `dim`, over its entries only, coalesced.
+
+    Args:
+        dtype: to which `input` is converted first.
+    """
+    arguments = _softmax_arguments(input, dim, dtype, "log_softmax")
+    return _differentiable.log_softmax(*arguments)  # type: ignore[no-any-return]
+
+
+def _softmax_arguments(input, dim, dtype, name) -> tuple[_SparseTensor, int]:
+    source = _differentiable.sparse_or_raise(input, name)
+    rank = source.dim()
+    if not -rank <= dim < rank:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
+    return (source if dtype is None else source.to(dtype)), dim % rank  # type: ignore[return-value]
