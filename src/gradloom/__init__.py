@@ -239,6 +239,12 @@ if not _typing.TYPE_CHECKING:
             if found is not None:
                 globals()[name] = found
                 return found
+        if name.startswith("_foreach_"):
+            from .tensors import foreach
+
+            if name in vars(foreach):
+                found = globals()[name] = getattr(foreach, name)
+                return found
         if name.endswith("Storage"):
             from .storage import storage_type
 

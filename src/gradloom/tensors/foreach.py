@@ -1,0 +1,183 @@
+"""Operators on lists of tensors, `torch._foreach_add` and the like: an operator for each tensor.
+
+A family is a list of overloads, each with the parameters after `self` and a function of one tensor's values. From it
+follow `_foreach_f`, which returns a tuple of results, and `_foreach_f_`, which calls the in-place operator for each
+tensor and returns the list. Derivatives are those of the operators, which PyTorch's nodes name differently.
+
+All raise RuntimeError for an empty list and for lists of different lengths, and TypeError as the operators do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import repeat
+from typing import Any
+
+from ..dispatch import _operators as ops
+from ..dispatch.overloads import overloaded_function
+
+_UNARY = """
+abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt
+sigmoid sign sin sinh sqrt tan tanh trunc
+""".split()
+_NUMBER, _NUMBERS = ("scalar", "Scalar"), ("scalars", "Scalar[]")
+_LIST, _TENSOR, _ALPHA = ("other", "Tensor[]"), ("other", "Tensor"), ("alpha", "Scalar", 1)
+
+
+def _plain(operator: str) -> Callable[..., Any]:
+    """Return a function that calls an operator or, with `inplace`, its in-place variant."""
+
+    def of_one(inplace, *arguments):
+        return getattr(ops, f"{operator}_" if inplace else operator)(*arguments)
+
+    return of_one
+
+
+def _scaled(operator: str) -> Callable[..., Any]:
+    def of_one(inplace, x, other, alpha=1):
+        return getattr(ops, f"{operator}_" if inplace else operator)(x, other, alpha=alpha)
+
+    return of_one
+
+
+def _fused(operator: str) -> Callable[..., Any]:
+    def of_one(inplace, x, first, second, value=1):
+        return getattr(ops, f"{operator}_" if inplace else operator)(x, first, second, value=value)
+
+    return of_one
+
+
+def _maximum(inplace, x):
+    if not x.numel():
+        raise RuntimeError(
+            "_foreach_max cannot compute the maximum of an empty tensor; max over zero elements is undefined."
+        )
+    return ops.max(x)
+
+
+def _norm(inplace, x, order, dtype):
+    return ops.linalg_vector_norm(x, order, dtype=dtype)
+
+
+def _power_sum(inplace, x, order, dtype):
+    return ops.sum(ops.pow(ops.abs(x if dtype is None else ops.to_dtype(x, dtype)), order))
+
+
+_ORDER = (("ord", "Scalar", 2), ("dtype", "ScalarType?", None))
+_PAIR = (("tensor1", "Tensor[]"), ("tensor2", "Tensor[]"))
+_EXPONENTS = (("exponent", "Tensor[]"), ("exponent", "Scalar"), ("exponent", "Scalar[]"))
+
+# Family -> its overloads, in the order in which calls try them: the parameters after `self`, and the function of one
+# tensor. A family named with an underscore has the in-place form only, one in _RETURNING only the other.
+_FAMILIES: dict[str, list[tuple[tuple[Any, ...], Callable[..., Any]]]] = {
+    **{name: [((), _plain(name))] for name in _UNARY},
+    **{
+        name: [
+            ((_NUMBER,), _scaled(name)),
+            ((_LIST, "*", _ALPHA), _scaled(name)),
+            ((_NUMBERS,), _scaled(name)),
+            ((_TENSOR, "*", _ALPHA), _scaled(name)),
+        ][: 4 if name == "add" else 3]
+        for name in ("add", "sub")
+    },
+    **{name: [((kind,), _plain(name)) for kind in (_NUMBER, _LIST, _NUMBERS, _TENSOR)] for name in ("mul", "div")},
+    **{
+        name: [((kind,), _plain(clamp)) for kind in (_NUMBER, _LIST, _NUMBERS)]
+        for clamp, names in (("clamp_min", ("clamp_min", "maximum")), ("clamp_max", ("clamp_max", "minimum")))
+        for name in names
+    },
+    "pow": [((kind,), _plain("pow")) for kind in _EXPONENTS],
+    **{
+        name: [
+            ((*_PAIR, ("scalars", "Scalar[]")), _fused(name)),
+            ((*_PAIR, ("scalars", "Tensor")), _fused(name)),
+            ((*_PAIR, ("value", "Scalar", 1)), _fused(name)),
+        ]
+        for name in ("addcmul", "addcdiv")
+    },
+    "lerp": [
+        ((("tensors1", "Tensor[]"), weight), _plain("lerp"))
+        for weight in (("weights", "Tensor[]"), ("weight", "Scalar"), ("weight", "Scalar[]"))
+    ],
+    "max": [((), _maximum)],
+    "norm": [(_ORDER, _norm)],
+    "powsum": [(_ORDER, _power_sum)],
+    "mm": [((("mat2", "Tensor[]"),), _plain("mm"))],
+    "clone": [(("*", ("memory_format", "MemoryFormat?", None)), lambda _, x, f: ops.clone(x, memory_format=f))],
+    "copy_": [((("src", "Tensor[]"), ("non_blocking", "bool", False)), _plain("copy"))],
+    "zero_": [((), _plain("zero"))],
+}
+_RETURNING = ("max", "norm", "powsum", "mm", "clone")
+
+
+def _in_turn(parameters, values, count) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of each tensor: the elements of lists, and what is not a list again and again."""
+    columns = []
+    for parameter, value in zip([p for p in parameters if p != "*"], values, strict=True):
+        name, kind = parameter[:2]
+        if kind == "Tensor[]" and len(value) != count:
+            raise RuntimeError(f"Tensor lists must have the same number of tensors, got {count} and {len(value)}")
+        if kind == "Scalar[]" and len(value) != count:
+            raise RuntimeError("Tensor list must have same number of elements as scalar list.")
+        if kind == "Tensor" and name == "scalars":
+            value, kind = _unpacked(value, count), "Scalar[]"
+        elif kind == "Tensor" and value.dim():
+            raise RuntimeError(
+                f"scalar tensor expected to be 0 dim but it has {value.dim()} dimensions and {value.numel()} elements."
+            )
+        columns.append(value if kind.endswith("[]") else repeat(value, count))
+    return zip(*columns, strict=True) if columns else repeat((), count)
+
+
+def _unpacked(scalars, count):
+    if scalars.dim() != 1:
+        raise RuntimeError(f"Expected packed scalar Tensor to be of dimension 1. Got {scalars.dim()} instead.")
+    if scalars.size(0) != count:
+        raise RuntimeError(
+            f"Expected length of scalars to match input of length {count} but got {scalars.size(0)} instead."
+        )
+    return scalars.tolist()
+
+
+def _overload(parameters, of_one, inplace):
+    def call(tensors, *values):
+        if not tensors:
+            raise RuntimeError("Tensor list must have at least one tensor.")
+        rows = _in_turn(parameters, values, len(tensors))
+        return tuple([of_one(inplace, x, *row) for x, row in zip(tensors, rows, strict=False)])
+
+    return (("self", "Tensor[]"), *parameters), call
+
+
+def _of_family(family: str, inplace: bool) -> Callable[..., Any]:
+    name = f"_foreach_{family.rstrip('_')}{'_' if inplace else ''}"
+    entries = [_overload(parameters, of_one, inplace) for parameters, of_one in _FAMILIES[family]]
+    if family == "pow" and not inplace:
+
+        def powers_of_number(number, exponents):
+            return tuple([ops.pow(number, exponent) for exponent in exponents])
+
+        entries.append(((("self", "Scalar"), ("exponent", "Tensor[]")), powers_of_number))
+    function = overloaded_function(name, tuple(entries))
+    if not inplace:
+        return function
+
+    def changed(*args, **kwargs):
+        function(*args, **kwargs)
+        return args[0] if args else kwargs["self"]
+
+    changed.__name__ = changed.__qualname__ = name
+    changed.__module__ = "gradloom"
+    return changed
+
+
+def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for family in _FAMILIES:
+        for inplace in (False, True):
+            if inplace if family in _RETURNING else not inplace and family.endswith("_"):
+                continue
+            function = _of_family(family, inplace)
+            yield function.__name__, function
+
+
+globals().update(_functions())

@@ -1,0 +1,132 @@
+"""Operators on lists of tensors against PyTorch, on the samples of its own database: values, in-place forms, gradients
+and errors."""
+
+from __future__ import annotations
+
+import warnings
+from itertools import islice
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.testing._internal import common_methods_invocations as database  # noqa: E402
+
+import gradloom  # noqa: E402
+
+INFOS = [
+    info
+    for group in ("unary", "binary", "pointwise", "reduce", "other")
+    for info in getattr(database, f"foreach_{group}_op_db")
+]
+SAMPLES = 24
+
+
+def ours(value):
+    """Return the same value with tensors of gradloom."""
+    if isinstance(value, torch.Tensor):
+        found = gradloom.from_numpy(value.detach().numpy().copy())
+        return found.requires_grad_(value.requires_grad)
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(ours, value))
+    if isinstance(value, torch.dtype):
+        return getattr(gradloom, str(value).removeprefix("torch."))
+    return value
+
+
+def outcome(library, function, sample, inplace):
+    """Return the values and gradients, or the error."""
+    convert = ours if library is gradloom else lambda value: value
+    tensors = convert([x.detach().clone().requires_grad_(x.requires_grad) for x in sample.input])
+    arguments = convert(list(sample.args))
+    given = [x * 1 for x in tensors] if inplace else tensors
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = getattr(library, function)(
+                given, *arguments, **{name: convert(value) for name, value in sample.kwargs.items()}
+            )
+            assert not inplace or found is given
+            differentiable = [y for y in found if y.requires_grad]
+            wanted = [x for x in tensors if x.requires_grad]
+            slopes = ()
+            if differentiable:
+                ones = [library.ones_like(y) for y in differentiable]
+                slopes = library.autograd.grad(differentiable, wanted, ones, allow_unused=True)
+    except Exception as error:
+        return "no derivative" if "derivative for" in str(error) else type(error).__name__
+    return [None if x is None else x.detach().resolve_conj().resolve_neg().numpy() for x in (*found, *slopes)]
+
+
+def assert_same(found, expected, what):
+    assert isinstance(found, list) == isinstance(expected, list), f"{what}: {str(found)[:80]}, not {str(expected)[:80]}"
+    if not isinstance(expected, list):
+        assert found == expected, what
+        return
+    assert len(found) == len(expected), what
+    for ours_, theirs in zip(found, expected, strict=True):
+        assert (ours_ is None) == (theirs is None), what
+        if theirs is not None:
+            assert (ours_.dtype, ours_.shape) == (theirs.dtype, theirs.shape), what
+            tolerance = 64 * np.finfo(theirs.dtype).eps if theirs.dtype.kind in "fc" else 0
+            finite = np.abs(theirs[np.isfinite(theirs)])
+            largest = max(1, finite.max(initial=0))  # a product's error is in proportion to its row and column
+            np.testing.assert_allclose(ours_, theirs, tolerance, tolerance * largest, err_msg=what)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int64", "bool"])
+@pytest.mark.parametrize("info", INFOS, ids=lambda info: info.name)
+def test_lists_give_what_pytorch_gives(info, dtype):
+    dtype = getattr(torch, dtype)
+    requires_grad = dtype.is_floating_point and info.supports_autograd
+    checked = 0
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        samples = info.sample_inputs(
+            "cpu", dtype, requires_grad=requires_grad, noncontiguous=False, allow_higher_dtype_scalars=True
+        )
+        for sample in islice(samples, SAMPLES):
+            sample.kwargs.pop("disable_fastpath", None)
+            for inplace in (False, True):
+                function = f"{info.name}_" if inplace else info.name
+                if not hasattr(torch, function):
+                    assert not hasattr(gradloom, function)
+                    continue
+                expected, found = (outcome(library, function, sample, inplace) for library in (torch, gradloom))
+                if expected == "no derivative":  # where ours has that of the operator
+                    continue
+                assert_same(found, expected, f"{function} {sample.args} {sample.kwargs}"[:500])
+                checked += 1
+    assert checked
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "_foreach_add([], 1)",
+        "_foreach_exp([])",
+        "_foreach_add(A, [1])",
+        "_foreach_add(A, A[:1])",
+        "_foreach_add(A, [1, 2], alpha=2)",
+        "_foreach_add(A, L.tensor([3.0, 2]))",
+        "_foreach_add(A[0], 1)",
+        "_foreach_add(A, 'x')",
+        "_foreach_mul(A, A, alpha=2)",
+        "_foreach_addcmul(A, A, A, [2])",
+        "_foreach_addcmul(A, A, A, L.tensor(2.0))",
+        "_foreach_addcmul(A, A, A, L.tensor([2.0, 3, 4]))",
+        "_foreach_add_([L.ones(2).long()], 1.5)",
+        "_foreach_add_([L.ones(2, requires_grad=True)], 1)",
+        "_foreach_max([L.ones(0)])",
+        "_foreach_norm([L.ones(2).long()])",
+        "_foreach_neg([L.ones(2).bool()])",
+    ],
+)
+def test_what_lists_refuse(call):
+    messages = []
+    for library in (torch, gradloom):
+        with pytest.raises((TypeError, RuntimeError)) as caught:
+            eval(f"L.{call}", {"L": library, "A": [library.ones(2), library.ones(3)]})
+        messages.append((caught.type, str(caught.value).splitlines()[0]))
+    assert messages[1] == messages[0]
