@@ -4982,7 +4982,7 @@ def concat(tensors, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(concat, (tensors, dim), out, composite_shape_joins.concat)
     if out is not None:
-        return write_out(concat, (tensors, dim), out)
+        return write_out(concat, (tensors, dim), out, "apart")
     return composite_shape_joins.concat(tensors, dim)
 
 
@@ -4995,7 +4995,7 @@ def concatenate(tensors, dim, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(concatenate, (tensors, dim), out, composite_shape_joins.concat)
     if out is not None:
-        return write_out(concatenate, (tensors, dim), out)
+        return write_out(concatenate, (tensors, dim), out, "apart")
     return composite_shape_joins.concat(tensors, dim)
 
 
@@ -5138,7 +5138,7 @@ def hstack(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(hstack, (tensors,), out, composite_shape_joins.hstack)
     if out is not None:
-        return write_out(hstack, (tensors,), out)
+        return write_out(hstack, (tensors,), out, "apart")
     return composite_shape_joins.hstack(tensors)
 
 
@@ -5151,7 +5151,7 @@ def vstack(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(vstack, (tensors,), out, composite_shape_joins.vstack)
     if out is not None:
-        return write_out(vstack, (tensors,), out)
+        return write_out(vstack, (tensors,), out, "apart")
     return composite_shape_joins.vstack(tensors)
 
 
@@ -5164,7 +5164,7 @@ def dstack(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(dstack, (tensors,), out, composite_shape_joins.dstack)
     if out is not None:
-        return write_out(dstack, (tensors,), out)
+        return write_out(dstack, (tensors,), out, "apart")
     return composite_shape_joins.dstack(tensors)
 
 
@@ -5177,7 +5177,7 @@ def column_stack(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(column_stack, (tensors,), out, composite_shape_joins.column_stack)
     if out is not None:
-        return write_out(column_stack, (tensors,), out)
+        return write_out(column_stack, (tensors,), out, "apart")
     return composite_shape_joins.column_stack(tensors)
 
 
@@ -5190,7 +5190,7 @@ def row_stack(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(row_stack, (tensors,), out, composite_shape_joins.vstack)
     if out is not None:
-        return write_out(row_stack, (tensors,), out)
+        return write_out(row_stack, (tensors,), out, "apart")
     return composite_shape_joins.vstack(tensors)
 
 

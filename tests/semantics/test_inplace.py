@@ -258,6 +258,25 @@ def test_a_source_that_partly_overlaps_must_not_be_read_while_it_is_written_to(t
             write()
 
 
+@pytest.mark.parametrize("name", ["cat", "concat", "hstack", "vstack", "dstack", "column_stack", "row_stack", "stack"])
+def test_tensors_are_not_joined_into_one_of_them(torch, name):
+    x = torch.ones(2, 3)
+    for parts in ([x], [x, x], [x[:1], x[1:]], [x.view(2, 3)]):
+        with pytest.raises(
+            RuntimeError, match="input tensor and the written-to tensor refer to a single memory location"
+        ):
+            getattr(torch, name)(parts, out=x)
+    every_second = torch.ones(2, 6)[:, ::2]
+    empty = torch.ones(0)
+    for parts, out in (([every_second], every_second), ([torch.ones(2, 3), empty], empty)):
+        with pytest.raises(
+            RuntimeError, match="input tensor and the written-to tensor refer to a single memory location"
+        ):
+            torch.cat(parts, out=out)
+    both = torch.ones(4, 3)
+    assert getattr(torch, name)([both[:2]], out=both.new_empty(0)).sum() == 6
+
+
 def test_a_custom_function_must_not_write_to_a_leaf(torch, a):
     class Doubles(torch.autograd.Function):
         @staticmethod

@@ -7,7 +7,12 @@ import numpy as np
 from ..dispatch import _operators
 from ..dispatch.interception import intercept
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
-from ..kernels._common.layout import check_apart, check_no_internal_overlap, check_no_partial_overlap
+from ..kernels._common.layout import (
+    check_apart,
+    check_no_internal_overlap,
+    check_no_partial_overlap,
+    check_other_tensor,
+)
 from ..kernels.shape.joins import common_dtype
 from ..memory.metadata import Metadata
 from ..memory.ownership import resized
@@ -66,10 +71,12 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
         _check_no_gradients(name, (*inputs, *outs) if kinds & {"f", "c", "V"} else outs)
     if "shared" not in takes:
         check = check_apart if "apart" in takes else check_no_partial_overlap
-        for target in outs:
+        for target, result in zip(outs, results, strict=False):
             if name not in _JOINS:  # which resize first, and then write to memory of their own
                 check_no_internal_overlap(target._array)
             for t in inputs:
+                if t is target and check is check_apart:
+                    check_other_tensor(target._array, result._array)
                 check(target._array, t._array)
     if isinstance(found, _operators.Tensor) and not isinstance(out, _operators.Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")

@@ -282,14 +282,11 @@ def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
         n = ops.sum(mask, dim, True) if mask.dim() else mask
         return self.sgn() * (grad / n * mask)
     size = self.abs()
-    if p < 2:
-        # |x| ** (p - 2) would be infinite at zero. The sign is zero there, also in higher derivatives.
-        zero = self == 0
-        power = ops.where(zero, 0, ops.where(zero, 1, size) ** (p - 1))
-        none, size = norm == 0, ops.where(norm == 0, 1, norm)
+    if p < 2:  # |x| ** (p - 2) would be infinite at zero, where the second derivative is
+        power = self.sgn() * size ** (p - 1)
         if p < 1:
-            return self.sgn() * power * grad * ops.where(none, 0, size ** (1 - p))
-        return self.sgn() * power * ops.where(none, 0, grad / size ** (p - 1))
+            return ops.masked_fill(power, self == 0, 0) * grad * norm ** (1 - p)
+        return power * ops.masked_fill(grad / norm ** (p - 1), norm == 0, 0)
     return self * size ** (p - 2) * ops.masked_fill(grad / norm ** (p - 1), norm == 0, 0)
 
 

@@ -239,6 +239,13 @@ def check_apart(array, other) -> None:
         raise RuntimeError(_PARTIAL)
 
 
+def check_other_tensor(array, result) -> None:
+    """Raise RuntimeError for an operand that is itself to be written, even if it is empty until it gets the size of the
+    result. Where the operator extends it to more dimensions first, it is another tensor."""
+    if result.size and (not array.size or array.ndim == result.ndim):
+        raise RuntimeError(_PARTIAL)
+
+
 def is_dense(array) -> bool:
     """Return whether the elements fill their memory without gaps, in any order."""
     if array.flags.forc:
