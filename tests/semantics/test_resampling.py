@@ -197,6 +197,22 @@ def test_distances_of_pairs_and_their_gradient(torch):
     torch.testing.assert_close(x.grad, torch.tensor([[-0.6, -0.8], [1.2, 1.6], [-0.6, -0.8]], dtype=torch.float64))
 
 
+@pytest.mark.parametrize("row", [[1.0, 1, -1], [float("nan"), 1, 0], [float("-inf"), 1, 0], [0, 0, 0]])
+@pytest.mark.parametrize("name", ["pdist", "cdist"])
+def test_each_of_several_largest_differences_gets_the_gradient_of_the_maximum_distance(torch, name, row):
+    x = torch.tensor([[0.0, 0, 0], row], dtype=torch.float64, requires_grad=True)
+    other = torch.zeros(1, 3, dtype=torch.float64)
+    out = torch.pdist(x, float("inf")) if name == "pdist" else torch.cdist(x[1:], other, float("inf"))
+    (found,) = torch.autograd.grad(out, x, 2 * torch.ones_like(out))
+    nan = float("nan")
+    expected = {0: [0, 0, 0], 1: [2, 2, -2], float("-inf"): [nan, 0, 0]}.get(
+        row[0], [nan, nan, nan] if name == "pdist" else [nan, 2, 0]
+    )
+    expected = torch.tensor(expected, dtype=torch.float64)
+    torch.testing.assert_close(found[1], expected, equal_nan=True)
+    torch.testing.assert_close(found[0], -expected if name == "pdist" else torch.zeros_like(expected), equal_nan=True)
+
+
 def test_convolution_of_time_steps_is_conv1d_in_another_order(torch):
     F = torch.nn.functional
     x = torch.arange(30.0, dtype=torch.float64).cos().reshape(5, 2, 3).requires_grad_()

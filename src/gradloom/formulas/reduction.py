@@ -320,6 +320,21 @@ def _renorm_parts(self, p, dim, maxnorm):
     return others, norm, ops.where(over, maxnorm * inverse, 1), ops.where(over, -maxnorm * inverse * inverse, 0)
 
 
+def _distance_backward(grad, difference, p, distance):
+    """Return the gradient of |difference|_p over the last dimension. As in PyTorch, each of several largest elements
+    gets all of the gradient of the maximum norm, whereas `norm_backward` divides it among them."""
+    if p != inf:
+        return norm_backward(grad, difference, p, distance, (-1,), False)
+    grad, distance = ops.unsqueeze(grad, -1), ops.unsqueeze(distance, -1)
+    # zero at the largest elements, which makes it a constant; NaN where one of both is NaN, or both are infinite
+    gap = (difference.abs() - distance).detach()
+    return ops.where(gap.abs() > 0, 0, grad * (difference.sgn() + gap))
+
+
+def _distance_jvp(difference, tangent, p, distance):
+    return _dot(_distance_backward(ops.ones_like(distance), difference, p, distance), tangent, (-1,), False)
+
+
 def cdist_backward(grad, x1, x2, p, result):
     """Return the gradient of the distances between rows for `x1`: that of the norm of the differences."""
     if p == 0:
@@ -327,7 +342,7 @@ def cdist_backward(grad, x1, x2, p, result):
     if p == 2 and max(grad.size(-1), grad.size(-2)) > 25:
         return euclidean_dist_backward(grad, x1, x2, result)
     difference = ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3)
-    return ops.sum(norm_backward(grad, difference, p, result, (-1,), False), -2)
+    return ops.sum(_distance_backward(grad, difference, p, result), -2)
 
 
 def euclidean_dist_backward(grad, x1, x2, result):
@@ -338,9 +353,11 @@ def euclidean_dist_backward(grad, x1, x2, result):
 
 def cdist_jvp(x1, x1_t, x2, x2_t, p, result):
     """Return the tangent of the norm of all differences."""
+    if p == 0:
+        return ops.zeros_like(result)
     difference = ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3)
     tangent = ops.unsqueeze(x1_t, -2) - ops.unsqueeze(x2_t, -3)
-    return norm_jvp(difference, tangent, p, result, (-1,), False)
+    return _distance_jvp(difference, tangent, p, result)
 
 
 def _pair_differences(self):
@@ -355,7 +372,7 @@ def pdist_backward(grad, self, p, result):
     if p == 0:
         return ops.zeros_like(self)
     first, second, difference = _pair_differences(self)
-    each = norm_backward(grad, difference, p, result, (-1,), False)
+    each = _distance_backward(grad, difference, p, result)
     return ops.index_add(ops.index_add(ops.zeros_like(self), 0, first, each), 0, second, -each)
 
 
@@ -363,7 +380,7 @@ def pdist_jvp(self, self_t, p, result):
     """Return the tangent of the norm of all differences x_i - x_j."""
     if p == 0:
         return ops.zeros_like(result)
-    return norm_jvp(_pair_differences(self)[2], _pair_differences(self_t)[2], p, result, (-1,), False)
+    return _distance_jvp(_pair_differences(self)[2], _pair_differences(self_t)[2], p, result)
 
 
 def logsumexp_backward(grad, self, result, dim, keepdim):
