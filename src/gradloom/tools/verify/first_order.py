@@ -59,7 +59,7 @@ class FirstOrder:
                 return
             yield from self.repeated()
             yield from self.partial()
-        if len(forward) > 1 and not self.wrong:
+        if forward and not self.wrong:
             yield from self.together(forward)
 
     def agrees(self) -> bool:
@@ -349,19 +349,22 @@ class FirstOrder:
                 yield Fault(self.case, "reverse", message, BACKWARD, place, expected=a, found=b)
 
     def together(self, forward: dict[int, list[Array]]) -> Iterator[Fault]:
-        """Check that tangents of all inputs at once give the sum of the tangents for each."""
+        """Check that tangents of all inputs at once, while a graph is recorded, are the sum of those for each."""
         if any(not len(self.function.by_input[i]) for i in forward):
             return  # nothing to add up
         directions = {i: self.function.by_input[i].sum(0) for i in forward}
         try:
-            found = self.function.pushed(directions)
+            found = self.function.pushed(directions, is_recorded=True)
         except Exception as error:
-            yield Fault(self.case, "forward", f"the tangents of several inputs raise {said(error)}", FORWARD, None, 0)
+            message = f"the tangents of all inputs raise {said(error)} while a graph is recorded"
+            yield Fault(self.case, "forward", message, FORWARD, None, 0)
             return
         for n, k in enumerate(self.function.kept):
             expected = sum(forward[i][n].sum(0) for i in forward)
             if not close(found[n], expected, EXACT_RTOL, EXACT_ATOL * scale(expected, *self.function.outputs)):
                 message = "the tangents of several inputs do not add up to their sum"
+                if len(forward) == 1:
+                    message = "the tangent is another while a graph is recorded"
                 yield Fault(self.case, "forward", message, FORWARD, None, k, expected=expected, found=found[n])
 
     def undefined(self) -> Iterator[Fault]:

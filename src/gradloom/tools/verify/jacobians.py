@@ -13,6 +13,7 @@ random vectors are compared.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ def to_real(array: Array) -> Array:
 def from_real(vector: Array, like: Array) -> Array:
     """Return the array with these real coordinates and the shape and dtype of `like`."""
     if like.dtype.kind == "c":
-        return np.ascontiguousarray(vector, dtype=like.real.dtype).view(like.dtype).reshape(like.shape)
+        return np.array(vector, dtype=like.real.dtype, order="C").view(like.dtype).reshape(like.shape)
     return np.asarray(vector).astype(like.dtype).reshape(like.shape)
 
 
@@ -62,18 +63,23 @@ def coordinates(array: Array) -> int:
     return array.size * (2 if array.dtype.kind == "c" else 1)
 
 
-def directions(array: Array, seed: int, detail: Detail) -> Array:
-    """Return unit vectors, or a few random ones, as rows."""
-    n = coordinates(array)
+@lru_cache(256)
+def directions(n: int, seed: int, detail: Detail) -> Array:
+    """Return, as rows, the unit vectors of n coordinates, or a few random ones."""
     if n <= detail.full:
         return np.eye(n)
     found = np.random.default_rng((seed, n)).standard_normal((detail.few, n))
     return found / np.linalg.norm(found, axis=1, keepdims=True)
 
 
+@lru_cache(256)
+def _uneven(n: int, size: int, seed: int) -> Array:
+    return np.random.default_rng((seed, size)).uniform(0.5, 1.5, n)
+
+
 def uneven(like: Array, seed: int = 5) -> Array:
     """Return random numbers of the shape and dtype of an array: a cotangent without symmetries."""
-    return from_real(np.random.default_rng((seed, like.size)).uniform(0.5, 1.5, coordinates(like)), like)
+    return from_real(_uneven(coordinates(like), like.size, seed), like)
 
 
 class Function:
@@ -83,6 +89,7 @@ class Function:
         arrays: the point.
         outputs: the arrays of its floating-point outputs there.
         kept: the output numbers of the differentiable ones.
+        is_recorded: whether inputs require gradients in forward mode, too, so that a graph is recorded.
     """
 
     def __init__(
@@ -90,17 +97,31 @@ class Function:
         call: Callable[..., tuple[Any, ...]],
         inputs: tuple[Any, ...],
         detail: Detail = Detail(),  # noqa: B008
+        is_recorded: bool = False,
     ) -> None:
-        self.call = call
+        self.call, self.detail, self.is_recorded = call, detail, is_recorded
         self.arrays = [np.array(x._array) for x in inputs]
-        found = self.graph()[1]
+        self._unused: tuple[list[Any], list[Any]] | None = None
+        self._unused = self.graph()
+        found = self._unused[1]
         self.outputs = [np.array(o._array) for o in found]
         self.kept = [k for k, o in enumerate(found) if o.requires_grad]
-        self.by_input = [directions(a, i, detail) for i, a in enumerate(self.arrays)]
-        self.by_output = [directions(a, 100 + k, detail) for k, a in enumerate(self.outputs)]
+
+    @cached_property
+    def by_input(self) -> list[Array]:
+        """The directions of each input."""
+        return [directions(coordinates(a), i, self.detail) for i, a in enumerate(self.arrays)]
+
+    @cached_property
+    def by_output(self) -> list[Array]:
+        """The directions of each output."""
+        return [directions(coordinates(a), 100 + k, self.detail) for k, a in enumerate(self.outputs)]
 
     def graph(self) -> tuple[list[Any], list[Any]]:
-        """Call the function; return (leaves, outputs) with their history."""
+        """Call the function; return (leaves, outputs) with their history. The first graph is that of `__init__`."""
+        if self._unused is not None:
+            graph, self._unused = self._unused, None
+            return graph
         leaves = [wrap(a.copy()).requires_grad_() for a in self.arrays]
         return leaves, [o for o in self.call(*leaves) if is_float(o)]
 
@@ -277,10 +298,10 @@ class Function:
             self.pushed({i: np.zeros(0)})
         return self._stacked([self.pushed({i: v}) for v in self.by_input[i]])
 
-    def pushed(self, directions: Mapping[int, Array]) -> list[Array]:
+    def pushed(self, directions: Mapping[int, Array], is_recorded: bool = False) -> list[Array]:
         """Return the tangent of each differentiable output for tangents of some inputs; zeros for undefined ones."""
         with forward_ad.dual_level():
-            inputs = [wrap(a.copy()).requires_grad_() for a in self.arrays]
+            inputs = [wrap(a.copy()).requires_grad_(is_recorded or self.is_recorded) for a in self.arrays]
             for i, v in directions.items():
                 inputs[i] = forward_ad.make_dual(inputs[i], wrap(from_real(v, self.arrays[i])))
             found = [o for o in self.call(*inputs) if is_float(o)]

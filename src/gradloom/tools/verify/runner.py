@@ -41,8 +41,8 @@ DETAIL = {
     "default": (Detail(48), Detail(16)),
     "thorough": (Detail(128, 6), Detail(64, 4)),
 }
-# For variations of samples.
-BRIEF = Detail(0, 1)
+# For samples after the first and what is derived from samples, and for variations; closer only in thorough mode.
+FEW, BRIEF = Detail(0, 3), Detail(0, 1)
 SEEDS = {"fast": 1, "default": 1, "thorough": 3}
 
 
@@ -104,11 +104,12 @@ def _faults(operator: Operator, mode: str, result: OperatorResult, made: Plan | 
     _count(result, "static")
     yield from _static(nothing, made)
     repeated = range(1, SEEDS[mode]) if operator.samples is None else ()
-    for case in (*made.base, *(c for seed in repeated for c in cases(operator, seed))):
-        yield from _of_case(case, mode, result)
+    for number, case in enumerate((*made.base, *(c for seed in repeated for c in cases(operator, seed)))):
+        is_close = number == 0 and not operator.by_composition  # a composite has no formula of its own
+        yield from _of_case(case, mode, result, is_close or mode == "thorough")
     yield from made.faults
     for case in made.varied:
-        yield from _of_variation(case, mode, result)
+        yield from _of_case(case, mode, result)
 
 
 def _static(nothing: Case, made: Plan) -> Iterator[Fault]:
@@ -127,20 +128,12 @@ def _static(nothing: Case, made: Plan) -> Iterator[Fault]:
             yield Fault(nothing, "static", message, BACKWARD)
 
 
-def _of_variation(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
-    """Check the derivatives of a variation of a sample; everything else is checked for samples."""
-    _count(result, "call")
-    try:
-        yield from value_checks.check_call(case)
-    except Exception as error:
-        yield Fault(case, "call", f"raises {said(error)}", KERNEL)
-        return
-    functional = case.operator.schema.kind == "functional"
-    if case.operator.differentiable if functional else case.operator.joined.strategy == "formula":
-        yield from _derivatives(case if functional else _on_a_copy(case), mode, result)
+def _of_case(case: Case, mode: str, result: OperatorResult, is_close: bool = False) -> Iterator[Fault]:
+    """Check a sample, or of a variation of one only the derivatives.
 
-
-def _of_case(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
+    Args:
+        is_close: whether Jacobians are compared entry by entry, and not along a few random directions.
+    """
     _count(result, "call")
     try:
         yield from value_checks.check_call(case)
@@ -149,10 +142,10 @@ def _of_case(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
         return
     if case.operator.schema.kind != "functional":
         if case.operator.joined.strategy == "formula":
-            yield from _derivatives(_on_a_copy(case), mode, result)
+            yield from _derivatives(_on_a_copy(case), mode, result, is_close)
         return
     wanted = {"fast": VALUE_CHECKS[:1], "default": VALUE_CHECKS, "thorough": VALUE_CHECKS + THOROUGH_CHECKS}
-    for name, check in wanted[mode]:
+    for name, check in wanted[mode] if not case.is_varied else ():
         _count(result, name)
         try:
             yield from check(case)
@@ -160,8 +153,9 @@ def _of_case(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
             yield Fault(case, name, f"raises {said(error)}", ENTRY)
     if not case.operator.differentiable:
         return
-    for one in (case, *(_derived(case) if mode != "fast" else ())):
-        yield from _derivatives(one, mode, result)
+    yield from _derivatives(case, mode, result, is_close)
+    for one in _derived(case) if mode != "fast" and not case.is_varied else ():
+        yield from _derivatives(one, mode, result, mode == "thorough")
 
 
 def _on_a_copy(case: Case) -> Case:
@@ -178,12 +172,14 @@ def _on_a_copy(case: Case) -> Case:
     return copy
 
 
-def _derivatives(case: Case, mode: str, result: OperatorResult) -> Iterator[Fault]:
-    first, second = DETAIL[mode] if not case.is_varied else (BRIEF, BRIEF)
+def _derivatives(case: Case, mode: str, result: OperatorResult, is_close: bool) -> Iterator[Fault]:
+    first, second = DETAIL[mode]
+    if case.is_varied:
+        first = second = BRIEF
+    elif mode == "default" and not is_close:
+        first = FEW
     try:
-        if not case.places or not any(o.requires_grad for o in case.call(*case.inputs())):
-            if case.places:
-                yield from FirstOrder(case, first).constant()
+        if not case.places:
             return
         one = FirstOrder(case, first)
         wrong = False
@@ -192,11 +188,11 @@ def _derivatives(case: Case, mode: str, result: OperatorResult) -> Iterator[Faul
             yield fault
         for name in one.counts:
             _count(result, name)
-        if wrong:
+        if wrong or not one.function.kept:
             return  # the derivative of a wrong derivative tells nothing new
         if case.label == "0-dim" and not case.operator.is_pointwise:
             return  # many second derivatives of a single number are 0/0
-        two = SecondOrder(case, second, quick=mode != "thorough")
+        two = SecondOrder(case, one.function, second, quick=mode != "thorough")
         yield from two.faults()
         for name in two.counts:
             _count(result, name)

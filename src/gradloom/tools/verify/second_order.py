@@ -32,26 +32,20 @@ class SecondOrder:
     """Derivatives of the vector-Jacobian product: reverse over reverse and forward over reverse.
 
     Args:
+        function: the operator at the call's inputs.
         detail: how closely they are examined.
         quick: whether to try one direction of all inputs together first.
     """
 
-    def __init__(self, case: Case, detail: Detail, quick: bool = False) -> None:
-        self.case, self.quick = case, quick
+    def __init__(self, case: Case, function: Function, detail: Detail, quick: bool = False) -> None:
+        self.case, self.detail, self.quick = case, detail, quick
         self.counts: set[str] = set()
-        inputs = case.inputs()
-        outputs = [o for o in case.call(*inputs) if o.requires_grad]
-        self.outputs = len(outputs)
-        self.vectors = [wrap(uneven(o._array)).requires_grad_() for o in outputs]
-        self.reached: list[int] = []
-        if outputs:
-            found = gradloom.autograd.grad(outputs, inputs, self.vectors, create_graph=True, allow_unused=True)
-            self.reached = [i for i, g in enumerate(found) if g is not None]
-        self.detail = detail
-        self.leaves = inputs
+        self.leaves = case.inputs()
+        self.vectors = [wrap(uneven(function.outputs[k])) for k in function.kept]
+        self.reached: list[int] | None = None  # input numbers with a gradient, known after the first pullback
         self.names = [
             *map(str, case.places),
-            *(f"grad of output {k}" if self.outputs > 1 else "grad" for k in range(self.outputs)),
+            *(f"grad of output {n}" if len(function.kept) > 1 else "grad" for n in range(len(function.kept))),
         ]
 
     def pullback(self, *args: Any) -> tuple[Any, ...]:
@@ -61,16 +55,18 @@ class SecondOrder:
             xs = [x if x.requires_grad else x.detach().requires_grad_() for x in args[:count]]
             outputs = [o for o in self.case.call(*xs) if o.requires_grad]
             found = gradloom.autograd.grad(outputs, xs, args[count:], create_graph=True, allow_unused=True)
+            if self.reached is None:
+                self.reached = [i for i, g in enumerate(found) if g is not None]
             # A gradient without history is compared, too: it gets one, of zeros.
             return tuple(
                 _with_history(gradloom.zeros_like(xs[i]) if found[i] is None else found[i]) for i in self.reached
             )
 
     def faults(self) -> Iterator[Fault]:
+        function = Function(self.pullback, (*self.leaves, *self.vectors), self.detail, is_recorded=True)
         if not self.reached:
             return
         self.counts.add("second")
-        function = Function(self.pullback, (*self.leaves, *self.vectors), self.detail)
         if self.quick:
             try:
                 right = function.agrees(ROUGH_RTOL, ROUGH_ATOL, self.has_forward)
@@ -145,7 +141,7 @@ class SecondOrder:
 
     def of_tangents(self) -> Iterator[Fault]:
         """Check the derivatives of the tangents by reverse mode."""
-        tangents = [wrap(uneven(x._array, 5 + i)).requires_grad_() for i, x in enumerate(self.leaves)]
+        tangents = [wrap(uneven(x._array, 5 + i)) for i, x in enumerate(self.leaves)]
         function = Function(self.pushforward, (*self.leaves, *tangents), BRIEF)
         if not function.kept:
             return
@@ -173,6 +169,7 @@ class SecondOrder:
                     return
 
     def fault(self, mode: str, i: int, k: int, function: Function, found: Array, expected: Array) -> Fault:
+        assert self.reached is not None
         place: Place = self.case.places[self.reached[k]]
         message = (
             f"the second derivative ({mode}) is wrong: the gradient of `{place.name}` differentiated by "
