@@ -66,18 +66,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for text in config.stash[_TEXTS]:
         terminalreporter.section("conformance with PyTorch")
         terminalreporter.write_line(text)
-
-
-# New families (linear algebra, recurrent nets, resampling, masked reductions) differ here in operators that are not
-# mended yet.
-NOT_YET = (
-    "test_special_values.py::test_special_values_give_what_pytorch_gives[linalg]",
-    "test_special_values.py::test_special_values_give_what_pytorch_gives[fft]",
-    "test_special_values.py::test_special_values_give_what_pytorch_gives[other]",
-)
-
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if any(name in item.nodeid for name in NOT_YET):
-            item.add_marker(pytest.mark.xfail(reason="a difference of a new family that is to be mended", strict=False))

@@ -125,3 +125,28 @@ def test_vmap_maps_the_decompositions(torch):
     b = torch.ones(4, dtype=torch.float64)
     solved = torch.func.vmap(lambda a: torch.linalg.lstsq(a, b).solution, in_dims=2)(x)
     assert torch.allclose(solved, torch.stack([torch.linalg.lstsq(a, b).solution for a in x.unbind(2)]))
+
+
+def test_the_inverse_of_a_singular_matrix_is_what_its_triangles_give(torch):
+    singular = torch.tensor([[1.0, 1, 1], [1, 1, 1], [1, 1, 1]])
+    inverse, info = torch.linalg.inv_ex(torch.stack([torch.eye(3), singular]))
+    assert torch.equal(inverse[0], torch.eye(3)) and info.tolist() == [0, 2]
+    assert torch.equal(inverse[1], torch.linalg.solve_ex(singular, torch.eye(3))[0]) or inverse[1].isnan().any()
+
+
+def test_least_squares_of_full_rank_give_zeros_for_a_matrix_of_zeros(torch):
+    a = torch.stack([torch.eye(2), torch.zeros(2, 2)])
+    found = torch.linalg.lstsq(a, torch.ones(2, 2, 1), driver="gels").solution
+    assert found.squeeze(-1).tolist() == [[1, 1], [0, 0]]
+
+
+def test_a_reflection_by_nothing_leaves_other_columns_finite(torch):
+    v = torch.tensor([[1.0, float("inf")], [2, 3], [4, float("nan")]])
+    found = torch.linalg.householder_product(v, torch.zeros(2))
+    assert found[:, 0].tolist() == [1, 0, 0] and found[0, 1] == 0
+
+
+@pytest.mark.parametrize("name", ["lu", "lu_factor", "lu_factor_ex"])
+def test_a_matrix_without_columns_has_a_factorization(torch, name):
+    found = getattr(torch.linalg, name)(torch.empty(1, 0))
+    assert 0 in found[-1].shape or not found[-1].any()

@@ -7,6 +7,7 @@ import numpy as np
 from .._common.errors import LinAlgError, type_name
 from .._common.numbers import is_half
 from .checks import columns, require_floating, require_lapack, require_matrices, require_square
+from .solve import lu_factor_ex, lu_solve
 
 
 def inv_ex(A, check_errors=False):
@@ -19,33 +20,16 @@ def inv_ex(A, check_errors=False):
     try:
         return columns(np.linalg.inv(A)), info
     except np.linalg.LinAlgError:
-        singular = np.linalg.slogdet(A)[0] == 0
-    info = np.array([_first_zero_pivot(a) if bad else 0 for a, bad in _elements(A, singular)], np.int32)
-    info = info.reshape(A.shape[:-2])
-    if check_errors:
+        factors, pivots, info = lu_factor_ex(A)
+    if check_errors and info.any():
         raise LinAlgError(singular_message("linalg.inv_ex", info))
-    eye = np.eye(A.shape[-1], dtype=A.dtype)
-    inverse = np.linalg.inv(np.where(singular[..., None, None], eye, A))
-    inverse[singular] = np.inf
-    return columns(inverse), info
+    return lu_solve(factors, pivots, np.broadcast_to(np.eye(A.shape[-1], dtype=A.dtype), A.shape)), info
 
 
 def _require_precise(name, A):
     require_floating(name, A)
     if is_half(A.dtype):
         raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {type_name(A.dtype)}")
-
-
-def _elements(A, marks):
-    return zip(A.reshape(-1, *A.shape[-2:]), np.asarray(marks).reshape(-1), strict=True)
-
-
-def _first_zero_pivot(matrix):
-    """Return the number of the first zero pivot of an LU factorization, counted from 1; n if rounding hides it."""
-    from scipy.linalg import lapack
-
-    getrf = lapack.get_lapack_funcs("getrf", (matrix,))
-    return getrf(matrix)[2] or matrix.shape[-1]
 
 
 def singular_message(name, info):

@@ -68,6 +68,8 @@ def cholesky_ex(self, upper=False, check_errors=False):
 
 def cholesky(self, upper=False):
     """Return L with L L^H = A, or U with U^H U = A. Raises LinAlgError if A is not positive-definite."""
+    if not self.size:  # of any shape, as in PyTorch
+        return np.zeros(self.shape, self.dtype)
     require_square("cholesky", self)
     require_lapack("cholesky_cpu", self)
     found, info = _cholesky(self, upper)
@@ -201,7 +203,7 @@ def _goes_in_step(A):
     """Return whether a batch has so many small matrices that steps over all of them at once cost less than a call of
     LAPACK for each."""
     size = max(A.shape[-2:])
-    return 0 < size <= 16 and A.size >= 4 * size * A.shape[-1] * A.shape[-2]
+    return A.size > 0 and size <= 16 and A.size >= 4 * size * A.shape[-1] * A.shape[-2]
 
 
 def _last(batch):
@@ -483,9 +485,14 @@ def _reflect(V, tau, found, reverse, adjoint=False):
         v = V[..., i:, i : i + 1].copy()
         v[..., 0, :] = 1
         factor = tau[..., i : i + 1, None]
-        part = found[..., i:m, :]
-        part -= (factor.conj() if adjoint else factor) * (v @ (_adjoint(v) @ part))
+        _subtract_reflected(found[..., i:m, :], v, factor.conj() if adjoint else factor)
     return found
+
+
+def _subtract_reflected(part, v, factor):
+    """Apply 1 - factor v v^H to columns in place; not where the factor is 0, even if v is not finite, as LAPACK."""
+    with np.errstate(all="ignore"):
+        part -= np.where(factor == 0, 0, factor * (v @ (_adjoint(v) @ part)))
 
 
 def householder_product(input, tau):
@@ -514,7 +521,15 @@ def householder_product(input, tau):
     require_lapack("orgqr_cpu", input)
     found = np.zeros(input.shape, input.dtype)
     found[...] = np.eye(m, n)
-    return columns(_reflect(input, tau, found, True))
+    for i in range(tau.shape[-1] - 1, -1, -1):
+        v = input[..., i:, i : i + 1].copy()
+        v[..., 0, :] = 1
+        factor = tau[..., i : i + 1, None]
+        _subtract_reflected(found[..., i:, i + 1 :], v, factor)
+        with np.errstate(all="ignore"):
+            found[..., i:, i : i + 1] = -factor * v  # of the unit vector e, e - factor v
+        found[..., i, i] += 1
+    return columns(found)
 
 
 def ormqr(self, input2, input3, left=True, transpose=False):

@@ -270,6 +270,8 @@ def lstsq(self, b, rcond=None, driver=None):
     residuals = np.zeros(0, real)
     if (m > n or not self.size) and driver != "gelsy" and (driver == "gels" or (rank == n).all()):
         error = self @ solution - right
+        if driver == "gels":  # which writes zeros over the right-hand side of a matrix of zeros
+            error = np.where(self.any((-2, -1), keepdims=True), error, 0)
         residuals = (error.real**2 + error.imag**2 if error.dtype.kind == "c" else error**2).sum(-2)
     return (solution[..., 0] if vectors else solution), residuals, rank, values
 
@@ -302,6 +304,8 @@ def _full_rank_solution(A, B):
     """Solve by a QR decomposition of A, or of A^H if A is wide. Raises LinAlgError if the triangle is singular."""
     tall = A.shape[-2] >= A.shape[-1]
     q, r = np.linalg.qr(A if tall else _adjoint(A))
+    without = ~A.any((-2, -1), keepdims=True)  # matrices of zeros, of which LAPACK's solution is 0
+    r, B = np.where(without, np.eye(r.shape[-1], dtype=r.dtype), r), np.where(without, 0, B)
     zeros = np.diagonal(r, 0, -2, -1) == 0
     if zeros.any():
         first = int(zeros.any(-1).reshape(-1).argmax())
