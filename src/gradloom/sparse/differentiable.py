@@ -214,8 +214,8 @@ def to_sparse(self: Tensor, sparse_dims: int | None = None) -> Tensor:
     blocks = array != 0
     if count < array.ndim:
         blocks = blocks.any(axis=tuple(range(count, array.ndim)))
-    indices = np.array(np.nonzero(blocks), np.int64) if count else np.empty((0, 1), np.int64)
-    values = np.ascontiguousarray(array[tuple(indices)] if count else array[None])
+    indices = np.array(np.nonzero(blocks), np.int64) if count else np.empty((0, int(blocks)), np.int64)
+    values = np.ascontiguousarray(array[tuple(indices)] if count else array[None][: int(blocks)])
     out = make(indices, values, array.shape, True)
     return record(ToSparseBackward1 if sparse_dims is None else ToSparseBackward0, out, (self,), ())
 
