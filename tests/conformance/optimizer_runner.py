@@ -42,10 +42,10 @@ def run_optimizer(
     try:
         mine = candidate.find(f"optim.{info.name}")
         with quiet():
-            if info.only_supports_sparse_grads:
-                result.note("takes sparse gradients only")
-            else:
+            if not info.only_supports_sparse_grads:
                 _run_settings(info, mine, candidate, stages, result, progress)
+            if info.only_supports_sparse_grads or info.supports_sparse:
+                _run_settings(info, mine, candidate, stages, result, progress, sparse=True)
             if "errors" in stages and info.optim_error_inputs_func is not None:
                 _run_errors(info, mine, candidate, result)
     except Absent as absent:
@@ -56,17 +56,29 @@ def run_optimizer(
 
 
 def _run_settings(
-    info: Any, mine: type, candidate: Library, stages: tuple[str, ...], result: OpResult, progress: Progress
+    info: Any,
+    mine: type,
+    candidate: Library,
+    stages: tuple[str, ...],
+    result: OpResult,
+    progress: Progress,
+    sparse: bool = False,
 ) -> None:
     for index, given in enumerate(info.optim_inputs_func(device="cpu")):
+        if sparse and given.kwargs.get("weight_decay"):  # a penalty is dense
+            continue
         for dtype in _DTYPES:
-            where = f"{dtype} {given.desc or 'default'} ({index})"
+            where = f"{dtype} {given.desc or 'default'} ({index}){', sparse gradients' if sparse else ''}"
             for stage, check in (("step", steps), ("state", state)):
                 if stage not in stages:
                     continue
                 progress(stage, where)
                 op = SimpleNamespace(
-                    name=info.name, full_name=result.name, op=info.optim_cls, closure=info.step_requires_closure
+                    name=info.name,
+                    full_name=result.name,
+                    op=info.optim_cls,
+                    closure=info.step_requires_closure,
+                    sparse=sparse,
                 )
                 try:
                     settings = Recorder().record(dict(given.kwargs))
@@ -98,13 +110,17 @@ class Trajectory:
             self.optimizer.step()
 
     def loss(self) -> Any:
-        """Sets the gradients of sum(cosh(p) + (p - 1)^2 / 2) and returns that loss."""
+        """Sets the gradients of sum(cosh(p) + (p - 1)^2 / 2) and returns that loss. Sparse ones lack the first row."""
         total = 0.0
         for parameter in self.parameters:
             value = self.library.array(parameter).astype(np.float64)
             total += float((np.cosh(value) + (value - 1) ** 2 / 2).sum())
             gradient = (np.sinh(value) + value - 1).astype(self.case.dtype)
+            if self.case.op.sparse:
+                gradient[0] = 0
             parameter.grad = self.library.build(TensorRecord.of_array(gradient, self.case.dtype))
+            if self.case.op.sparse:
+                parameter.grad = parameter.grad.to_sparse(1)
         return self.library.build(TensorRecord.of_array(np.asarray(total, self.case.dtype), self.case.dtype))
 
 

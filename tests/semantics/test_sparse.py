@@ -236,3 +236,98 @@ def _with_sparse_gradient(torch):
     w = torch.zeros(4, 2, requires_grad=True)
     torch.nn.functional.embedding(torch.tensor([1]), w, sparse=True).sum().backward()
     return w
+
+
+# --- optimizers ---------------------------------------------------------------------------------------------------
+
+
+def trained(torch, name, steps=4, **options):
+    """Return an embedding table after some steps by its sparse gradient, which has rows twice, and the optimizer."""
+    w = torch.arange(8.0).view(4, 2).requires_grad_()
+    optimizer = getattr(torch.optim, name)([w], lr=0.1, **options)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        (torch.nn.functional.embedding(torch.tensor([2, 1, 2]), w, sparse=True) ** 2).sum().backward()
+        assert w.grad.is_sparse
+        optimizer.step()
+    return w.detach(), optimizer
+
+
+def test_sparse_gradients_change_only_the_rows_that_were_read(torch):
+    for name in ("SGD", "Adagrad", "SparseAdam"):
+        w, _ = trained(torch, name)
+        assert w[0].tolist() == [0.0, 1.0] and w[3].tolist() == [6.0, 7.0]
+        assert (w[1:3] < torch.tensor([[2.0, 3.0], [4.0, 5.0]])).all()
+
+
+@pytest.mark.parametrize("name", ["SGD", "Adagrad"])
+def test_sparse_and_dense_gradients_take_the_same_steps(torch, name):
+    w = torch.arange(8.0).view(4, 2).requires_grad_()
+    optimizer = getattr(torch.optim, name)([w], lr=0.1)
+    for _ in range(4):
+        optimizer.zero_grad()
+        (torch.nn.functional.embedding(torch.tensor([2, 1, 2]), w) ** 2).sum().backward()
+        optimizer.step()
+    torch.testing.assert_close(trained(torch, name)[0], w.detach())
+
+
+def test_momentum_of_sparse_gradients_is_sparse(torch):
+    w, optimizer = trained(torch, "SGD", momentum=0.9, nesterov=True)
+    (state,) = optimizer.state.values()
+    assert state["momentum_buffer"].is_sparse and state["momentum_buffer"].coalesce().indices().tolist() == [[1, 2]]
+    copy.deepcopy(optimizer).load_state_dict(optimizer.state_dict())
+
+
+def test_a_first_step_of_sparse_adam_has_the_length_of_the_learning_rate(torch):
+    w, optimizer = trained(torch, "SparseAdam", steps=1)
+    torch.testing.assert_close(w, torch.tensor([[0.0, 1.0], [1.9, 2.9], [3.9, 4.9], [6.0, 7.0]]))
+    (state,) = optimizer.state.values()
+    assert state["step"] == 1 and state["exp_avg"][0].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("Adam", {}, "Adam does not support sparse gradients, please consider SparseAdam instead"),
+        ("AdamW", {}, "Adam does not support sparse gradients, please consider SparseAdam instead"),
+        ("RMSprop", {}, "RMSprop does not support sparse gradients"),
+        ("Adadelta", {}, "Adadelta does not support sparse gradients"),
+        ("Rprop", {}, "Rprop does not support sparse gradients"),
+        ("NAdam", {}, "NAdam does not support sparse gradients"),
+        ("SGD", {"weight_decay": 0.1}, "add(sparse, dense) is not supported. Use add(dense, sparse) instead."),
+        ("SGD", {"fused": True}, "`_fused_sgd` does not support sparse gradients"),
+        ("Adagrad", {"weight_decay": 0.1}, "weight_decay option is not compatible with sparse gradients"),
+    ],
+)
+def test_what_optimizers_refuse_of_sparse_gradients(torch, name, options, message):
+    with pytest.raises(RuntimeError) as raised:
+        trained(torch, name, **options)
+    assert str(raised.value) == message
+
+
+def test_what_sparse_adam_refuses(torch):
+    w = torch.ones(3, requires_grad=True)
+    w.sum().backward()
+    with pytest.raises(RuntimeError, match="SparseAdam does not support dense gradients, please consider Adam instead"):
+        torch.optim.SparseAdam([w]).step()
+    with pytest.raises(ValueError, match=r"Sparse params at indices \[\[0, 1\]\]: SparseAdam requires dense"):
+        torch.optim.SparseAdam([w, matrix(torch, requires_grad=True)])
+    with pytest.raises(ValueError, match=r"Complex params at indices \[\[0, 0\]\]"):
+        torch.optim.SparseAdam([torch.ones(2, dtype=torch.complex64)])
+    for options in ({"lr": 0.0}, {"eps": 0.0}, {"betas": (1.0, 0.9)}):
+        with pytest.raises(ValueError, match="Invalid"):
+            torch.optim.SparseAdam([w], **options)
+
+
+def test_lbfgs_takes_sparse_gradients(torch):
+    w = torch.arange(8.0).view(4, 2).requires_grad_()
+    optimizer = torch.optim.LBFGS([w], lr=0.5)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (torch.nn.functional.embedding(torch.tensor([2, 1, 2]), w, sparse=True) ** 2).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert closure() < 1e-4 and w[0].tolist() == [0.0, 1.0]

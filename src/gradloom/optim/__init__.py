@@ -11,6 +11,7 @@ from gradloom.optim.optimizer import Optimizer
 from gradloom.optim.rmsprop import RMSprop
 from gradloom.optim.rprop import ASGD, Rprop
 from gradloom.optim.sgd import SGD
+from gradloom.optim.sparse_adam import SparseAdam
 
 __all__ = [
     "ASGD",
@@ -26,6 +27,7 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
     "lr_scheduler",
 ]
 

@@ -102,7 +102,7 @@ def operands(parameter: Tensor, what: str, *kept: Tensor | None) -> tuple[Any, .
     """
     gradient = parameter.grad
     if gradient.is_sparse:
-        raise RuntimeError(f"{what} does not support sparse gradients")
+        raise sparse_refusal(what)
     try:
         if thread.dispatch_modes:
             raise AttributeError("a mode sees the operators")
@@ -115,6 +115,12 @@ def operands(parameter: Tensor, what: str, *kept: Tensor | None) -> tuple[Any, .
     if type(array) is not np.ndarray or values.flags.c_contiguous and not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)  # blocks of both must correspond
     return (values, array, *[None if tensor is None else tensor._array for tensor in kept])
+
+
+def sparse_refusal(what: str) -> RuntimeError:
+    """Return the error of the optimizer named `what`, which does not support sparse gradients."""
+    hint = ", please consider SparseAdam instead" if what == "Adam" else ""
+    return RuntimeError(f"{what} does not support sparse gradients{hint}")
 
 
 def number(value) -> float:

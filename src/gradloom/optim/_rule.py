@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.autograd import increment_version
-from gradloom.optim._arrays import advance, in_blocks, is_tensor_of_many, new_step, operands
+from gradloom.optim._arrays import advance, in_blocks, is_tensor_of_many, new_step, operands, sparse_refusal
 from gradloom.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -70,6 +70,10 @@ class RuleOptimizer(Optimizer):
         """Return the update rule (see `_arrays`) of one parameter's step number `count`."""
         raise NotImplementedError
 
+    def _sparse_update(self, parameter, group, count, state) -> None:
+        """Carry out a parameter's step number `count` by a sparse gradient."""
+        raise sparse_refusal(type(self).__name__)
+
     def _initial_state(self, parameter, group) -> dict[str, Any]:
         state = {"step": new_step()}
         for name, value in self._kept(group).items():
@@ -90,6 +94,9 @@ class RuleOptimizer(Optimizer):
                 state = self.state[parameter]
                 if not state:
                     state.update(self._initial_state(parameter, group))
+                if parameter.grad.is_sparse:
+                    self._sparse_update(parameter, group, advance(state), state)
+                    continue
                 rule = self._rule(group, advance(state), state)
                 in_blocks(rule, operands(parameter, name, *[state[key] for key in kept]))
                 increment_version(parameter)

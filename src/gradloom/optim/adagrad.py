@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradloom.optim._arrays import number
 from gradloom.optim._rule import RuleOptimizer, decayed, options, running_square
+from gradloom.optim.sparse_adam import update_by_adagrad
 
 if TYPE_CHECKING:
     from gradloom import Tensor
@@ -68,8 +69,14 @@ class Adagrad(RuleOptimizer):
             for parameter in group["params"]:
                 self.state[parameter]["sum"].share_memory_()
 
+    def _sparse_update(self, parameter, group, count, state):
+        update_by_adagrad(parameter, state, group, self._rate(group, count))
+
+    def _rate(self, group, count):
+        return number(group["lr"]) / (1 + (count - 1) * group["lr_decay"])
+
     def _rule(self, group, count, state):
-        rate = number(group["lr"]) / (1 + (count - 1) * group["lr_decay"])
+        rate = self._rate(group, count)
 
         def rule(xp, parameter, gradient, total, scratch):
             gradient = decayed(parameter, gradient, group["weight_decay"], group["maximize"])

@@ -98,7 +98,7 @@ class Adam(Optimizer):
                 rates = lr / (1 - beta1**count) * root, group["eps"] * root
                 greatest = state["max_exp_avg_sq"] if group["amsgrad"] else None
                 kept = state["exp_avg"], state["exp_avg_sq"], greatest
-                in_blocks(_adam, operands(parameter, type(self).__name__, *kept), *numbers, *rates)
+                in_blocks(_adam, operands(parameter, "Adam", *kept), *numbers, *rates)
                 increment_version(parameter)
         return loss
 

@@ -9,6 +9,7 @@ from gradloom.autograd import increment_version
 from gradloom.optim._arrays import in_blocks, number, operands
 from gradloom.optim._rule import options
 from gradloom.optim.optimizer import Optimizer
+from gradloom.optim.sparse_adam import update_by_sgd
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +76,9 @@ class SGD(Optimizer):
             numbers = rate, decay, group["momentum"], group["nesterov"], group["maximize"]
             for parameter in group["params"]:
                 if parameter.grad is None:
+                    continue
+                if parameter.grad.is_sparse:
+                    update_by_sgd(parameter, self.state[parameter] if group["momentum"] else {}, group)
                     continue
                 buffer, dampening = None, group["dampening"]
                 if group["momentum"] != 0:
