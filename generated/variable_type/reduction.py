@@ -2570,7 +2570,7 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
     ∂L/∂x = logcumsumexp_backward(g, x, z, dim)
     dz = logcumsumexp_jvp(x, dx, z, dim)
     where x = self, z = result, g = ∂L/∂z
-    logcumsumexp_backward: dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k, where s_k = g_k + exp(y_k - y_(k+1)) s_(k+1). No exponent is positive, since y increases.
+    logcumsumexp_backward: dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k: s_k = g_k + exp(y_k - y_(k+1)) s_(k+1).
     logcumsumexp_jvp: dy_k = exp(x_k - y_k) dx_k + exp(y_(k-1) - y_k) dy_(k-1).
 
     LogcumsumexpBackward0, from the entry logcumsumexp of derivatives.yaml.

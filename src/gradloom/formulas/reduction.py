@@ -438,26 +438,41 @@ def cummaxmin_backward(grad, self, indices, dim):
 
 
 def logcumsumexp_backward(grad, self, result, dim):
-    """dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k, where s_k = g_k + exp(y_k - y_(k+1)) s_(k+1).
-    No exponent is positive, since y increases."""
+    """dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k: s_k = g_k + exp(y_k - y_(k+1)) s_(k+1)."""
     if _is_single(self, dim):
         return grad
-    decay = _padded(_decay(result, dim), dim, 0, front=False).conj()
-    return _exp_of_difference(self, result).conj() * _reversed_recurrence(decay, grad, dim)
+    share, decay = _cumulative_shares(self, result, dim)
+    decay = _padded(decay, dim, 0, front=False).conj()
+    return share.conj() * _reversed_recurrence(decay, grad, dim)
 
 
 def logcumsumexp_jvp(self, self_t, result, dim):
     """dy_k = exp(x_k - y_k) dx_k + exp(y_(k-1) - y_k) dy_(k-1)."""
     if _is_single(self, dim):
         return self_t
-    decay = _padded(_decay(result, dim), dim, 0, front=True)
-    return _recurrence(decay, _exp_of_difference(self, result) * self_t, dim)
+    share, decay = _cumulative_shares(self, result, dim)
+    return _recurrence(_padded(decay, dim, 0, front=True), share * self_t, dim)
 
 
-def _decay(result, dim):
-    """Return exp(y_k - y_(k+1)), one element less than y."""
-    n = result.size(dim) - 1
-    return _exp_of_difference(ops.narrow(result, dim, 0, n), ops.narrow(result, dim, 1, n))
+def _cumulative_shares(self, result, dim):
+    """Return exp(x_k - y_k) and exp(y_(k-1) - y_k), the latter from k = 1 on, for y = logcumsumexp(x).
+
+    They are the shares of the last term and of the terms before it in the sum over i <= k of exp(x_i - m_k), with the
+    maximum m_k of x_0 to x_k. Differences of y would lose the digits that it has before the point. They decide where
+    the maximum is infinite.
+    """
+    n = self.size(dim) - 1
+    top = ops.cummax(_real(self.detach()), dim)[0]
+    moved = _exp_of_difference(ops.narrow(top, dim, 0, n), ops.narrow(top, dim, 1, n))
+    term = _exp_of_difference(self, top)
+    total = _recurrence(_padded(moved, dim, 0, front=True), term, dim)
+    before, after = ops.narrow(result, dim, 0, n), ops.narrow(result, dim, 1, n)
+    decay = moved * ops.narrow(total, dim, 0, n) / ops.narrow(total, dim, 1, n)
+    infinite = ops.isinf(top)
+    return (
+        ops.where(infinite, _exp_of_difference(self, result), term / total),
+        ops.where(ops.narrow(infinite, dim, 1, n), _exp_of_difference(before, after), decay),
+    )
 
 
 def _exp_of_difference(a, b):
