@@ -1729,7 +1729,7 @@ def linalg_householder_product(input, tau, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linalg_householder_product, (input, tau), out, "same_dtype shared")
+            return write_out(linalg_householder_product, (input, tau), out, "shared")
         try:
             result_ = kernels_linalg_solve.householder_product(input_, tau_)
         except Exception as error:
@@ -1800,7 +1800,7 @@ def orgqr(input, input2, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(orgqr, (input, input2), out, composite_linalg_solve.orgqr)
     if out is not None:
-        return write_out(orgqr, (input, input2), out, "same_dtype shared")
+        return write_out(orgqr, (input, input2), out, "shared")
     return composite_linalg_solve.orgqr(input, input2)
 
 
@@ -2047,7 +2047,7 @@ def linalg_tensorinv(input, ind=2, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_tensorinv, (input, ind), out, composite_linalg_solve.tensorinv)
     if out is not None:
-        return write_out(linalg_tensorinv, (input, ind), out, "same_dtype shared")
+        return write_out(linalg_tensorinv, (input, ind), out, "shared")
     return composite_linalg_solve.tensorinv(input, ind)
 
 

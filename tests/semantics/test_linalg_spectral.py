@@ -150,3 +150,30 @@ def test_a_reflection_by_nothing_leaves_other_columns_finite(torch):
 def test_a_matrix_without_columns_has_a_factorization(torch, name):
     found = getattr(torch.linalg, name)(torch.empty(1, 0))
     assert 0 in found[-1].shape or not found[-1].any()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (
+            "vecdot(ones(2), ones(2).double())",
+            RuntimeError,
+            "x and y to have the same dtype, but found x of type Float",
+        ),
+        ("slogdet(ones(2, 2).half())", RuntimeError, "linalg.slogdet: Low precision dtypes not supported. Got Half"),
+        ("householder_product(ones(2, 2), ones(()))", IndexError, "Dimension specified as -1"),
+        ("tensorsolve(ones(2, 2), ones(3, 2))", RuntimeError, "but got 1 != 6"),
+        ("tensorinv(ones(1, 1), ind=1, out=ones(1, 1).long())", RuntimeError, "cast"),
+    ],
+)
+def test_wrong_operands_are_refused(torch, call, error, message):
+    with pytest.raises(error, match=message):
+        eval(f"torch.linalg.{call}", {"torch": torch, "ones": torch.ones})
+
+
+@pytest.mark.parametrize("call", ["tensorinv(x, ind=1, out=out)", "householder_product(x, torch.ones(2), out=out)"])
+def test_out_may_be_wider_than_the_result(torch, call):
+    x, out = 2 * torch.eye(2), torch.empty(2, 2, dtype=torch.float64)
+    narrow = eval(f"torch.linalg.{call}".replace(", out=out", ""), {"torch": torch, "x": x})
+    assert eval(f"torch.linalg.{call}", {"torch": torch, "x": x, "out": out}) is out
+    assert torch.equal(out, narrow.double())

@@ -9,7 +9,7 @@ from ...core.user_stack import warn_deprecated
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import wrap_dim
 from ...kernels._common.errors import LinAlgError
-from ...kernels.linalg.checks import require_floating, require_square
+from ...kernels.linalg.checks import require_precise, require_square
 from ...kernels.linalg.solve import ldl_message, positive_message, singular_solve_message, zero_pivot_message
 from ...return_types import result_class
 from ...types.dtype import scalar_type_name
@@ -111,7 +111,7 @@ def slogdet(self):
 def logdet(self):
     """Return the logarithms of determinants: nan for negative ones, -inf for 0."""
     require_square("logdet", self._array)
-    require_floating("logdet", self._array)
+    require_precise("logdet", self._array)
     sign, logabsdet = ops.linalg_slogdet(self)
     if self.is_complex():
         return ops.log(sign) + logabsdet
@@ -152,8 +152,8 @@ def tensorsolve(self, other, dims=None):
         moved = [wrap_dim(d, rank) for d in dims]
         self = ops.permute(self, (*[d for d in range(rank) if d not in moved], *moved))
     result = tuple(self.shape[other.dim() :])
-    rows, columns = prod(self.shape[: other.dim()]), prod(result)
-    if rows != columns:
+    rows, columns = other.numel(), prod(result)
+    if rows != columns or rows != prod(self.shape[: other.dim()]):
         raise RuntimeError(
             "Expected self to satisfy the requirement prod(self.shape[other.ndim:]) == prod(self.shape[:other.ndim]), "
             f"but got {columns} != {rows}"

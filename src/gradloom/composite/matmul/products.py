@@ -248,6 +248,11 @@ def linalg_vecdot(x, y, dim=-1):
         raise RuntimeError(
             f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {scalar_type_name(x.dtype)}"
         )
+    if x.dtype is not y.dtype:
+        raise RuntimeError(
+            "linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
+            f"{scalar_type_name(x.dtype)} and y of type {scalar_type_name(y.dtype)} instead"
+        )
     if x._array.ndim == y._array.ndim == 1:
         return x.vdot(y)
     return (x.conj() * y).sum([dim])

@@ -32,6 +32,13 @@ def require_floating(name, array):
         )
 
 
+def require_precise(name, array):
+    """Raise RuntimeError for integers, bools and 16-bit floats."""
+    require_floating(name, array)
+    if is_half(array.dtype):
+        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {type_name(array.dtype)}")
+
+
 def require_lapack(name, array):
     """Raise NotImplementedError for a dtype that LAPACK lacks; `name` is that of PyTorch's kernel."""
     if array.dtype.kind not in "fc" or is_half(array.dtype):

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._common.errors import LinAlgError, type_name
-from .._common.numbers import is_half
-from .checks import columns, require_floating, require_lapack, require_matrices, require_square
+from .._common.errors import LinAlgError
+from .checks import columns, require_floating, require_lapack, require_matrices, require_precise, require_square
 from .solve import lu_factor_ex, lu_solve
 
 
 def inv_ex(A, check_errors=False):
     """Return the inverses of matrices, and for each 0, or the number of the first zero pivot if it is singular."""
     require_square("linalg.inv", A)
-    _require_precise("linalg.inv", A)
+    require_precise("linalg.inv", A)
     info = np.zeros(A.shape[:-2], np.int32)
     if not A.size:
         return columns(A), info
@@ -24,12 +23,6 @@ def inv_ex(A, check_errors=False):
     if check_errors and info.any():
         raise LinAlgError(singular_message("linalg.inv_ex", info))
     return lu_solve(factors, pivots, np.broadcast_to(np.eye(A.shape[-1], dtype=A.dtype), A.shape)), info
-
-
-def _require_precise(name, A):
-    require_floating(name, A)
-    if is_half(A.dtype):
-        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {type_name(A.dtype)}")
 
 
 def singular_message(name, info):

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._common.dims import require_dim
 from .._common.errors import LinAlgError, size_mismatch, type_name
-from .checks import columns, require_floating, require_lapack, require_matrices, require_square
+from .checks import columns, require_floating, require_lapack, require_matrices, require_precise, require_square
 
 
 def _lapack(name, *arrays):
@@ -452,7 +453,8 @@ def det(A):
 
 def slogdet(A):
     """Return the signs and the logarithms of the magnitudes of determinants, and LU factorizations with pivots."""
-    _require_det("linalg.slogdet", A)
+    require_square("linalg.slogdet", A)
+    require_precise("linalg.slogdet", A)
     LU, pivots, _ = _lu(A)
     diagonal = np.diagonal(LU, axis1=-2, axis2=-1)
     with np.errstate(divide="ignore"):
@@ -503,6 +505,7 @@ def householder_product(input, tau):
     m, n = input.shape[-2:]
     if m < n:
         raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
+    require_dim(-1, tau.ndim)
     if n < tau.shape[-1]:
         raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
     if input.ndim - tau.ndim != 1:
