@@ -33,6 +33,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -548,16 +549,21 @@ def listed(section: str, mutant: Mutant) -> str:
 
 def is_about(row: dict[str, Any], mutant: Mutant) -> bool:
     """Return whether a row of mutants_equivalent.yaml is about a mutant: of one of its operators and, if it says so, of
-    its key, and with one `old` in the formula changed to `new`."""
+    its key, and with one `old` in the formula changed to a `new`."""
     if not any(fnmatchcase(mutant.operator, pattern) for pattern in row["operators"]):
         return False
     if row.get("key", mutant.key) != mutant.key or (mutant.after is None and "old" in row):
         return False
     if "old" not in row:
         return True
-    before, old, new = whole(mutant.before), row["old"], row["new"]
-    places = [i for i in range(len(before)) if before.startswith(old, i)]
-    return any(before[:i] + new + before[i + len(old) :] == mutant.after for i in places)
+    before = whole(mutant.before)
+    olds, news = (row[word] if isinstance(row[word], list) else [row[word]] for word in ("old", "new"))
+    return any(
+        before[:i] + new + before[i + len(old) :] == mutant.after
+        for old, new in product(olds, news)
+        for i in range(len(before))
+        if before.startswith(old, i)
+    )
 
 
 # The mutants of derivatives.yaml.

@@ -130,4 +130,4 @@ def test_verify_refuses_a_sample_of_the_mutants():
     verdicts = {m: judged(m) for m in sample(all_mutants(), 100)}
     survived = [m for m, v in verdicts.items() if v.outcome == "survived" and not v.detail]
     assert not survived, "\n".join(map(str, survived))
-    assert score(verdicts.values()) >= 0.96
+    assert score(verdicts.values()) >= 0.97

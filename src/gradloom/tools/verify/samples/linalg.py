@@ -98,7 +98,7 @@ def reduced(rows):
 
 
 HERMITIAN = several(matrices(*SQUARE), matrices((2, 2), UPLO="U"))
-SVD = several(matrices(*ALL), matrices((2, 2), full_matrices=True))
+SVD = several(matrices(*ALL), matrices((2, 2), (1, 3, 2), full_matrices=True))
 
 NORMS = several(
     *(matrices((2, 3), ord=p) for p in (1, -1, 2, -2, math.inf, -math.inf)),

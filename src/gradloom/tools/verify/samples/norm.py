@@ -179,7 +179,7 @@ CALLS = {
 SAMPLES = {
     "native_batch_norm": batches(),
     "native_batch_norm_backward": batches_backward,
-    "_native_batch_norm_legit": legit(False),
+    "_native_batch_norm_legit": legit(False, True),
     "_native_batch_norm_legit.no_stats": without(legit(True), 3, 4),
     "_native_batch_norm_legit_no_training": without(legit(False), 5),
     "_batch_norm_with_update": without(legit(True), 5),

@@ -52,6 +52,7 @@ def avg_pool_backward(dims):
             (2, 0, False, True, None),
             (2, 1, True, True, None),
             (2, 1, True, False, None),
+            (3, 0, True, True, None),
         ):
             settings = (2,) * dims, (stride,) * dims, (rest[0],) * dims, *rest[1:]
             out = getattr(gradloom.dispatch._operators, f"avg_pool{dims}d")(x, *settings)
@@ -97,20 +98,20 @@ def unpool(dims):
 
 
 def _samples(dims):
-    return gradloom.from_numpy(np.random.default_rng(5).random((2, 1, dims)))
+    return gradloom.from_numpy(np.random.default_rng(5).random((1, 2, dims)))
 
 
 def fractional(dims):
     def make():
         for kernel, output in ((2, 3), (1, 2), (2, 1)):
-            yield (spread(2, 1, *(6, 7, 5)[:dims]), (kernel,) * dims, (output,) * dims, _samples(dims)), {}
+            yield (spread(1, 2, *(6, 7, 5)[:dims]), (kernel,) * dims, (output,) * dims, _samples(dims)), {}
 
     return make
 
 
 def fractional_backward(dims):
     def make():
-        x, settings = spread(2, 1, *(6, 7, 5)[:dims]), ((2,) * dims, (3,) * dims)
+        x, settings = spread(1, 2, *(6, 7, 5)[:dims]), ((2,) * dims, (3,) * dims)
         pool = getattr(gradloom.dispatch._operators, f"fractional_max_pool{dims}d")
         out, indices = pool(x, *settings, _samples(dims))
         yield (gradloom.ones_like(out), x, *settings, indices), {}
