@@ -21,6 +21,8 @@ COMMANDS = {
     "explain": "show where an operator comes from, its derivative, and what it saves and supports",
     "check": "fail, with a diff, if generated/ is not what the YAML files give",
     "new": "make a package of operators of your own",
+    "run": "run a program that was written for PyTorch on gradloom",
+    "doctor": "list the names of torch that a program uses and gradloom lacks",
 }
 WITH_ROOT = ("generate", "verify", "check")
 
@@ -36,7 +38,7 @@ def main(argv: list[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in COMMANDS.items():
         sub = commands.add_parser(name, help=text, description=text)
-        if name in argv:
+        if name == (argv or [""])[0]:
             module = import_module(f".commands.{name}", __package__)
             if name in WITH_ROOT:
                 _add_root(sub)

@@ -206,7 +206,7 @@ def _sparse_parts(tensor: Tensor, indent: int) -> list[str]:
 
 def _names_itself(kind: type[Tensor], parameter: type | None) -> bool:
     """Return whether tensors of a class show its name, as in PyTorch: those of user-defined subclasses."""
-    return kind is not parameter and kind.__dict__.get("__module__", "").partition(".")[0] != "gradloom"
+    return kind is not parameter and kind.__dict__.get("__module__", "").partition(".")[0] not in ("gradloom", "torch")
 
 
 def _joined(opening: str, parts: list[str], below: bool = False) -> str:

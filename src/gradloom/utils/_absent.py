@@ -12,12 +12,23 @@ def absent(module: str, name: str) -> AttributeError:
     It says so if PyTorch has the name: `_absent_names.py` lists these, which `python -m tests.conformance.absent`
     writes. The file is read when a name is missing.
     """
+    public = f"{module.replace('gradloom', 'torch', 1)}.{name}"
+    if is_absent(public):
+        return AttributeError(refusal(public))
+    return AttributeError(f"module '{module}' has no attribute '{name}'")
+
+
+def is_absent(public: str) -> bool:
+    """Return whether a full name, such as "torch.nn.attention", is one of PyTorch's that gradloom lacks."""
     from ._absent_names import NAMES
 
-    public = module.replace("gradloom", "torch", 1)
-    if name in NAMES.get(public, "").split():
-        return AttributeError(f"gradloom has no {public}.{name} yet; docs/absent.md lists what is missing")
-    return AttributeError(f"module '{module}' has no attribute '{name}'")
+    module, _, name = public.rpartition(".")
+    return name in NAMES.get(module, "").split()
+
+
+def refusal(public: str) -> str:
+    """Return the words for a name of PyTorch that gradloom lacks."""
+    return f"gradloom has no {public} yet; docs/absent.md lists what is missing"
 
 
 def getattr_of(module: str) -> Callable[[str], Any]:

@@ -1,0 +1,7 @@
+"""`python -m gradloom`: the `gradloom` command."""
+
+import sys
+from importlib import import_module
+
+if __name__ == "__main__":
+    sys.exit(import_module("gradloom.codegen.cli").main())

@@ -1,0 +1,168 @@
+"""Answer `import torch` by gradloom in this process: importing this module is all there is to do.
+
+    import gradloom.as_torch
+    import torch                       # gradloom, which now says torch of itself
+    from torch.nn import functional as F
+
+Import it before anything imports torch. PyTorch, if it is installed, is hidden. Modules keep their identity (torch.nn
+is gradloom.nn). The package, classes and `importlib.metadata` say torch, because packages look at them.
+`gradloom run` does this for a program, and for the processes that it starts.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.metadata import Distribution, DistributionFinder
+from types import ModuleType
+from typing import Any
+
+import gradloom
+
+from .utils._absent import is_absent, refusal
+
+VERSION = "2.13.0+gradloom"
+_OURS, _THEIRS = "gradloom", "torch"
+_MACHINERY = ("importlib", "_frozen_importlib", _OURS, _THEIRS)
+
+
+def _renamed(name: str) -> str:
+    return _THEIRS + name.removeprefix(_OURS)
+
+
+def _is_ours(name: Any) -> bool:
+    return isinstance(name, str) and (name == _OURS or name.startswith(_OURS + "."))
+
+
+def asked_at() -> str:
+    """Return "file:line: " of the innermost frame outside gradloom and the import system, or ""."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in _MACHINERY:
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}: "
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
+
+
+class _Spec(ModuleSpec):
+    """The spec of a module under its second name; relative imports in it still start from the first."""
+
+    def __init__(self, name: str, module: ModuleType) -> None:
+        path = getattr(module, "__path__", None)
+        loader: Any = _Existing(module)
+        super().__init__(name, loader, origin=getattr(module, "__file__", None), is_package=path is not None)
+        if path is not None:
+            self.submodule_search_locations = list(path)
+        self._parent = module.__package__
+
+    @property
+    def parent(self) -> str | None:  # type: ignore[override]
+        return self._parent
+
+
+class _Existing:
+    """A loader that gives a module that is already loaded."""
+
+    def __init__(self, module: ModuleType) -> None:
+        self._module = module
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return self._module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: the module is complete."""
+
+    def __getattr__(self, name: str) -> Any:  # get_source and the like
+        return getattr(self._module.__loader__, name)
+
+
+class _Renaming:
+    """The loader of a module of gradloom that is imported from now on."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        created: ModuleType | None = self._loader.create_module(spec)
+        return created
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        _rename_classes(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
+class _Finder(DistributionFinder):
+    """Find torch and its submodules as those of gradloom, and the distribution torch."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if _is_ours(fullname):
+            return self._own_spec(fullname, path, target)
+        if fullname != _THEIRS and not fullname.startswith(_THEIRS + "."):
+            return None
+        own = _OURS + fullname.removeprefix(_THEIRS)
+        try:
+            module = import_module(own)
+        except ModuleNotFoundError as error:
+            if error.name != own and not own.startswith(f"{error.name}."):
+                raise
+            # importlib.util.find_spec answers whether there is such a module; only an import fails.
+            if not is_absent(fullname) or sys._getframe(2).f_globals.get("__name__") == "importlib.util":
+                return None
+            # Without `name`, by which `from torch import x` would take it for a name that nobody has.
+            raise ModuleNotFoundError(f"{asked_at()}{refusal(fullname)}") from None
+        return _Spec(fullname, module)
+
+    def _own_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        for finder in sys.meta_path:
+            if finder is not self and (spec := finder.find_spec(name, path, target)) is not None:
+                if spec.loader is not None:
+                    spec.loader = _Renaming(spec.loader)  # type: ignore[assignment]
+                return spec
+        return None
+
+    def find_distributions(self, context: DistributionFinder.Context = DistributionFinder.Context()) -> Iterator[Any]:  # noqa: B008
+        if context.name is None or context.name.lower() == _THEIRS:
+            yield _Torch()
+
+
+class _Torch(Distribution):
+    """The distribution "torch" of `importlib.metadata`."""
+
+    def read_text(self, filename: str) -> str | None:
+        return f"Metadata-Version: 2.1\nName: {_THEIRS}\nVersion: {VERSION}\n" if filename == "METADATA" else None
+
+    def locate_file(self, path: Any) -> Any:
+        raise FileNotFoundError(f"torch is gradloom here: it has no file {path}")
+
+
+def _rename_classes(module: ModuleType) -> None:
+    """Let the classes that a module holds say torch of themselves."""
+    for value in list(vars(module).values()):
+        if isinstance(value, type) and _is_ours(value.__dict__.get("__module__")):
+            value.__module__ = _renamed(value.__module__)
+
+
+def _install() -> None:
+    present = sys.modules.get(_THEIRS)
+    if present is not None and not getattr(present, "__file__", "").endswith("as_torch_path/torch/__init__.py"):
+        raise ImportError("torch is already imported in this process: import gradloom.as_torch before it")
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"torch(\.|$)")  # as for gradloom itself
+    sys.meta_path.insert(0, _Finder())
+    for name, module in list(sys.modules.items()):
+        if _is_ours(name) and module is not None:
+            _rename_classes(module)
+    gradloom.__name__, gradloom.__version__ = _THEIRS, VERSION
+    sys.modules.pop(_THEIRS, None)
+    import_module(_THEIRS)
+
+
+if _THEIRS not in sys.modules or sys.modules[_THEIRS] is not gradloom:
+    _install()

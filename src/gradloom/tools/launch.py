@@ -1,0 +1,46 @@
+"""`gradloom run`: a program that was written for PyTorch, run on gradloom in this process."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+
+_STAND_IN = Path(__file__).with_name("as_torch_path")
+
+
+def launch(program: str, arguments: list[str], is_module: bool = False) -> int:
+    """Run a script, or a module, as `python` would, with `import torch` answered by gradloom; return the exit code.
+
+    Processes that the program starts by its interpreter answer so, too: they find a stand-in for torch on PYTHONPATH.
+    """
+    if not is_module and not Path(program).exists():
+        print(f"gradloom run: there is no file {program} (-m runs a module)", file=sys.stderr)
+        return 2
+    paths = [str(_STAND_IN), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    import_module("gradloom.as_torch")
+    sys.argv = [program, *arguments]
+    # Processes that multiprocessing spawns take sys.path from this one.
+    sys.path[:1] = [os.getcwd() if is_module else str(Path(program).resolve().parent), str(_STAND_IN)]
+    try:
+        if is_module:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(program, run_name="__main__")
+    except Exception as error:
+        error.__traceback__ = _from_the_program(error.__traceback__)
+        sys.excepthook(type(error), error, error.__traceback__)
+        return 1
+    return 0
+
+
+def _from_the_program(traceback: TracebackType | None) -> TracebackType | None:
+    """Return a traceback without the frames of this launcher, as `python program` shows it."""
+    own = (__file__, runpy.__file__, "<frozen runpy>")
+    while traceback is not None and traceback.tb_next and traceback.tb_frame.f_code.co_filename in own:
+        traceback = traceback.tb_next
+    return traceback

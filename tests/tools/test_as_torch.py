@@ -1,0 +1,200 @@
+"""Programs that say `import torch`: `gradloom run`, `import gradloom.as_torch`, and what `gradloom doctor` finds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from gradloom.tools import doctor
+from gradloom.utils._absent_names import NAMES
+from tests.waiting import LIMIT
+
+A, B = NAMES["torch"].split()[:2]  # two names that gradloom lacks
+
+
+def python(*arguments, **options):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=LIMIT, **options)
+
+
+def shown(code: str, check=True) -> str:
+    done = python("-c", dedent(code))
+    assert not check or done.returncode == 0, done.stderr
+    return done.stdout if check else done.stderr
+
+
+@pytest.fixture
+def program(tmp_path: Path):
+    def write(code: str, name="program.py") -> Path:
+        path = tmp_path / name
+        path.write_text(dedent(code))
+        return path
+
+    return write
+
+
+def test_torch_is_gradloom():
+    assert shown("""
+        import gradloom.as_torch
+        import torch, gradloom
+        import torch.nn.functional as F
+        from torch import nn
+        assert torch is gradloom and nn is gradloom.nn and F is gradloom.nn.functional
+        print(torch.__name__, torch.__version__, type(torch.ones(1)), nn.Linear)
+        print(torch.ones(2, requires_grad=True).exp())
+        print(torch.ones(1) / 0)
+        """).splitlines() == [
+        "torch 2.13.0+gradloom <class 'torch.Tensor'> <class 'torch.nn.modules.linear.Linear'>",
+        "tensor([2.7183, 2.7183], grad_fn=<ExpBackward0>)",
+        "tensor([inf])",
+    ]
+
+
+def test_the_import_system_knows_torch():
+    assert shown("""
+        import gradloom.as_torch
+        from importlib import metadata, util
+        print(metadata.version("torch"), util.find_spec("torch").name, util.find_spec("torch.optim").name)
+        print(util.find_spec("torch.no_such_module"), util.find_spec("torch.onnx"))
+        """).splitlines() == ["2.13.0+gradloom torch torch.optim", "None None"]
+
+
+def test_files_name_torch():
+    assert shown("""
+        import gradloom.as_torch
+        import io, pickle, torch
+        model = torch.nn.Sequential(torch.nn.Linear(2, 3))
+        assert b"torch.nn.modules.linear" in pickle.dumps(model)
+        file = io.BytesIO()
+        torch.save(model, file)
+        file.seek(0)
+        again = torch.load(file, weights_only=False)
+        print(torch.equal(again[0].weight, model[0].weight), pickle.loads(pickle.dumps(torch.float32)))
+        """).splitlines() == ["True torch.float32"]
+
+
+def test_classes_imported_later_say_torch():
+    assert "torch.nn.utils.parametrize.ParametrizationList\n" == shown("""
+        import gradloom.as_torch, sys
+        assert "gradloom.nn.utils.parametrize" not in sys.modules
+        import gradloom.nn.utils.parametrize
+        kind = gradloom.nn.utils.parametrize.ParametrizationList
+        print(f"{kind.__module__}.{kind.__name__}")
+        """)
+
+
+@pytest.mark.parametrize("statement", [f"import torch.{A}", f"from torch import {A}", f"import torch; torch.{A}"])
+def test_what_is_missing_is_named(program, statement):
+    path = program(f"{statement}\n")
+    done = python("-m", "gradloom", "run", str(path))
+    last = done.stderr.strip().splitlines()[-1]
+    assert done.returncode == 1 and f"gradloom has no torch.{A} yet; docs/absent.md" in last
+    assert f'File "{path}", line 1' in done.stderr and "runpy" not in done.stderr
+
+
+def test_a_name_that_nobody_has_is_an_ordinary_error():
+    assert "cannot import name 'nonsense' from" in shown(
+        "import gradloom.as_torch; from torch.nn import nonsense", check=False
+    )
+    assert "No module named 'torch.nonsense'" in shown("import gradloom.as_torch, torch.nonsense", check=False)
+
+
+def test_run_gives_a_program_its_arguments_folder_and_exit_code(program):
+    program("VALUE = 3", "beside.py")
+    path = program("""
+        import sys, beside, torch
+        print(sys.argv[1:], beside.VALUE, __name__, torch.ones(1).item())
+        sys.exit(int(sys.argv[1]))
+        """)
+    done = python("-m", "gradloom", "run", str(path), "5", "-m", "--help")
+    assert (done.returncode, done.stdout) == (5, "['5', '-m', '--help'] 3 __main__ 1.0\n")
+
+
+def test_run_runs_modules(program, tmp_path):
+    program("import sys, torch; print(__name__, sys.argv[1:], torch.__name__)", "some_module.py")
+    done = python("-m", "gradloom", "run", "-m", "some_module", "a", cwd=tmp_path)
+    assert done.stdout == "__main__ ['a'] torch\n", done.stderr
+
+
+def test_processes_that_a_program_starts_find_gradloom(program):
+    path = program("""
+        import multiprocessing, subprocess, sys, torch
+
+        def work(queue):
+            queue.put((torch.__version__, type(torch.ones(1)).__module__))
+
+        if __name__ == "__main__":
+            context = multiprocessing.get_context("spawn")
+            queue = context.Queue()
+            process = context.Process(target=work, args=(queue,))
+            process.start()
+            print(*queue.get(timeout=200))
+            process.join()
+            subprocess.run([sys.executable, "-c", "import torch.nn as nn; print(nn.Linear.__module__)"], check=True)
+        """)
+    done = python("-m", "gradloom", "run", str(path))
+    assert done.stdout == "2.13.0+gradloom torch\ntorch.nn.modules.linear\n", done.stderr
+
+
+def test_run_refuses_what_is_not_there():
+    done = python("-m", "gradloom", "run", "no_such_script.py")
+    assert done.returncode == 2 and done.stderr.startswith("gradloom run: there is no file no_such_script.py")
+
+
+def test_another_torch_is_not_replaced_halfway():
+    error = shown(
+        "import sys, types; sys.modules['torch'] = types.ModuleType('torch'); import gradloom.as_torch", check=False
+    )
+    assert "ImportError: torch is already imported in this process" in error
+
+
+PROGRAM = f"""
+import torch, torch.nn as nn
+from torch.nn import functional as F, Linear as L
+from torch.{A} import export
+try:
+    import torch.{B} as other
+except ImportError:
+    pass
+if hasattr(torch, "{B}"):
+    torch.{B}.load("x")
+def f(x: torch.Tensor) -> torch.Tensor:
+    return F.relu(nn.functional.softmax(x, 0)).{A} + torch.{A}.symbolic(torch.finfo(x.dtype).eps)
+"""
+
+
+def test_doctor_lists_what_is_missing(program, capsys):
+    path = program(PROGRAM)
+    assert doctor.main([str(path)]) == 1
+    *lines, summary = capsys.readouterr().out.splitlines()
+    assert lines == [
+        f"{path}:4: torch.{A}",
+        f"{path}:6: torch.{B} (optional)",
+        f"{path}:10: torch.{B} (optional)",
+        f"{path}:12: torch.{A}",
+    ]
+    assert "2 missing, 1 of them only tried" in summary
+
+
+def test_doctor_finds_nothing_in_a_program_that_runs(program, capsys):
+    path = program("import torch\nfrom torch.optim import *\nprint(torch.nn.Linear(2, 3).weight.grad)\n")
+    assert doctor.main([str(path.parent)]) == 0
+    assert "0 missing" in capsys.readouterr().out
+
+
+def test_doctor_reads_installed_packages_without_importing_them(capsys):
+    assert doctor.main(["pluggy", "json.decoder"]) == 0
+    assert "0 names of torch" in capsys.readouterr().out
+    assert doctor.main(["no_such_package"]) == 2
+    assert "neither a file, nor a folder, nor an installed package" in capsys.readouterr().err
+
+
+def test_doctor_goes_on_after_a_file_that_is_no_python(program, capsys):
+    program("def (", "bad.py")
+    program(f"import torch.{A}", "good.py")
+    assert doctor.main([str(program("", "empty.py").parent)]) == 1
+    printed = capsys.readouterr()
+    assert "bad.py: not read" in printed.err and f"good.py:1: torch.{A}" in printed.out
