@@ -7,6 +7,7 @@ finding, 2 for wrong usage), and, if it has options besides --root, `configure(p
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from importlib import import_module
@@ -25,6 +26,8 @@ COMMANDS = {
     "doctor": "list the names of torch that a program uses and gradloom lacks",
 }
 WITH_ROOT = ("generate", "verify", "check")
+# These build trees that live until they end: without the garbage collector they take two thirds of the time.
+WITHOUT_COLLECTION = ("generate", "check", "explain", "new", "doctor")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -46,6 +49,9 @@ def main(argv: list[str] | None = None) -> int:
                 module.configure(sub)
             sub.set_defaults(run=module.run)
     arguments = parser.parse_args(argv)
+    collects = gc.isenabled()
+    if arguments.command in WITHOUT_COLLECTION and not getattr(arguments, "watch", False):
+        gc.disable()
     try:
         code: int = arguments.run(arguments)
         return code
@@ -65,6 +71,9 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _add_root(parser: argparse.ArgumentParser) -> None:
