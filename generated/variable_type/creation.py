@@ -17,9 +17,9 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
-from gradloom.types.device import check_device, check_layout
+from gradloom.types.device import check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
-from gradloom.dispatch.interception import intercept, take_kernel
+from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
@@ -46,8 +46,8 @@ def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     else:
         if out is not None:
             return write_out(zeros, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(zeros, (size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -78,8 +78,8 @@ def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
     else:
         if out is not None:
             return write_out(ones, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(ones, (size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -110,8 +110,8 @@ def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=Fals
     else:
         if out is not None:
             return write_out(full, (size, fill_value, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(full, (size, fill_value, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -142,8 +142,8 @@ def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, 
     else:
         if out is not None:
             return write_out(empty_memory_format, (size, factory_dtype(dtype, out), layout, device, pin_memory, memory_format), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(empty_memory_format, (size, dtype, layout, device, pin_memory, memory_format, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -172,8 +172,8 @@ def empty_strided(size, stride, dtype, layout, device, pin_memory, requires_grad
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(empty_strided, (size, stride, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -202,8 +202,8 @@ def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory, req
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(empty_permuted, (size, physical_layout, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -232,8 +232,8 @@ def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad=False):
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(scalar_tensor, (s, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -269,8 +269,8 @@ def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(zeros_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -306,8 +306,8 @@ def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(ones_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -343,8 +343,8 @@ def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(empty_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -380,8 +380,8 @@ def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_forma
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(full_like, (input, fill_value, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -417,8 +417,8 @@ def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(new_zeros, (self, size, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -454,8 +454,8 @@ def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False)
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(new_ones, (self, size, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -491,8 +491,8 @@ def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(new_empty, (self, size, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -528,8 +528,8 @@ def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, req
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(new_empty_strided, (self, size, stride, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -565,8 +565,8 @@ def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(new_full, (self, size, fill_value, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -597,8 +597,8 @@ def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     else:
         if out is not None:
             return write_out(arange, (end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(arange, (end, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -629,8 +629,8 @@ def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=Fa
     else:
         if out is not None:
             return write_out(arange_start, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(arange_start, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -661,8 +661,8 @@ def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requi
     else:
         if out is not None:
             return write_out(arange_start_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(arange_start_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -693,8 +693,8 @@ def range_step(start, end, step, dtype, layout, device, pin_memory, requires_gra
     else:
         if out is not None:
             return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(range_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -725,8 +725,8 @@ def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *,
     else:
         if out is not None:
             return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(range, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -757,8 +757,8 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad
     else:
         if out is not None:
             return write_out(linspace, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(linspace, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -796,8 +796,8 @@ def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory,
     else:
         if out is not None:
             return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(linspace_Tensor_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -835,8 +835,8 @@ def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory,
     else:
         if out is not None:
             return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(linspace_Tensor_Scalar, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -874,8 +874,8 @@ def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory,
     else:
         if out is not None:
             return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(linspace_Scalar_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -906,8 +906,8 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory, require
     else:
         if out is not None:
             return write_out(logspace, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(logspace, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -945,8 +945,8 @@ def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_m
     else:
         if out is not None:
             return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(logspace_Tensor_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -984,8 +984,8 @@ def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_m
     else:
         if out is not None:
             return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(logspace_Tensor_Scalar, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -1023,8 +1023,8 @@ def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_m
     else:
         if out is not None:
             return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(logspace_Scalar_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -1055,8 +1055,8 @@ def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     else:
         if out is not None:
             return write_out(eye, (n, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(eye, (n, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -1087,8 +1087,8 @@ def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     else:
         if out is not None:
             return write_out(eye_m, (n, m, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(eye_m, (n, m, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -1117,8 +1117,8 @@ def tril_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(tril_indices, (row, col, offset, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1147,8 +1147,8 @@ def triu_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(triu_indices, (row, col, offset, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1177,8 +1177,8 @@ def hann_window(window_length, dtype, layout, device, pin_memory, requires_grad=
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(hann_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1207,8 +1207,8 @@ def hann_window_periodic(window_length, periodic, dtype, layout, device, pin_mem
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(hann_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1237,8 +1237,8 @@ def hamming_window(window_length, dtype, layout, device, pin_memory, requires_gr
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(hamming_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1267,8 +1267,8 @@ def hamming_window_periodic(window_length, periodic, dtype, layout, device, pin_
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(hamming_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1297,8 +1297,8 @@ def bartlett_window(window_length, dtype, layout, device, pin_memory, requires_g
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(bartlett_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1327,8 +1327,8 @@ def bartlett_window_periodic(window_length, periodic, dtype, layout, device, pin
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(bartlett_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1357,8 +1357,8 @@ def blackman_window(window_length, dtype, layout, device, pin_memory, requires_g
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(blackman_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1387,8 +1387,8 @@ def blackman_window_periodic(window_length, periodic, dtype, layout, device, pin
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(blackman_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1417,8 +1417,8 @@ def kaiser_window(window_length, dtype, layout, device, pin_memory, requires_gra
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(kaiser_window, (window_length, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1447,8 +1447,8 @@ def kaiser_window_periodic(window_length, periodic, dtype, layout, device, pin_m
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(kaiser_window_periodic, (window_length, periodic, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1477,8 +1477,8 @@ def hamming_window_periodic_alpha(window_length, periodic, alpha, dtype, layout,
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(hamming_window_periodic_alpha, (window_length, periodic, alpha, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1507,8 +1507,8 @@ def hamming_window_periodic_alpha_beta(window_length, periodic, alpha, beta, dty
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(hamming_window_periodic_alpha_beta, (window_length, periodic, alpha, beta, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -1537,8 +1537,8 @@ def kaiser_window_beta(window_length, periodic, beta, dtype, layout, device, pin
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(kaiser_window_beta, (window_length, periodic, beta, dtype, layout, device, pin_memory, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:

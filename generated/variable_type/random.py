@@ -17,9 +17,9 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
-from gradloom.types.device import check_device, check_layout
+from gradloom.types.device import check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
-from gradloom.dispatch.interception import intercept, take_kernel
+from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
@@ -73,8 +73,8 @@ def rand(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
     else:
         if out is not None:
             return write_out(rand, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(rand, (size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -105,8 +105,8 @@ def rand_generator(size, generator, dtype, layout, device, pin_memory, requires_
     else:
         if out is not None:
             return write_out(rand_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(rand_generator, (size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -137,8 +137,8 @@ def randn(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     else:
         if out is not None:
             return write_out(randn, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randn, (size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -169,8 +169,8 @@ def randn_generator(size, generator, dtype, layout, device, pin_memory, requires
     else:
         if out is not None:
             return write_out(randn_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randn_generator, (size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -206,8 +206,8 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(rand_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -243,8 +243,8 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(rand_like_generator, (input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -280,8 +280,8 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randn_like, (input, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -317,8 +317,8 @@ def randn_like_generator(input, generator, dtype, layout, device, pin_memory, me
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randn_like_generator, (input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -349,8 +349,8 @@ def randint(high, size, dtype, layout, device, pin_memory, requires_grad=False, 
     else:
         if out is not None:
             return write_out(randint, (high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randint, (high, size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -381,8 +381,8 @@ def randint_generator(high, size, generator, dtype, layout, device, pin_memory, 
     else:
         if out is not None:
             return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randint_generator, (high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -413,8 +413,8 @@ def randint_low(low, high, size, dtype, layout, device, pin_memory, requires_gra
     else:
         if out is not None:
             return write_out(randint_low, (low, high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randint_low, (low, high, size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -445,8 +445,8 @@ def randint_low_generator(low, high, size, generator, dtype, layout, device, pin
     else:
         if out is not None:
             return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randint_low_generator, (low, high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -482,8 +482,8 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randint_like, (input, high, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -519,8 +519,8 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randint_like_generator, (input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -556,8 +556,8 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randint_like_Tensor, (input, high, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -593,8 +593,8 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randint_like_Tensor_generator, (input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -630,8 +630,8 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randint_like_low_dtype, (input, low, high, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -667,8 +667,8 @@ def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout,
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randint_like_low_generator_dtype, (input, low, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -699,8 +699,8 @@ def randperm(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     else:
         if out is not None:
             return write_out(randperm, (n, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randperm, (n, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -731,8 +731,8 @@ def randperm_generator(n, generator, dtype, layout, device, pin_memory, requires
     else:
         if out is not None:
             return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(randperm_generator, (n, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:
@@ -1720,8 +1720,8 @@ def normal_float_float(mean, std, size, generator, dtype, layout, device, pin_me
     else:
         if out is not None:
             return write_out(normal_float_float, (mean, std, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(normal_float_float, (mean, std, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
             check_layout(layout)
         try:

@@ -17,9 +17,9 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
-from gradloom.types.device import check_device, check_layout
+from gradloom.types.device import check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
-from gradloom.dispatch.interception import intercept, take_kernel
+from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
@@ -1132,7 +1132,7 @@ def aminmax(input, dim, keepdim, *, out=None):
 def max(input, *, out=None):
     """max(Tensor self) -> Tensor
 
-    ∂L/∂x = masked_fill(0, x is NaN if item(z is NaN), else x = z, g / (Σ (x is NaN if item(z is NaN), else x = z)))
+    ∂L/∂x = masked_fill(0, x is NaN if (not is_meta(z) and item(z is NaN)), else x = z, g / (Σ (x is NaN if (not is_meta(z) and item(z is NaN)), else x = z)))
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
     evenly_read_jvp: the mean of the tangents of all elements that equal the selected value.
@@ -1258,7 +1258,7 @@ def max_dim(input, dim, keepdim, *, out=None):
 def min(input, *, out=None):
     """min(Tensor self) -> Tensor
 
-    ∂L/∂x = masked_fill(0, x is NaN if item(z is NaN), else x = z, g / (Σ (x is NaN if item(z is NaN), else x = z)))
+    ∂L/∂x = masked_fill(0, x is NaN if (not is_meta(z) and item(z is NaN)), else x = z, g / (Σ (x is NaN if (not is_meta(z) and item(z is NaN)), else x = z)))
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
     evenly_read_jvp: the mean of the tangents of all elements that equal the selected value.
@@ -2643,7 +2643,7 @@ _LOGCUMSUMEXP = GuardedOverload("logcumsumexp", ((
 def median(input, *, out=None):
     """median(Tensor self) -> Tensor
 
-    ∂L/∂x = masked_fill(0, x is NaN if item(z is NaN), else x = z, g / (Σ (x is NaN if item(z is NaN), else x = z)))
+    ∂L/∂x = masked_fill(0, x is NaN if (not is_meta(z) and item(z is NaN)), else x = z, g / (Σ (x is NaN if (not is_meta(z) and item(z is NaN)), else x = z)))
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
     evenly_read_jvp: the mean of the tangents of all elements that equal the selected value.
@@ -2769,7 +2769,7 @@ def median_dim(input, dim, keepdim, *, out=None):
 def nanmedian(input, *, out=None):
     """nanmedian(Tensor self) -> Tensor
 
-    ∂L/∂x = masked_fill(0, x is NaN if item(z is NaN), else x = z, g / (Σ (x is NaN if item(z is NaN), else x = z)))
+    ∂L/∂x = masked_fill(0, x is NaN if (not is_meta(z) and item(z is NaN)), else x = z, g / (Σ (x is NaN if (not is_meta(z) and item(z is NaN)), else x = z)))
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
     evenly_read_jvp: the mean of the tangents of all elements that equal the selected value.
@@ -3683,7 +3683,7 @@ _RENORM_ = GuardedOverload("renorm_", ((
 def trace(input, *, out=None):
     """trace(Tensor self) -> Tensor
 
-    ∂L/∂x = g if eye(shape(x)[0], shape(x)[1], dtype = dtype(g)) ≠ 0, else 0
+    ∂L/∂x = g if eye(shape(x)[0], shape(x)[1], dtype = dtype(g), device = device(g)) ≠ 0, else 0
     dz = trace(dx)
     where x = self, z = result, g = ∂L/∂z
 

@@ -17,9 +17,9 @@ from gradloom.core.saved_variable import SavedVariable, save, save_list
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
-from gradloom.types.device import check_device, check_layout
+from gradloom.types.device import check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
-from gradloom.dispatch.interception import intercept, take_kernel
+from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import refusal
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
@@ -369,8 +369,8 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
         result = take_kernel()()
         result_ = result._array
     else:
-        if device is not None:
-            check_device(device)
+        if device is not None and elsewhere(device):
+            return intercept(_to_copy, (input, dtype, layout, device, pin_memory, non_blocking, memory_format, requires_grad))
         if layout is not None:
             check_layout(layout)
         try:
@@ -421,8 +421,8 @@ def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy,
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(to_dtype_layout, (self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format), None, composite_shape_memory.to_dtype_layout)
-    if device is not None:
-        check_device(device)
+    if device is not None and elsewhere(device):
+        return intercept(to_dtype_layout, (self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format), None, composite_shape_memory.to_dtype_layout)
     if layout is not None:
         check_layout(layout)
     return composite_shape_memory.to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format)
@@ -436,8 +436,8 @@ def to_device(self, device, dtype, non_blocking, copy, memory_format):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(to_device, (self, device, dtype, non_blocking, copy, memory_format), None, composite_shape_memory.to_device)
-    if device is not None:
-        check_device(device)
+    if device is not None and elsewhere(device):
+        return intercept(to_device, (self, device, dtype, non_blocking, copy, memory_format), None, composite_shape_memory.to_device)
     return composite_shape_memory.to_device(self, device, dtype, non_blocking, copy, memory_format)
 
 
@@ -449,8 +449,8 @@ def to_prim_Device(self, device, dtype, non_blocking, copy):
     flags = state.flags
     if flags and flags & INTERCEPT:
         return intercept(to_prim_Device, (self, device, dtype, non_blocking, copy), None, composite_shape_memory.to_prim_device)
-    if device is not None:
-        check_device(device)
+    if device is not None and elsewhere(device):
+        return intercept(to_prim_Device, (self, device, dtype, non_blocking, copy), None, composite_shape_memory.to_prim_device)
     return composite_shape_memory.to_prim_device(self, device, dtype, non_blocking, copy)
 
 

@@ -142,7 +142,6 @@ if _typing.TYPE_CHECKING:
     from .backends.settings import OutOfMemoryError as OutOfMemoryError
     from .backends.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
     from .backends.settings import compiled_with_cxx11_abi as compiled_with_cxx11_abi
-    from .backends.settings import get_default_device as get_default_device
     from .backends.settings import get_deterministic_debug_mode as get_deterministic_debug_mode
     from .backends.settings import get_float32_matmul_precision as get_float32_matmul_precision
     from .backends.settings import get_num_interop_threads as get_num_interop_threads
@@ -151,7 +150,6 @@ if _typing.TYPE_CHECKING:
         is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
     )
     from .backends.settings import is_warn_always_enabled as is_warn_always_enabled
-    from .backends.settings import set_default_device as set_default_device
     from .backends.settings import set_deterministic_debug_mode as set_deterministic_debug_mode
     from .backends.settings import set_float32_matmul_precision as set_float32_matmul_precision
     from .backends.settings import set_flush_denormal as set_flush_denormal
@@ -161,6 +159,7 @@ if _typing.TYPE_CHECKING:
     from .sparse import sparse_coo_tensor as sparse_coo_tensor, spmm as spmm
     from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
     from .batching.mapping import vmap as vmap
+    from .utils._device import get_default_device as get_default_device, set_default_device as set_default_device
     from .tools.explain import explain as explain
 
 _LAZY_MODULES = frozenset(
@@ -178,6 +177,7 @@ _LAZY = {
         "._C._state": "_VF",
         ".batching.legacy": "_vmap_internals",
         ".batching.mapping": "vmap",
+        ".utils._device": "get_default_device set_default_device",
         ".serialization": "load save",
         ".compat.legacy_types": "set_default_tensor_type",
         ".tensors.removed": "eig lstsq matrix_rank solve symeig",
@@ -189,9 +189,9 @@ _LAZY = {
         ".storage": "TypedStorage UntypedStorage",
         ".tensors.interchange": "asarray from_dlpack from_file frombuffer to_dlpack",
         ".backends.settings": """
-            OutOfMemoryError are_deterministic_algorithms_enabled compiled_with_cxx11_abi get_default_device
+            OutOfMemoryError are_deterministic_algorithms_enabled compiled_with_cxx11_abi
             get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads get_num_threads
-            is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled set_default_device
+            is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled
             set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_num_interop_threads
             set_num_threads set_warn_always use_deterministic_algorithms
             """,
@@ -215,6 +215,14 @@ _LAZY = {
     for name in names.split()
 }
 
+
+def _device_context(given):
+    from importlib import import_module
+
+    return import_module(f"{__name__}.utils._device").context(given)
+
+
+device._context = _device_context
 
 if not _typing.TYPE_CHECKING:
 

@@ -13,8 +13,9 @@ import numpy as np
 
 from .core.tensor_base import warn_of_typed_storage
 from .dispatch.overloads.registry import types
+from .memory.metadata import MetaArray
 from .memory.ownership import extent, flat, map_file, owner, rooted
-from .types.device import CPU, check_device, device
+from .types.device import CPU, META, check_device, device
 from .types.dtype import ALL, BY_NAME, default, dtype as dtype_class, legacy_type_name, uint8
 
 if TYPE_CHECKING:
@@ -52,7 +53,11 @@ class _Storage:
         raise NotImplementedError
 
     def __len__(self) -> int:
-        return self._elements().size
+        return self.nbytes() // self.element_size()
+
+    def element_size(self) -> int:
+        """Return the size of one element in bytes."""
+        raise NotImplementedError
 
     def size(self) -> int:
         """Return the number of elements; of bytes, for an UntypedStorage."""
@@ -80,10 +85,15 @@ class _Storage:
         return iter(self.tolist())
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other._owner is self._owner
+        return type(other) is type(self) and other._memory is self._memory
 
     def __hash__(self) -> int:
-        return id(self._owner)
+        return id(self._memory)
+
+    @property
+    def _memory(self) -> Any:
+        """What storages of the same memory have in common."""
+        return self._owner if self.device is CPU else self._owner.memory  # type: ignore[attr-defined]
 
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.nbytes()
@@ -197,9 +207,9 @@ class _Storage:
         return TypedStorage._of(self._elements().astype(kind.numpy), kind)
 
     def __repr__(self) -> str:
+        values = "..." if self.device is META else " " + "\n ".join(map(str, self.tolist()))
         what = "" if isinstance(self, UntypedStorage) else f"dtype={self.dtype}, "  # type: ignore[attr-defined]
-        values = "\n ".join(map(str, self.tolist()))
-        return f" {values}\n[torch.storage.{type(self).__name__}({what}device=cpu) of size {len(self)}]"
+        return f"{values}\n[torch.storage.{type(self).__name__}({what}device={self.device}) of size {len(self)}]"
 
 
 def _conversion(name: str, kind: dtype_class) -> Any:
@@ -251,6 +261,8 @@ class UntypedStorage(_Storage):
         """Return the storage of an array."""
         out = cls.__new__(cls)
         out._owner = owner(array)
+        if isinstance(array, MetaArray):
+            out.device = META
         return out
 
     @classmethod
@@ -375,6 +387,8 @@ class TypedStorage(_Storage):
         """Return the storage of an array, as elements of a dtype."""
         out = cls.__new__(cls)
         out._owner, out.dtype = owner(array), kind
+        if isinstance(array, MetaArray):
+            out.device = META
         return out
 
     def __eq__(self, other: object) -> bool:

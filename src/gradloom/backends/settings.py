@@ -10,7 +10,6 @@ import warnings
 from typing import Any
 
 from ..core.user_stack import is_warn_always_enabled as is_warn_always_enabled, set_warn_always as set_warn_always
-from ..types.device import CPU, check_device, device as device_class
 
 
 class OutOfMemoryError(RuntimeError):
@@ -24,7 +23,6 @@ class _Settings:
     warn_only = False
     matmul_precision = "highest"
     interop_threads: int | None = None
-    device = CPU
 
 
 _settings = _Settings()
@@ -159,24 +157,6 @@ def set_num_interop_threads(int: int) -> None:
 def get_num_interop_threads() -> int:
     """Return the value of set_num_interop_threads; get_num_threads() initially."""
     return _settings.interop_threads or get_num_threads()
-
-
-def set_default_device(device: Any) -> None:
-    """Set the device of new tensors.
-
-    Args:
-        device: the CPU; None means the CPU.
-
-    Raises:
-        RuntimeError: for any other device: gradloom computes on the CPU.
-    """
-    check_device(device)
-    _settings.device = device_class(device) if device is not None else CPU
-
-
-def get_default_device() -> device_class:
-    """Return the value of set_default_device; the CPU initially."""
-    return _settings.device
 
 
 def compiled_with_cxx11_abi() -> bool:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from ..core import late
+from ..dispatch import interception
 
 _LATE = ("gradloom", "numpy", "scipy", "ml_dtypes")  # what functions import
 _Functions = dict[str, Callable[..., Any]]
@@ -21,6 +22,8 @@ def provide_late_functions() -> None:
     late.provide(_tensors, "legacy_tensor", "new_tensor", "parse_type", "deepcopy_tensor", "reduce_tensor")
     late.provide(_printing, "tensor_text")
     late.provide(_sparse, "sparse_embedding_backward")
+    late.provide(_on_meta, "on_meta")
+    interception.provide(interception.META, _load_meta)
     late.provide(_storage, "untyped_storage", "typed_storage", "storage_type")
     late.provide(_torch_function, "add_function_subclass", "preserve_class")
     late.provide(
@@ -65,6 +68,16 @@ def _sparse() -> _Functions:
     from ..sparse.differentiable import embedding_backward
 
     return {"sparse_embedding_backward": embedding_backward}
+
+
+def _on_meta() -> _Functions:
+    from ..core.meta import on_meta
+
+    return {"on_meta": on_meta}
+
+
+def _load_meta() -> None:
+    from .. import meta  # noqa: F401 (registers its handler)
 
 
 def _storage() -> _Functions:

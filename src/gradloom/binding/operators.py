@@ -196,7 +196,9 @@ def _conversion(name, dtype):
 
 
 def _cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
-    """Return the tensor itself: every tensor is on the CPU."""
+    """Return the tensor itself if it is on the CPU. Raises NotImplementedError for one of the meta device."""
+    if self.is_meta:
+        return _operators.to(self, "cpu")
     return self if memory_format is None else _operators.to_dtype(self, self.dtype, False, False, memory_format)
 
 

@@ -121,7 +121,7 @@ def _name(dtype):
 
 def allclose(self, other, rtol=1e-05, atol=1e-08, equal_nan=False):
     """Return whether all elements are close in the sense of `isclose`."""
-    return bool(ops.isclose(self, other, rtol, atol, equal_nan)._array.all())
+    return bool(ops.all(ops.isclose(self, other, rtol, atol, equal_nan)))
 
 
 def equal(self, other):

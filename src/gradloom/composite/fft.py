@@ -353,7 +353,7 @@ def _stft(self, n_fft, hop_length, win_length, window, normalized, onesided, ret
     factors = window
     if win_length < n_fft:
         left = (n_fft - win_length) // 2
-        factors = ops.zeros((n_fft,), dtype=x.dtype if window is None else window.dtype)
+        factors = ops.zeros((n_fft,), dtype=x.dtype if window is None else window.dtype, device=x.device)
         middle = ops.slice(factors, 0, left, left + win_length, 1)
         _ = ops.fill_(middle, 1) if window is None else ops.copy_(middle, window)
         if align_to_window:
@@ -414,7 +414,7 @@ def istft(self, n_fft, hop_length, win_length, window, center, normalized, onesi
     halved = frequencies != n_fft if onesided is None else onesided
     _check_inverse(self, text, n_fft, hop, win, window, halved, return_complex)
     if window is None:
-        window = ops.ones((win,), dtype=x.dtype)
+        window = ops.ones((win,), dtype=x.dtype, device=x.device)
     if win != n_fft:
         left = (n_fft - win) // 2
         window = ops.constant_pad_nd(window, (left, n_fft - win - left))

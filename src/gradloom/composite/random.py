@@ -44,7 +44,7 @@ def _kept(input, p, whole_channels):
     if input.dim() < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     sizes = [n if d < 2 else 1 for d, n in enumerate(input.shape)]
-    return ops.empty(sizes, dtype=input.dtype).bernoulli_(1 - p)
+    return ops.empty(sizes, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
 
 
 def dropout(input, p, train):

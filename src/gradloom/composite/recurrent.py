@@ -236,7 +236,9 @@ def pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_len
     places, batch = _places(batch_sizes, steps, data.device)
     full = ops.full((steps * batch, *data.shape[1:]), padding_value, dtype=data.dtype, device=data.device)
     found = ops.reshape(ops.index_copy(full, 0, places, data), (steps, batch, *data.shape[1:]))
-    lengths = ops.sum(ops.unsqueeze(ops.arange(batch), 0) < ops.unsqueeze(batch_sizes, 1), [0])
+    lengths = ops.sum(
+        ops.unsqueeze(ops.arange(batch, device=batch_sizes.device), 0) < ops.unsqueeze(batch_sizes, 1), [0]
+    )
     return (ops.transpose(found, 0, 1) if batch_first else found), lengths
 
 

@@ -82,7 +82,9 @@ def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
 def affine_grid_generator_backward(grad, size, align_corners):
     """Return the gradient of theta: the points before the map, times the gradient of those after it."""
     dims = len(size) - 2
-    identity = ops.unsqueeze(ops.eye(dims, dims + 1, dtype=grad.dtype), 0)  # maps every point to itself
+    identity = ops.unsqueeze(
+        ops.eye(dims, dims + 1, dtype=grad.dtype, device=grad.device), 0
+    )  # maps every point to itself
     points = ops.affine_grid_generator(identity, (1, 1, *size[2:]), align_corners)
     points = ops.constant_pad_nd(ops.reshape(points, (1, -1, dims)), (0, 1), 1)
     flat = ops.reshape(grad, (grad.shape[0], points.shape[1], dims))

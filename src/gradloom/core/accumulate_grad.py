@@ -74,7 +74,11 @@ class AccumulateGrad(Node):
                     elif grad.is_sparse:
                         variable._grad = _operators.clone(grad)
                     else:
-                        variable._grad = _operators.copy_(_operators.wrap(_laid_out_as(variable, grad._array)), grad)
+                        variable._grad = (
+                            _operators.clone(grad)
+                            if grad.is_meta
+                            else _operators.copy_(_operators.wrap(_laid_out_as(variable, grad._array)), grad)
+                        )
                 elif not state.flags & GRAD_OFF:
                     variable._grad = _sum(current, grad)
                 elif state.flags & FORWARD_AD or state.flags & INTERCEPT and state.dispatch_modes:
@@ -127,7 +131,7 @@ def _own(grad, variable):
         if grad.is_sparse:
             return _operators.clone(grad)
         like = variable._array
-        if array.__class__ is Metadata and array.strides != like.strides and array.shape == like.shape:
+        if isinstance(array, Metadata) and array.strides != like.strides and array.shape == like.shape:
             strides = tuple([s // like.itemsize for s in like.strides])
             return _operators.copy_(_operators.new_empty_strided(grad, like.shape, strides), grad)
         return _operators.detach(grad)

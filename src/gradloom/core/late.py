@@ -32,6 +32,9 @@ tensor_text: _Function
 # gradloom.sparse
 sparse_embedding_backward: _Function
 
+# gradloom.core.meta, which stands on Tensor
+on_meta: _Function  # on_meta(cls): the class for the meta device
+
 # gradloom.storage
 untyped_storage: _Function  # untyped_storage(array)
 typed_storage: _Function  # typed_storage(array, dtype)

@@ -140,7 +140,9 @@ def _root_gradient(index: int, output, vector):
             raise RuntimeError(
                 f"grad can be implicitly created only for real scalar outputs but got {TYPE_OF[numpy_type]!r}"
             )
-        if isinstance(output, _operators.Tensor) and (state.dispatch_modes or overrides_operators(output.__class__)):
+        if isinstance(output, _operators.Tensor) and (
+            output.is_meta or state.dispatch_modes or overrides_operators(output.__class__)
+        ):
             return _operators.ones_like(output)
         return _operators.wrap(np.ones(shape, numpy_type))
     if not isinstance(vector, _operators.Tensor):

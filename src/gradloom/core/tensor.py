@@ -354,6 +354,11 @@ class Tensor(TensorBase):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f"Variable data has to be a tensor, but got {type(value).__name__}")
+        if value.is_meta != self.is_meta:
+            raise RuntimeError(
+                "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor "
+                "type."
+            )
         if value._array.dtype != self._array.dtype:
             if self.requires_grad and value._array.dtype.kind not in "fcV":
                 raise RuntimeError(
@@ -459,7 +464,7 @@ class Tensor(TensorBase):
     @staticmethod
     def _make_subclass(cls: builtins.type[_Subclass], data: Tensor, require_grad: bool = False) -> _Subclass:
         """Return a tensor of class `cls` on the memory of `data`; how Parameter is made."""
-        out = new(cls)
+        out = new(late.on_meta(cls) if data.is_meta else cls)
         out._array = data._array
         out._vc = data._vc
         out._edge = NO_EDGE
@@ -492,7 +497,7 @@ class Tensor(TensorBase):
     def as_subclass(self, cls: builtins.type[_Subclass]) -> _Subclass:
         """Return the same data as an instance of the Tensor subclass `cls`, differentiably."""
         alias = _operators.alias(self)
-        out = new(cls)
+        out = new(late.on_meta(cls) if self.is_meta else cls)
         out._array, out._edge, out._vc = alias._array, alias._edge, alias._vc
         out.__dict__.update(alias.__dict__)
         return out

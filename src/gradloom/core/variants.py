@@ -42,7 +42,7 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     for t in outs:
         if not isinstance(t, _operators.Tensor):
             raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(t).__name__}")
-        if t._array.__class__ is Metadata:
+        if isinstance(t._array, Metadata):
             return intercept(wrapper, (*args, *keywords.values()), out)
     if "computed" in takes and args[-1] is None:
         args = (*args[:-1], outs[0].dtype)

@@ -11,7 +11,7 @@ that it reads anyway:
 
 It then passes the call, one overload with normalised arguments, to `intercept`. The handlers of the dispatch keys below
 are called in PyTorch's order; REPLAY records how views were made, ZEROS stands for tangents that are known to be zero,
-SPARSE for tensors in the COO format.
+SPARSE for tensors in the COO format; META computes shapes of tensors without data.
 A handler returns NotImplemented to fall through to the next, and redispatches with `call.below(KEY)`. Autograd stands
 above PYTHON and below the others: operators called by a profiler, vmap or autocast record their history as usual, while
 `__torch_dispatch__` replaces the kernel. `record` gives a wrapper that kernel (REDISPATCH): the wrapper calls it
@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..types.device import names_meta
 from . import _operators
 from .state import AUTOCAST, GIVEN_RESULT, INTERCEPT, REDISPATCH, state
 
@@ -32,13 +33,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 # Dispatch keys, in the order of their handlers.
-PROFILER, VMAP, CASTS, REPLAY, PYTHON, ZEROS, SPARSE = range(7)
-_handlers: list[Any] = [None] * 7
+PROFILER, VMAP, CASTS, REPLAY, PYTHON, ZEROS, SPARSE, META = range(8)
+_handlers: list[Any] = [None] * 8
 
 
 def register(key: int, handler: Callable[[Call], Any]) -> None:
     """Let `handler(call)` handle intercepted calls at a dispatch key."""
     _handlers[key] = handler
+
+
+_loaders: dict[int, Callable[[], None]] = {}
+
+
+def provide(key: int, load: Callable[[], None]) -> None:
+    """Let `load()` register the handler of a dispatch key when it is first needed."""
+    _loaders[key] = load
+
+
+def prepare(key: int) -> None:
+    """Register the handler of a dispatch key that was announced by `provide`, unless it is there."""
+    if _handlers[key] is None:
+        _loaders[key]()
 
 
 class Call:
@@ -116,6 +131,17 @@ def call_wrapper(wrapper: Any, args: tuple[Any, ...], out: Any = None) -> Any:
 def intercept(wrapper: Any, args: tuple[Any, ...], out: Any = None, composite: Any = None) -> Any:
     """Handle a call that a generated wrapper passes on; see Note [Interception]."""
     return Call(wrapper, args, out, composite).below(-1)
+
+
+def elsewhere(device: Any) -> bool:
+    """Return whether a device that a factory is called with is the meta device, whose calls are intercepted.
+
+    Raises RuntimeError, AssertionError for devices that are not available; see `names_meta`.
+    """
+    if not names_meta(device):
+        return False
+    prepare(META)
+    return True
 
 
 def attend(thread: dict[str, Any] | None = None) -> None:

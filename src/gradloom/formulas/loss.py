@@ -103,7 +103,7 @@ def multi_margin_second(tangent, grad_output, self, target, p, margin, weight, r
         return ops.zeros_like(self)
     ones = ops.ones_like(target, dtype=self.dtype)
     active = ops.multi_margin_loss_backward(ones, self.detach(), target, 1, margin, weight, 0)
-    chosen = ops.arange(self.shape[-1]) == target.unsqueeze(-1)
+    chosen = ops.arange(self.shape[-1], device=self.device) == target.unsqueeze(-1)
     moved = 2.0 * ops.where(chosen, 0, active) * (tangent - ops.where(chosen, tangent, 0).sum([-1], True))
     found = moved - ops.where(chosen, moved.sum([-1], True), 0)
     scale = grad_output.unsqueeze(-1) if reduction == 0 else grad_output
@@ -112,7 +112,7 @@ def multi_margin_second(tangent, grad_output, self, target, p, margin, weight, r
 
 def multilabel_margin_jvp(tangent, self, target, reduction, is_target):
     """Return the tangent of the reduced loss: the inner product of each sample's gradient and tangent."""
-    ones = ops.ones(self.shape[:-1], dtype=self.dtype)
+    ones = ops.ones(self.shape[:-1], dtype=self.dtype, device=self.device)
     slope = ops.multilabel_margin_loss_backward(ones, self, target, 0, is_target)
     return reduce_loss(_over_classes(slope * tangent, self.shape[:-1]), reduction)
 

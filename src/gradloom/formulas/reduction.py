@@ -100,7 +100,7 @@ def nansum_backward(grad, self, dim, keepdim):
 
 def trace_backward(grad, sizes):
     """Return the gradient of a trace: a diagonal matrix."""
-    return ops.where(ops.eye(sizes[0], sizes[1], dtype=grad.dtype) != 0, grad, 0)
+    return ops.where(ops.eye(sizes[0], sizes[1], dtype=grad.dtype, device=grad.device) != 0, grad, 0)
 
 
 def prod_backward(grad, self, result, dim=None, keepdim=False):
@@ -110,7 +110,7 @@ def prod_backward(grad, self, result, dim=None, keepdim=False):
         return grad
     grad = _restored(grad, dim, keepdim, self.dim())
     zeros = self == 0
-    if zeros.any():
+    if not zeros.is_meta and zeros.any():
         if dim is None and zeros.sum() > 1 and not self.isfinite().all():
             return ops.zeros_like(self)  # also where a zero meets an infinity
         return grad * _products_of_others(self, dim).conj()
@@ -121,7 +121,7 @@ def prod_jvp(self, self_t, result, dim=None, keepdim=False):
     """d(prod x) = sum over k of dx_k * prod over j != k of x_j."""
     if not self.dim():
         return self_t
-    if (self == 0).any():
+    if not self.is_meta and (self == 0).any():
         others = _products_of_others(self, dim)
     else:
         others = _restored(result, dim, keepdim, self.dim()) / self
@@ -252,7 +252,7 @@ def evenly_read_jvp(self_t, self, value):
 
 
 def _equal_or_nan(self, value):
-    return self.isnan() if value.isnan().item() else self == value
+    return self.isnan() if not value.is_meta and value.isnan().item() else self == value
 
 
 def gather_with_keepdimed_indices(self, dim, indices, keepdim):
@@ -411,7 +411,7 @@ def cumprod_backward(grad, self, dim, result):
     if _is_single(self, dim):
         return grad
     x = self.conj()
-    if not (self == 0).any():
+    if self.is_meta or not (self == 0).any():
         return cumsum_backward(grad * result.conj(), dim) / x
     later = ops.narrow(x, dim, 1, x.size(dim) - 1)
     return _products_before(x, dim) * _reversed_recurrence(_padded(later, dim, 0, front=False), grad, dim)

@@ -223,7 +223,7 @@ def _put(values, sizes, strides, offset, length):
 
 def _added(values, sizes, strides, offset, length):
     """Return zeros to which `values` are added at a geometry."""
-    places = ops.reshape(ops.as_strided(ops.arange(length), sizes, strides, offset), (-1,))
+    places = ops.reshape(ops.as_strided(ops.arange(length, device=values.device), sizes, strides, offset), (-1,))
     return ops.index_add(ops.new_zeros(values, (length,)), 0, places, ops.reshape(values, (-1,)))
 
 

@@ -45,6 +45,6 @@ def log_ndtr_slope(self, result):
 def only_second(first_t, name, tangent):
     """Return the tangent of a function that is differentiable only in its second input. Raises NotImplementedError if
     the tangent of the first input is not zero."""
-    if ops.any(first_t).item():
+    if not first_t.is_meta and ops.any(first_t).item():
         raise NotImplementedError(f"the forward-mode derivative of {name} for its first input is not implemented")
     return tangent

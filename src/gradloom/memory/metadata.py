@@ -30,6 +30,7 @@ class Metadata:
         "Cannot read the values of this tensor: it has none of its own. It stands for others, as tensors within "
         "vmap and wrapper subclasses do; use operators on it, which reach those."
     )
+    error: type[Exception] = NoValuesError
     __array_priority__ = 1000
 
     def __init__(self, shape: tuple[int, ...], numpy_type: np.dtype, strides: tuple[int, ...] | None = None) -> None:
@@ -89,7 +90,7 @@ class Metadata:
         return f"Metadata({self.shape}, {self.dtype})"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
-        raise NoValuesError(self.message)
+        raise self.error(self.message)
 
     __array__ = __array_ufunc__ = __array_function__ = _refuse
     __getitem__ = __setitem__ = __iter__ = __contains__ = __bool__ = __int__ = __float__ = __complex__ = _refuse
@@ -102,6 +103,67 @@ class Metadata:
         if name.startswith("__"):
             raise AttributeError(f"'Metadata' object has no attribute '{name}'")
         self._refuse()
+
+
+class NoDataError(NoValuesError, NotImplementedError):
+    """Values of a tensor on the meta device were read."""
+
+
+class MetaMemory:
+    """The memory that a tensor of the meta device would have.
+
+    Attributes:
+        nbytes: its size.
+    """
+
+    __slots__ = ("nbytes", "__weakref__")
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes = nbytes
+
+
+class MetaArray(Metadata):
+    """The array of a tensor of the meta device; see Note [Meta tensors].
+
+    Attributes:
+        memory: the MetaMemory that it shares with its views.
+        offset: the first element's position in `memory`, in bytes.
+        conj_bit, neg_bit: as of an array with a conjugate or negative bit.
+    """
+
+    __slots__ = ("memory", "offset", "conj_bit", "neg_bit")
+    message = "Cannot copy out of meta tensor; no data!"
+    error = NoDataError
+
+    def __init__(
+        self,
+        shape: tuple[int, ...],
+        numpy_type: np.dtype,
+        strides: tuple[int, ...] | None = None,
+        memory: MetaMemory | None = None,
+        offset: int = 0,
+        conj_bit: bool = False,
+        neg_bit: bool = False,
+    ) -> None:
+        super().__init__(shape, numpy_type, strides)
+        self.conj_bit, self.neg_bit = conj_bit, neg_bit  # type: ignore[misc]
+        if memory is None:
+            reach = sum([(n - 1) * s for n, s in zip(shape, self.strides, strict=True)]) + self.itemsize
+            memory = MetaMemory(reach if self.size else 0)
+        self.memory, self.offset = memory, offset
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        if self._strides is None:
+            strides, step = [], self.dtype.itemsize
+            for n in reversed(self.shape):
+                strides.append(step)
+                step *= max(n, 1)
+            self._strides = tuple(reversed(strides))
+        return self._strides
+
+    def __repr__(self) -> str:
+        return f"MetaArray({self.shape}, {self.dtype})"
 
 
 class _Flags:

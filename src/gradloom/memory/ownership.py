@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .metadata import MetaArray
+
 if TYPE_CHECKING:
     from os import PathLike
 
@@ -36,6 +38,8 @@ def address(array: np.ndarray) -> int:
 
 def extent(base: np.ndarray) -> tuple[int, int]:
     """Return the addresses of the first byte and past the last byte of an owner's memory."""
+    if isinstance(base, MetaArray):
+        return 0, base.memory.nbytes
     if base.flags.c_contiguous or base.flags.f_contiguous:
         start = address(base)
         return start, start + base.nbytes
@@ -62,7 +66,7 @@ def offset_in_elements(array: np.ndarray) -> int:
     """Return PyTorch's storage_offset(): the elements between the start of the memory and the first element."""
     base = array.base
     if base is None:
-        return 0
+        return getattr(array, "offset", 0) // array.itemsize
     return (address(array) - extent(owner(array))[0]) // array.itemsize
 
 
@@ -104,10 +108,11 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
 
     Raises RuntimeError if the view would reach beyond the memory.
     """
-    if type(array) is not np.ndarray:  # an array with a conjugate or negative bit
+    is_meta = isinstance(array, MetaArray)
+    if type(array) is not np.ndarray and not is_meta:  # an array with a conjugate or negative bit
         deferred: Any = array
         return deferred.through(lambda memory: strided_view(memory, shape, strides, offset))
-    memory = flat(owner(array))
+    memory: Any = array.memory if is_meta else flat(owner(array))  # type: ignore[attr-defined]
     item = array.itemsize
     if min(strides, default=0) < 0:
         raise RuntimeError(
@@ -125,6 +130,9 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
             f"itemsize {item} requiring a storage size of {reach * item} are out of bounds for storage "
             f"of size {memory.nbytes}"
         )
+    if is_meta:
+        found: Any = MetaArray(tuple(shape), array.dtype, tuple([s * item for s in strides]), memory, offset * item)
+        return found
     if 0 in shape:
         return np.ndarray(shape, array.dtype)
     return np.ndarray(shape, array.dtype, memory.view(np.uint8), offset * item, [s * item for s in strides])
@@ -136,6 +144,10 @@ def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
     It uses the memory of `array` if that is large enough, else new memory that begins with the same elements. Raises
     RuntimeError if the memory belongs to another library and is too small.
     """
+    if isinstance(array, MetaArray):
+        array.memory.nbytes = max(array.memory.nbytes, array.offset + layout.size * array.itemsize)
+        found: Any = MetaArray(layout.shape, array.dtype, layout.strides, array.memory, array.offset)
+        return found
     if type(array) is not np.ndarray:  # an array with a conjugate or negative bit
         deferred: Any = array
         return deferred.through(lambda memory: resized(memory, layout))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
+from gradloom.core.meta import plain_class
 from gradloom.core.tensor import Tensor
 from gradloom.core.tensor_base import TensorBase
 from gradloom.dispatch.state import disabled_torch_function
@@ -53,7 +54,7 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             )
         if requires_grad and data._array.dtype.kind not in "fcV":
             raise RuntimeError("Only Tensors of floating point and complex dtype can require gradients")
-        if type(data) is Tensor or type(data) is Parameter or cls is not Parameter:
+        if plain_class(type(data)) in (Tensor, Parameter) or cls is not Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         marked: Any = data.detach().requires_grad_(requires_grad)
         if type(marked) is not type(data):

@@ -120,6 +120,7 @@ _NAMES = {
         "_rebuild_parameter_with_state",
         "_rebuild_wrapper_subclass",
         "_rebuild_sparse_tensor",
+        "_rebuild_meta_tensor_no_storage",
     )
 }
 _NAMES |= {
@@ -196,6 +197,13 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
             return _NAMES["_rebuild_parameter"], args
         if obj.is_sparse:
             return self.sparse(obj, extra)
+        if obj.is_meta:
+            return _NAMES["_rebuild_meta_tensor_no_storage"], (
+                obj.dtype,
+                tuple(obj.shape),
+                obj.stride(),
+                obj.requires_grad,
+            )
         function, args = self.without_values(obj) if isinstance(obj._array, Metadata) else self.plain(obj)
         if type(obj) is not Tensor:  # a user-defined subclass, which must be importable when the file is loaded
             return _NAMES["_rebuild_from_type_v2"], (function, type(obj), args, extra)

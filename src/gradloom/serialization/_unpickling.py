@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from ..core.tensor import Tensor, wrap
+from ..dispatch import _operators
 from ..memory.ownership import strided_view
 from ..tensors.construction import made
 from ..types.device import device, layout, sparse_coo
@@ -492,6 +493,11 @@ def _rebuild_sparse_tensor(kind, components):
     return sparse_coo_tensor(indices, values, size, check_invariants=True, **known)
 
 
+def _rebuild_meta_tensor(dtype, size, stride, requires_grad):
+    found = _operators.empty_strided(size, stride, dtype=dtype, device="meta")
+    return found.requires_grad_() if requires_grad else found
+
+
 def _get_layout(name: str) -> layout:
     known = vars(import_module("gradloom.types.device")).values()
     found = next((v for v in known if isinstance(v, layout) and str(v) == name), None)
@@ -523,6 +529,7 @@ _REBUILDERS: dict[tuple[str, str], Any] = {
     ("torch._utils", "_rebuild_parameter_with_state"): _rebuild_parameter_with_state,
     ("torch._utils", "_rebuild_wrapper_subclass"): _rebuild_wrapper_subclass,
     ("torch._utils", "_rebuild_sparse_tensor"): _rebuild_sparse_tensor,
+    ("torch._utils", "_rebuild_meta_tensor_no_storage"): _rebuild_meta_tensor,
     ("torch.serialization", "_get_layout"): _get_layout,
     ("torch._tensor", "_rebuild_from_type_v2"): _rebuild_from_type,
     ("torch.storage", "UntypedStorage"): _untyped_storage,

@@ -15,7 +15,7 @@ from ..dispatch import _operators
 from ..dispatch.state import INFERENCE, state
 from ..kernels.shape.copies import to_copy
 from ..memory.ownership import flat, offset_in_elements, owner, rooted, strided_view
-from ..types.device import check_device
+from ..types.device import names_meta
 from ..types.dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name, scalar_type_name
 from .python_data import array_of
 
@@ -39,12 +39,16 @@ def tensor(
         data: a number, nested sequences of numbers, an ndarray, or any object that NumPy converts to an array.
         dtype: the element type; by default that of an array, and for Python numbers bool, int64, or the default
             floating or complex type.
-        device: the CPU.
+        device: the CPU, or "meta", for a tensor without data.
         requires_grad: whether autograd records operations on it.
 
     Raises TypeError, ValueError if `data` is not numeric, or ragged.
     """
-    check_device(device)
+    if device is not None and names_meta(device):
+        found = tensor(data, dtype=dtype).to("meta")
+        if requires_grad:
+            require_gradient(found)
+        return found
     dtype = _wanted(dtype, "tensor")
     if isinstance(data, Tensor):
         import warnings
@@ -133,10 +137,13 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Device | None = None) -> Tensor:
     """Return `data` as a tensor; share memory with an ndarray and keep the history of a tensor where possible."""
-    check_device(device)
+    meta = device is not None and names_meta(device)
     dtype = _wanted(dtype, "as_tensor")
     if isinstance(data, Tensor):
-        return data if dtype is None or dtype is data.dtype else _operators.to(data, dtype)
+        found = data if dtype is None or dtype is data.dtype else _operators.to(data, dtype)
+        return found if device is None else _operators.to(found, device)
+    if meta:
+        return as_tensor(data, dtype).to("meta")
     if isinstance(data, np.ndarray):
         return from_numpy(data if dtype is None else data.astype(dtype.numpy, copy=False))
     return made(wrap(array_of(data, dtype)))
@@ -156,7 +163,7 @@ def new_tensor(
     Args:
         data: as for `tensor`.
     """
-    return tensor(data, dtype=dtype or self.dtype, device=device, requires_grad=requires_grad)
+    return tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
 
 def parse_type(name: Any) -> dtype:
@@ -176,7 +183,9 @@ def parse_type(name: Any) -> dtype:
 
 def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: dtype | None = None) -> Any:
     """Return `Tensor(2, 3)`, `Tensor([1., 2.])` or `Tensor()`: sizes or data, of the default dtype (or the class's)."""
-    check_device(kwargs.pop("device", None))
+    device = kwargs.pop("device", None)
+    if device is not None and names_meta(device):
+        return legacy_tensor(cls, args, kwargs, dtype).to("meta")
     args += (kwargs.pop("data"),) if "data" in kwargs and not args else ()
     if kwargs:
         raise TypeError(
@@ -253,6 +262,8 @@ def deepcopy_tensor(source: Tensor, memo: dict[int, Any]) -> Any:
         )
     if source._array.__class__ is not np.ndarray:  # it has no values of its own
         out = source.detach().clone()
+        if source.is_meta:
+            out = Tensor._make_subclass(type(source), out)
         if type(out) is not type(source):
             raise RuntimeError(
                 "The default implementation of __deepcopy__() needs clone() of a "

@@ -158,16 +158,19 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
     if (
         array.__class__ is not np.ndarray and contents is None and not tensor.is_sparse
     ):  # no values of its own; it may show others
-        contents = f"..., size={tuple(array.shape)}"
+        where = ", device='meta'" if tensor.is_meta else ""
+        contents = f"...{where}, size={tuple(array.shape)}"
     if is_sparse:
         parts = _sparse_parts(tensor, len(opening))
     else:
         parts = [contents if contents is not None else _body(array, len(opening))]
     dtype = tensor.dtype
     implied = dtype in (default.float, default.complex, int64, bool_)
-    if array.size == 0 and not is_sparse:
+    if array.size == 0 and not is_sparse and not tensor.is_meta:
         if array.ndim != 1:
             parts.append(f"size={tuple(array.shape)}")
+        implied = dtype is default.float
+    if tensor.is_meta:
         implied = dtype is default.float
     if not implied:
         parts.append(f"dtype={dtype}")

@@ -6,9 +6,9 @@ from typing import Any
 
 
 class device:
-    """The device of a tensor. Tensors exist on the CPU only.
+    """The device of a tensor: the CPU, or `meta` for tensors without data (Note [Meta tensors]).
 
-    As a context manager it sets the device of new tensors, which is the CPU.
+    As a context manager it sets the device of new tensors.
 
     Args:
         type: "cpu", "cpu:0", or another `device`.
@@ -53,12 +53,16 @@ class device:
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"attribute '{name}' of 'torch.device' objects is not writable")
 
+    # What a block `with device(...)` enters; gradloom.utils._device provides it.
+    _context: Any = None
+
     def __enter__(self) -> device:
-        check_device(self)
+        names_meta(self)
+        device._context(self).__enter__()
         return self
 
     def __exit__(self, *exception: object) -> None:
-        pass
+        device._context(None).__exit__(*exception)
 
     def __repr__(self) -> str:
         return (
@@ -78,7 +82,7 @@ class device:
         return device, (self.type, self.index)
 
 
-# Known types; only the first exists here. Programs name the others in code for machines that have them.
+# Known types; "cpu" and "meta" exist here. Programs name the others in code for machines that have them.
 TYPES = (
     "cpu",
     "cuda",
@@ -102,22 +106,34 @@ TYPES = (
     "privateuseone",
 )
 CPU: device = device("cpu")
+META: device = device("meta")
 
 
 def check_device(value: object) -> None:
-    """Raise unless `value` (None, str or device) names the CPU.
+    """Raise unless `value` (None, str or device) names the CPU; see `names_meta`."""
+    if names_meta(value):
+        raise RuntimeError(f"device '{value}' has no memory; use device='cpu'")
+
+
+def names_meta(value: object) -> bool:
+    """Return whether `value` (None, str or device) names the meta device; False for the CPU.
 
     Raises:
         RuntimeError: for any other device: gradloom computes on the CPU.
         AssertionError: for a GPU, as in a CPU build of PyTorch.
     """
     if value is None or value is CPU:
-        return
-    kind = device(value).type
+        return False
+    if value is META:
+        return True
+    kind = device(value).type  # type: ignore[arg-type]
     if kind == "cuda":
         raise no_gpu()
+    if kind == "meta":
+        return True
     if kind != "cpu":
         raise RuntimeError(f"gradloom computes on the CPU only; device '{value}' is not available. Use device='cpu'.")
+    return False
 
 
 def no_gpu() -> AssertionError:

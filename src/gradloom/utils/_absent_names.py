@@ -53,7 +53,7 @@ NAMES = {
         backcompat backend_registration benchmark bundled_inputs collect_env cpp_backtrace cpp_extension
         debug_log deterministic file_baton generate_methods_for_privateuse1_backend get_cpp_backtrace hipify
         jit mkldnn mobile_optimizer model_dump model_zoo rename_privateuse1_backend serialization set_module
-        show_pickle swap_tensors tensorboard throughput_benchmark weak
+        show_pickle tensorboard throughput_benchmark weak
     """,
     "torch.utils.data": """
         DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe

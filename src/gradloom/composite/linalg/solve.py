@@ -25,7 +25,7 @@ _LDL_FACTOR = result_class("linalg_ldl_factor", ("LD", "pivots"))
 def linalg_cholesky(self, upper=False):
     """Return Cholesky factors. Raises LinAlgError for a matrix that is not positive-definite."""
     L, info = ops.linalg_cholesky_ex(self, upper=upper)
-    if info.any():
+    if not info.is_meta and info.any():
         raise LinAlgError(positive_message("linalg.cholesky", info._array))
     return L
 
@@ -33,7 +33,7 @@ def linalg_cholesky(self, upper=False):
 def lu_factor(A, pivot=True):
     """Return L and U in one matrix, and the pivots. Raises RuntimeError for a singular matrix."""
     LU, pivots, info = ops.linalg_lu_factor_ex(A, pivot=pivot)
-    if info.any():
+    if not info.is_meta and info.any():
         raise RuntimeError(zero_pivot_message("torch.linalg.lu_factor", info._array))
     return _LU_FACTOR((LU, pivots))
 
@@ -82,7 +82,7 @@ def solve_ex(A, B, left=True, check_errors=False):
 def solve(A, B, left=True):
     """Return X with A X = B, or X A = B. Raises LinAlgError for singular A."""
     found = ops._linalg_solve_ex(A, B, left=left)
-    if found[3].any():
+    if not found[3].is_meta and found[3].any():
         raise LinAlgError(singular_solve_message("torch.linalg.solve", found[3]._array))
     return found[0]
 
@@ -126,7 +126,7 @@ def orgqr(self, input2):
 def ldl_factor(self, hermitian=False):
     """Return an LDL factorization and its pivots. Raises RuntimeError if D is singular."""
     LD, pivots, info = ops.linalg_ldl_factor_ex(self, hermitian=hermitian)
-    if info.any():
+    if not info.is_meta and info.any():
         raise RuntimeError(ldl_message("torch.linalg.ldl_factor", info._array))
     return _LDL_FACTOR((LD, pivots))
 

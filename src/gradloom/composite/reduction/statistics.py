@@ -207,7 +207,7 @@ def _check_quantile(self, q, interpolation, is_tensor):
             raise RuntimeError("quantile() q must be a scalar or 1D tensor")
         if q.dtype is not self.dtype:
             raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
-        if not ((q._array >= 0) & (q._array <= 1)).all():
+        if not q.is_meta and not ((q._array >= 0) & (q._array <= 1)).all():
             raise RuntimeError("quantile() q values must be in the range [0, 1]")
     elif not 0 <= q <= 1:
         raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q:g}")
@@ -310,7 +310,7 @@ def _check_weights(name, weights, n, kinds, what):
             f"cov(): expected {name} to have the same numel as there are observations in the input but "
             f"got {weights.numel()} != {n}"
         )
-    if n and not weights._array.min() >= 0:
+    if n and not weights.is_meta and not weights._array.min() >= 0:
         raise RuntimeError(f"cov(): {name} cannot be negative")
 
 

@@ -12,8 +12,9 @@ from ...core.views import check_inplace, replace_history
 from ...dispatch import _operators as ops
 from ...dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
 from ...kernels._common.layout import is_in_format, new_array, suggested_format
+from ...memory.metadata import MetaArray
 from ...memory.ownership import resized, strided_view
-from ...types.device import check_device, contiguous_format, preserve_format
+from ...types.device import contiguous_format, names_meta, preserve_format
 from ...types.dtype import c_name
 
 
@@ -51,9 +52,11 @@ def contiguous(self, memory_format):
     return ops.clone(self, memory_format=memory_format)
 
 
-def _converted(self, dtype, copy, memory_format):
+def _converted(self, dtype, copy, memory_format, device=None):
+    moves = device is not None and names_meta(device) != self.is_meta
     if (
         not copy
+        and not moves
         and (dtype is None or dtype is self.dtype)
         and (
             memory_format is None
@@ -62,24 +65,22 @@ def _converted(self, dtype, copy, memory_format):
         )
     ):
         return self
-    return ops._to_copy(self, dtype=dtype, memory_format=memory_format)
+    return ops._to_copy(self, dtype=dtype, device=device if moves else None, memory_format=memory_format)
 
 
 def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format):
-    """Return the tensor itself if it has that dtype, else a converted copy."""
-    return _converted(self, dtype, copy, memory_format)
+    """Return the tensor itself if it has that dtype and device, else a converted copy."""
+    return _converted(self, dtype, copy, memory_format, device)
 
 
 def to_device(self, device, dtype, non_blocking, copy, memory_format):
-    """Convert like `to_dtype`; the device is the CPU."""
-    check_device(device)
-    return _converted(self, dtype, copy, memory_format)
+    """Return the tensor itself if it has that dtype and device, else a converted copy."""
+    return _converted(self, dtype, copy, memory_format, device)
 
 
 def to_prim_device(self, device, dtype, non_blocking, copy):
-    """Convert like `to_dtype`; the device is the CPU."""
-    check_device(device)
-    return _converted(self, dtype, copy, None)
+    """Return the tensor itself if it has that dtype and device, else a converted copy."""
+    return _converted(self, dtype, copy, None, device)
 
 
 def to_dtype(self, dtype, non_blocking, copy, memory_format):
@@ -88,8 +89,8 @@ def to_dtype(self, dtype, non_blocking, copy, memory_format):
 
 
 def to_other(self, other, non_blocking, copy, memory_format):
-    """Convert to the dtype of another tensor."""
-    return _converted(self, other.dtype, copy, memory_format)
+    """Convert to the dtype and device of another tensor."""
+    return _converted(self, other.dtype, copy, memory_format, other.device)
 
 
 def type_as(self, other):
@@ -111,7 +112,11 @@ def resize_(self, size, memory_format):
     array = self._array
     if array.shape == tuple(size) and memory_format is None:
         return self
-    self._array = resized(array, new_array(size, array.dtype, memory_format))
+    if self.is_meta:
+        layout = ops.empty(size, dtype=self.dtype, device=self.device, memory_format=memory_format)._array
+    else:
+        layout = new_array(size, array.dtype, memory_format)
+    self._array = resized(array, layout)
     bump_version(self)
     return self
 
@@ -132,7 +137,8 @@ def as_resized_(self, the_template, memory_format):
 
 def set_(self):
     """Make a tensor empty, without memory."""
-    return _show(self, np.empty((0,), self._array.dtype))
+    kind = self._array.dtype
+    return _show(self, MetaArray((0,), kind) if self.is_meta else np.empty((0,), kind))
 
 
 def set_tensor_(self, source):
@@ -154,7 +160,10 @@ def set_storage_(self, source):
 
 def set_storage_offset_(self, source, storage_offset, size, stride):
     """Make a tensor a view of a storage with a given offset, size and strides (contiguous if empty), in elements."""
-    memory = source.untyped()._elements()[:0].view(self._array.dtype)
+    if self.is_meta:
+        memory = MetaArray((0,), self._array.dtype, None, source._memory)
+    else:
+        memory = source.untyped()._elements()[:0].view(self._array.dtype)
     return _show(self, strided_view(memory, size, stride or _contiguous(size), storage_offset))
 
 
@@ -181,10 +190,13 @@ def _show(tensor, array, *sources):
     if recording and tensor._edge is None:
         check_inplace(tensor, sources)
     node = not_implemented_node("set_", (tensor, *sources)) if recording else None
-    memory = array if type(array) is np.ndarray else array.memory
-    from ...memory.conjugation import with_bits
+    if isinstance(array, MetaArray):
+        tensor._array = array
+    else:
+        from ...memory.conjugation import with_bits
 
-    tensor._array = with_bits(memory, tensor.is_conj(), tensor.is_neg())  # the tensor's own bits, as in PyTorch
+        memory = array if type(array) is np.ndarray else array.memory
+        tensor._array = with_bits(memory, tensor.is_conj(), tensor.is_neg())  # the tensor's own bits, as in PyTorch
     bump_version(tensor)
     if node is not None:
         replace_history(tensor, node)

@@ -316,7 +316,7 @@ def linalg_det_backward(grad, det, A, LU, pivots):
     if is_differentiated(A):
         return _differentiable_cofactors(grad, det, A)
     LU = _regular(LU)
-    found = det if not (det == 0).any() else _sign(pivots, LU) * ops.prod(_diagonal(LU), -1)
+    found = det if det.is_meta or not (det == 0).any() else _sign(pivots, LU) * ops.prod(_diagonal(LU), -1)
     scaled = _identity(A) * _as_matrix(grad * found.conj())
     return ops.linalg_lu_solve(LU, pivots, scaled, adjoint=True)
 
@@ -324,6 +324,8 @@ def linalg_det_backward(grad, det, A, LU, pivots):
 def _differentiable_cofactors(grad, det, A):
     """Return gdet conj(det) A^-H by operators that differentiate by A; see `_singular_cofactors` for singular A."""
     singular = det == 0
+    if det.is_meta:
+        return _regular_cofactors(grad, A, det)
     if singular.all():
         return _singular_cofactors(grad, A)
     if singular.any():
@@ -368,7 +370,7 @@ def linalg_det_jvp(A, dA, det, LU, pivots):
 
 
 def _solved_for_det(A, dA, det, LU, pivots):
-    if is_differentiated(A) and not (det == 0).any():
+    if is_differentiated(A) and (det.is_meta or not (det == 0).any()):
         return ops.linalg_solve(A, dA)
     return ops.linalg_lu_solve(_regular(LU), pivots, dA)
 

@@ -118,13 +118,17 @@ class Traversal:
         if recurse:
             for module in self.children():
                 module._apply(fn)
-        for parameter in self._parameters.values():
+        for name, parameter in self._parameters.items():
             if parameter is None:
                 continue
             gradient = parameter.grad
             with gl.no_grad():
                 converted = fn(parameter)
                 converted_gradient = None if gradient is None else fn(gradient)
+            if converted.is_meta != parameter.is_meta:  # of another device: the object cannot stay
+                self._parameters[name] = gl.nn.Parameter(converted, parameter.requires_grad)
+                self._parameters[name].grad = converted_gradient
+                continue
             # The Parameter object stays: optimizers and other modules may hold it.
             parameter.data = converted
             if gradient is not None:
@@ -167,6 +171,11 @@ class Traversal:
                 return tensor.to(device=device, dtype=wanted, non_blocking=non_blocking, memory_format=memory_format)
             if device is None:
                 return tensor if wanted is None else tensor.to(wanted, non_blocking)
+            if tensor.is_meta and device.type != "meta":
+                raise NotImplementedError(
+                    "Cannot copy out of meta tensor; no data! Please use torch.nn.Module.to_empty() instead of "
+                    "torch.nn.Module.to() when moving module from meta to a different device."
+                )
             return tensor.to(device, wanted if wanted is not None else tensor.dtype, non_blocking)
 
         return self._apply(convert)

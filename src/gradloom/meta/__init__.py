@@ -1,0 +1,12 @@
+"""What operators do on the meta device: shapes, dtypes and strides without data. See Note [Meta tensors] and
+docs/meta.md.
+
+In: intercepted calls with tensors of the meta device, or a factory's `device="meta"`. Out: tensors of the meta device.
+Importing the package registers its handler; `gradloom.binding` does so when the device is first named.
+
+    arrays      arrays that stand for those without data: views of memory that does not exist, and small arrays
+    handler     a call: devices, views, factories, writes; what is left goes to `rules`
+    rules       the results of operators that compute
+"""
+
+from . import handler as handler

@@ -1,0 +1,129 @@
+"""Arrays in place of those without data: of the same layout without memory for views, and small ones for kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..core.meta import meta_like
+from ..memory.conjugation import with_bits
+from ..memory.metadata import MetaArray
+from ..memory.ownership import address
+
+_PAGE = np.zeros(64, np.uint8)
+_START = address(_PAGE)
+KEPT = 4  # sizes up to this are not renamed
+
+
+class _Bytes:
+    """Exposes memory that does not exist to NumPy. Only functions that return views may see it: it must not be read."""
+
+    def __init__(self, nbytes: int) -> None:
+        self.__array_interface__ = {"data": (_START, True), "shape": (nbytes,), "typestr": "|u1", "version": 3}
+
+
+def seen(array: MetaArray) -> Any:
+    """Return an array of the same geometry that must not be read."""
+    if array.size:
+        memory = np.asarray(_Bytes(max(array.memory.nbytes, array.offset + array.itemsize)))
+        found = np.ndarray(array.shape, array.dtype, memory, array.offset, array.strides)
+    else:
+        found = np.ndarray(array.shape, array.dtype)
+    return with_bits(found, array.conj_bit, array.neg_bit)
+
+
+def unseen(found: Any, source: MetaArray) -> MetaArray:
+    """Return the view of the memory of `source` that a function found in `seen(source)`."""
+    bits = (False, False)
+    if type(found) is not np.ndarray:
+        bits = found.conj_bit, found.neg_bit
+        found = found.memory
+    offset = address(found) - _START if found.size else source.offset
+    return MetaArray(found.shape, found.dtype, found.strides if found.size else None, source.memory, offset, *bits)
+
+
+class Renamed:
+    """Small sizes in place of the sizes of a call, in the same order: up to KEPT they stay, others follow upon it.
+
+    Functions whose results have sizes of their arguments give the same for the small ones, renamed.
+    """
+
+    def __init__(self, sizes: Any, step: int = 1) -> None:
+        large = sorted({n for n in sizes if n > KEPT})
+        self.small = {n: min(n, KEPT + 1 + i * step) for i, n in enumerate(large)}
+        self.large = {small: n for n, small in self.small.items()}
+
+    def shrink(self, shape: Any) -> tuple[int, ...]:
+        """Return the small sizes."""
+        return tuple([self.small.get(n, n) for n in shape])
+
+    def grow(self, shape: Any) -> tuple[int, ...]:
+        """Return the sizes that small ones stand for.
+
+        Raises ForeignSizeError for one that stands for none.
+        """
+        if self.large and any(n > KEPT and n not in self.large for n in shape):
+            raise ForeignSizeError(shape)
+        return tuple([self.large.get(n, n) for n in shape])
+
+
+class ForeignSizeError(Exception):
+    """A result has a size that is none of the arguments'."""
+
+
+def resized_strides(shape: Any, strides: Any, to: Any, item: int) -> tuple[int, ...]:
+    """Return the strides, in bytes, of an array of another shape laid out as one of `shape` and `strides` is: in the
+    same order, with gaps where that has gaps, and expanded dimensions where that has them."""
+    found = [0] * len(shape)
+    old, new = item, item
+    for d in sorted(range(len(shape)), key=lambda d: (strides[d], shape[d], -d)):
+        if not strides[d]:
+            continue
+        gap = max(-(-strides[d] // old), 1) if strides[d] > old else 1
+        found[d] = new * gap
+        old, new = max(strides[d], old) * max(shape[d], 1), found[d] * max(to[d], 1)
+    return tuple(found)
+
+
+def stand_in(array: Any, sizes: Renamed, fill: str) -> Any:
+    """Return a small ndarray laid out like an array without data.
+
+    Args:
+        array: MetaArray, or an ndarray, whose values are ignored.
+        sizes: the small sizes.
+        fill: "ones", "zeros"; or "data": ones, identity matrices, and indices that are in range.
+    """
+    array = meta_like(array)
+    shape, item = sizes.shrink(array.shape), array.itemsize
+    count = 1
+    for n in shape:
+        count *= n
+    if not count:
+        found = np.empty(shape, array.dtype)
+    else:
+        strides = resized_strides(array.shape, array.strides, shape, item)
+        reach = sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)]) + item
+        found = np.ndarray(shape, array.dtype, np.zeros(reach, np.uint8), 0, strides)
+        if fill == "ones" or fill == "data" and array.dtype.kind in "fcV":
+            matrices = fill == "data" and len(shape) > 1 and shape[-1] == shape[-2] and 0 not in strides
+            if matrices:
+                found[...] = np.eye(shape[-1]).astype(array.dtype)
+            else:
+                _filled(found)
+    return with_bits(found, array.conj_bit, array.neg_bit)
+
+
+def _filled(array: Any) -> None:
+    array[...] = np.ones((), array.dtype)
+
+
+def result(found: Any, sizes: Renamed) -> MetaArray:
+    """Return the array without data that a small result stands for."""
+    bits = (False, False)
+    if type(found) is not np.ndarray:
+        bits = found.conj_bit, found.neg_bit
+        found = found.memory
+    shape = sizes.grow(found.shape)
+    strides = resized_strides(found.shape, found.strides, shape, found.itemsize) if found.size else None
+    return MetaArray(shape, found.dtype, strides, None, 0, *bits)

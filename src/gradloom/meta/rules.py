@@ -1,0 +1,183 @@
+"""The results of operators that compute: their kernel runs on small arrays that stand for those without data.
+
+Note [Meta rules]
+Shapes, dtypes, strides and errors come from the kernel itself, run on stand-ins:
+
+- Most operators have results whose sizes are sizes of their arguments, or 1: elementwise functions, reductions,
+  products of matrices, norms, losses, selection by indices. They do not tell one size from another, so that stand-ins
+  may have other, small sizes in the same order (`Renamed`), and the sizes of the result are renamed back.
+- Convolution, pooling, padding, concatenation and others compute sizes. They have a rule here.
+- Any other operator runs on arrays of the true size, which are released at once. It takes the operator's memory and
+  time, unless two different renamings agree on the result.
+
+Values of stand-ins are harmless: ones, identity matrices, the index 0. An error is the kernel's if it raises for all of
+them; then it runs on arrays of the true shape for the words, as checks come before work. No random numbers are drawn.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..batching.call import operator_of
+from ..core.meta import wrap_meta
+from ..core.tensor import Tensor, wrap
+from ..dispatch.interception import Call, call_wrapper
+from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, REDISPATCH, state
+from ..kernels.random.streams import default_stream
+from ..memory.metadata import MetaArray
+from . import sizes as _sizes
+from .arrays import KEPT, ForeignSizeError, Renamed, result, stand_in
+
+# Batching rules whose operators do not compute sizes, and single operators.
+_SAME_SIZES = frozenset(
+    """pointwise reduction whole shape.through loss loss_backward aligned random write inserted shape.roll
+    elementwise.fill shape.trace shape.stack norm.native_batch_norm norm.native_batch_norm_backward
+    norm.native_layer_norm norm.native_layer_norm_backward norm.native_group_norm norm.native_group_norm_backward
+    norm.batch_norm_with_update matmul.mm matmul.addmm matmul.bmm matmul.dot matmul.mv matmul.vdot matmul.addmv
+    matmul.addr matmul.baddbmm matmul.addbmm matmul.dist matmul.cross indexing.embedding indexing.index_select
+    indexing.gather indexing.along indexing.index indexing.index_put indexing.masked_fill indexing.take
+    indexing.searchsorted indexing.bucketize indexing.isin attention.flash_attention loss.nll_loss_forward
+    loss.nll_loss_backward""".split()
+)
+_SAME_SIZES_BY_NAME = frozenset(
+    """cumsum cumsum_ cumprod cumprod_ cummax cummin logcumsumexp sort sort.stable _softmax _log_softmax
+    _softmax_backward_data _log_softmax_backward_data glu_backward tril tril_ triu triu_ flip masked_scatter
+    masked_scatter_ index_fill.int_Tensor index_fill_.int_Tensor clone copy_ _to_copy""".split()
+)
+_MOST = 1 << 16  # elements of a call that is computed in its true size at once
+_FILLS = ("data", "ones", "zeros")
+SECOND = 7  # distance of the small sizes in the second renaming
+
+
+def compute(call: Call, name: str, values: dict[str, Any]) -> Any:
+    """Return the result of an operator, tensors of the meta device, from the geometry of its arguments."""
+    own = _sizes.RULES.get(name)
+    if own is not None:
+        found = own(_Run(call, name, values), values)
+        if found is not NotImplemented:
+            return found
+    return _Run(call, name, values).result()
+
+
+class _Run:
+    """The kernel of a call, run on stand-ins."""
+
+    def __init__(self, call: Call, name: str, values: dict[str, Any]) -> None:
+        self.call, self.name, self.values = call, name, values
+        operator = operator_of(call.wrapper)
+        self.rule = "" if operator is None else operator.rule
+        self.sizes = [n for t in call.tensors() for n in t._array.shape]
+        size: Any = values.get("size")
+        self.has_size = size.__class__ in (tuple, list) and "device" in values
+        if self.has_size:
+            self.sizes += list(size)
+
+    def of(self, call: Call) -> _Run:
+        """Return the run of another call of the same operator."""
+        return _Run(call, self.name, dict(zip(self.values, call.args, strict=False)))
+
+    def result(self) -> Any:
+        """Return the result by the cheapest way that is right."""
+        largest = max(self.sizes, default=0)
+        if largest <= KEPT:
+            return self.exact()
+        if self.rule in _SAME_SIZES or self.name in _SAME_SIZES_BY_NAME or self.has_size or self._is_like():
+            return self.renamed()
+        if self._elements() <= _MOST:
+            return self.exact()
+        try:
+            first, second = self.attempt(Renamed(self.sizes)), self.attempt(Renamed(self.sizes, SECOND))
+        except Exception:
+            return self.exact()
+        if _geometry_of(first) == _geometry_of(second):
+            return first
+        return self.exact()
+
+    def _is_like(self) -> bool:
+        return "device" in self.values and any(True for _ in self.call.tensors())
+
+    def _elements(self) -> int:
+        return sum([t._array.size for t in self.call.tensors()])
+
+    def renamed(self) -> Any:
+        """Return the result by small sizes. Raises what the kernel raises for the true ones."""
+        try:
+            return self.attempt(Renamed(self.sizes))
+        except Exception:
+            return self.exact()
+
+    def exact(self) -> Any:
+        """Return the result by arrays of the true sizes."""
+        return self.attempt(Renamed(()))
+
+    def attempt(self, sizes: Renamed) -> Any:
+        """Return the result by some sizes, with the first values for which the kernel does not raise."""
+        error: Exception | None = None
+        for fill in ("ones", "data", "zeros") if self.rule == "pointwise" else _FILLS:
+            try:
+                return self._grown(self._called(sizes, fill), sizes)
+            except ForeignSizeError:
+                raise
+            except Exception as found:
+                error = error or found
+        assert error is not None
+        raise error
+
+    def _called(self, sizes: Renamed, fill: str) -> Any:
+        def small(value: Any) -> Any:
+            if isinstance(value, Tensor):
+                if not value.is_meta and not value._array.ndim:
+                    return value
+                out = wrap(_NOTHING)
+                out._array = stand_in(value._array, sizes, fill)
+                return out
+            if value.__class__ in (tuple, list) and any(isinstance(v, Tensor) for v in value):
+                return value.__class__([small(v) for v in value])
+            return value
+
+        args = [small(value) for value in self.call.args]
+        for i, name in enumerate(self.values):
+            if name == "device":
+                args[i] = None
+            elif name == "size" and self.has_size:
+                args[i] = sizes.shrink(args[i])
+            elif name == "requires_grad":
+                args[i] = False
+        flags, position = state.flags, None
+        if self.rule == "random" or ".random" in self.call.wrapper.__module__ or "noise" in self.values:
+            generator = self.values.get("generator")
+            stream = default_stream if generator is None else generator._stream
+            position = stream.mark(), stream.cached_normal
+        state.flags = (flags | GRAD_OFF) & ~(INTERCEPT | AUTOCAST | FORWARD_AD | REDISPATCH)
+        try:
+            with np.errstate(all="ignore"):
+                return call_wrapper(self.call.wrapper, tuple(args))
+        finally:
+            state.flags = flags
+            if position is not None:
+                stream.rewind(position[0])
+                stream.cached_normal = position[1]
+
+    def _grown(self, found: Any, sizes: Renamed) -> Any:
+        if isinstance(found, Tensor):
+            return wrap_meta(result(found._array, sizes))
+        if isinstance(found, (tuple, list)):
+            values = [self._grown(f, sizes) for f in found]
+            return values if found.__class__ is list else tuple(values)
+        return found
+
+    def made(self, shape: Any, strides: Any = None, dtype: Any = None) -> Any:
+        """Return a tensor of the meta device with the dtype of the first tensor."""
+        first = next(iter(self.call.tensors()))._array
+        return wrap_meta(MetaArray(tuple(shape), dtype or first.dtype, strides))
+
+
+_NOTHING = np.zeros(())
+
+
+def _geometry_of(found: Any) -> Any:
+    if isinstance(found, Tensor):
+        return found._array.shape, found._array.strides, found._array.dtype
+    return [_geometry_of(f) for f in found] if isinstance(found, (tuple, list)) else found

@@ -1,0 +1,33 @@
+"""Exchange of two tensors."""
+
+from __future__ import annotations
+
+from gradloom.core.tensor import Tensor
+
+_class = object.__dict__["__class__"]
+
+
+def swap_tensors(t1: Tensor, t2: Tensor) -> None:
+    """Exchange two tensors: their data, devices, classes, attributes and gradients. Every reference to one then shows
+    what the other was.
+
+    Args:
+        t1, t2: leaves, or tensors without a graph that needs them.
+
+    Raises:
+        RuntimeError: if a graph, or a weak reference, holds one of them.
+    """
+    for t in (t1, t2):
+        if getattr(t, "__weakref__", None) is not None:
+            raise RuntimeError(f"Cannot swap t{1 + (t is t2)} because it has weakref associated with it")
+        if t._accumulator is not None and t._accumulator() is not None:
+            raise RuntimeError("Expected tensors to have no AccumulateGrad node: a graph holds one of them")
+    own, other = t1.__class__, t2.__class__
+    attributes = dict(t1.__dict__), dict(t2.__dict__)
+    slots = [(t._array, t._edge, t._vc) for t in (t1, t2)]
+    _class.__set__(t1, other)
+    _class.__set__(t2, own)
+    for t, found, slot in ((t1, attributes[1], slots[1]), (t2, attributes[0], slots[0])):
+        t.__dict__.clear()
+        t.__dict__.update(found)
+        t._array, t._edge, t._vc = slot
