@@ -75,6 +75,8 @@ class ForeignSizeError(Exception):
 def resized_strides(shape: Any, strides: Any, to: Any, item: int) -> tuple[int, ...]:
     """Return the strides, in bytes, of an array of another shape laid out as one of `shape` and `strides` is: in the
     same order, with gaps where that has gaps, and expanded dimensions where that has them."""
+    if tuple(shape) == tuple(to):
+        return tuple(strides)
     found = [0] * len(shape)
     old, new = item, item
     for d in sorted(range(len(shape)), key=lambda d: (strides[d], shape[d], -d)):
@@ -92,7 +94,8 @@ def stand_in(array: Any, sizes: Renamed, fill: str) -> Any:
     Args:
         array: MetaArray, or an ndarray, whose values are ignored.
         sizes: the small sizes.
-        fill: "ones", "zeros"; or "data": ones, identity matrices, and indices that are in range.
+        fill: "ones", "zeros"; or "data": ones, identity matrices, and indices that are in range; or "pivots": the same,
+            with ones as integers, which LAPACK trusts to be pivots.
     """
     array = meta_like(array)
     shape, item = sizes.shrink(array.shape), array.itemsize
@@ -105,17 +108,12 @@ def stand_in(array: Any, sizes: Renamed, fill: str) -> Any:
         strides = resized_strides(array.shape, array.strides, shape, item)
         reach = sum([(n - 1) * s for n, s in zip(shape, strides, strict=True)]) + item
         found = np.ndarray(shape, array.dtype, np.zeros(reach, np.uint8), 0, strides)
-        if fill == "ones" or fill == "data" and array.dtype.kind in "fcV":
-            matrices = fill == "data" and len(shape) > 1 and shape[-1] == shape[-2] and 0 not in strides
-            if matrices:
-                found[...] = np.eye(shape[-1]).astype(array.dtype)
+        if fill in ("ones", "pivots") or fill == "data" and array.dtype.kind in "fcV":
+            if fill != "ones" and len(shape) > 1 and 0 not in strides and array.dtype.kind in "fcV":
+                found[...] = np.eye(*shape[-2:]).astype(array.dtype)
             else:
-                _filled(found)
+                found[...] = np.ones((), array.dtype)
     return with_bits(found, array.conj_bit, array.neg_bit)
-
-
-def _filled(array: Any) -> None:
-    array[...] = np.ones((), array.dtype)
 
 
 def result(found: Any, sizes: Renamed) -> MetaArray:

@@ -30,7 +30,8 @@ _MIXED = frozenset("copy_ _to_copy index.Tensor _unsafe_index.Tensor index_put i
 _INDICES = frozenset("index indices".split())
 # Operators whose results depend on values.
 _DYNAMIC = frozenset(
-    "nonzero masked_select _unique _unique2 unique_dim unique_consecutive unique_dim_consecutive bincount".split()
+    "nonzero masked_select _unique _unique2 unique_dim unique_consecutive unique_dim_consecutive bincount equal "
+    "histogramdd histogramdd.int_bins".split()
 )
 
 
@@ -46,7 +47,7 @@ def handle(call: Call) -> Any:
         return _of_library(call)
     name = call.wrapper.__doc__.partition("(")[0]  # the docstring of a wrapper begins with its schema
     if call.composite is not None and call.out is None:
-        if name == "equal":
+        if name in _DYNAMIC:
             refuse(name)
         return NotImplemented
     return _Meta(call, name, values, tensors).run()

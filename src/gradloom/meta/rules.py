@@ -47,7 +47,6 @@ _SAME_SIZES_BY_NAME = frozenset(
     masked_scatter_ index_fill.int_Tensor index_fill_.int_Tensor clone copy_ _to_copy""".split()
 )
 _MOST = 1 << 16  # elements of a call that is computed in its true size at once
-_FILLS = ("data", "ones", "zeros")
 SECOND = 7  # distance of the small sizes in the second renaming
 
 
@@ -115,7 +114,7 @@ class _Run:
     def attempt(self, sizes: Renamed) -> Any:
         """Return the result by some sizes, with the first values for which the kernel does not raise."""
         error: Exception | None = None
-        for fill in ("ones", "data", "zeros") if self.rule == "pointwise" else _FILLS:
+        for fill in self._fills():
             try:
                 return self._grown(self._called(sizes, fill), sizes)
             except ForeignSizeError:
@@ -124,6 +123,11 @@ class _Run:
                 error = error or found
         assert error is not None
         raise error
+
+    def _fills(self) -> tuple[str, ...]:
+        if self.call.wrapper.__module__.endswith(".linalg"):
+            return ("pivots",)
+        return ("ones", "data", "zeros") if self.rule == "pointwise" else ("data", "ones", "zeros")
 
     def _called(self, sizes: Renamed, fill: str) -> Any:
         def small(value: Any) -> Any:

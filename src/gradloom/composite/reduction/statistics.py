@@ -153,7 +153,7 @@ def nanquantile(self, q, dim, keepdim, interpolation):
 def _quantile(self, q, dim, keepdim, interpolation, ignore_nan):
     is_tensor = isinstance(q, ops.Tensor)
     _check_quantile(self, q, interpolation, is_tensor)
-    points = q if is_tensor else ops.full((), q, dtype=self.dtype)
+    points = q if is_tensor else ops.full((), q, dtype=self.dtype, device=self.device)
     ndim, shape = self.dim(), list(self.shape)
     if dim is None:
         rows, kept = ops.flatten(self), [1] * ndim if keepdim else []
