@@ -110,7 +110,7 @@ def stand_in(array: Any, sizes: Renamed, fill: str) -> Any:
         found = np.ndarray(shape, array.dtype, np.zeros(reach, np.uint8), 0, strides)
         if fill in ("ones", "pivots") or fill == "data" and array.dtype.kind in "fcV":
             if fill != "ones" and len(shape) > 1 and 0 not in strides and array.dtype.kind in "fcV":
-                found[...] = np.eye(*shape[-2:]).astype(array.dtype)
+                found[...] = np.eye(shape[-2], shape[-1]).astype(array.dtype)
             else:
                 found[...] = np.ones((), array.dtype)
     return with_bits(found, array.conj_bit, array.neg_bit)

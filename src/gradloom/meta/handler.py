@@ -31,7 +31,7 @@ _INDICES = frozenset("index indices".split())
 # Operators whose results depend on values.
 _DYNAMIC = frozenset(
     "nonzero masked_select _unique _unique2 unique_dim unique_consecutive unique_dim_consecutive bincount equal "
-    "histogramdd histogramdd.int_bins".split()
+    "segment_reduce".split()
 )
 
 

@@ -234,6 +234,7 @@ def histogramdd(self, bins, range, weight, density):
     Returns:
         hist: a dimension for each column; bin_edges: a tuple with a 1-dim Tensor for each column.
     """
+    _check_data(self)
     try:
         edges = histogramdd_edges(self._array, (bins,) * self.size(-1) if isinstance(bins, int) else bins, range)
     except MemoryError as error:
@@ -243,7 +244,16 @@ def histogramdd(self, bins, range, weight, density):
 
 def histogramdd_of_bins(self, bins, range, weight, density):
     """Compute `histogramdd` with the edges of the bins of each column."""
+    _check_data(self)
     return _histogram_over(self, [b._array for b in bins], weight, density, tuple(bins))
+
+
+def _check_data(self):
+    if self.is_meta:
+        raise NotImplementedError(
+            "aten::_histogramdd_bin_edges: attempted to run this operator with Meta tensors, but there was no fake "
+            "impl or Meta kernel registered. Its result depends on values, and a meta tensor has none."
+        )
 
 
 def _histogram_over(self, edges, weight, density, given=None):
