@@ -54,7 +54,7 @@ TYPE_PROMOTIONS = (
 AUTOCASTS = ("lower_precision", "fp32", "promote", "lower_result")
 
 # For a tensor given as out=: its dtype, and the memory that it may share with the inputs.
-OUT_DTYPES = ("castable", "same_dtype", "computed")
+OUT_DTYPES = ("castable", "same_dtype", "same_kind", "computed")
 OUT_MEMORY = ("shared", "aligned", "apart")
 
 KEYS = {
@@ -367,7 +367,7 @@ def out_takes(
     words: Sequence[str], type_promotion: str | None, tags: Sequence[str], is_composite: bool
 ) -> tuple[str, ...]:
     """Return the words for `write_out` if an operator's requirements are not the usual ones: 'same_dtype',
-    'computed' (in the dtype of `out`), 'shared', 'apart'.
+    'same_kind' (floating or complex), 'computed' (in the dtype of `out`), 'shared', 'apart'.
 
     Elementwise operators and others that promote their inputs' dtypes cast to any dtype that can hold the result.
     PyTorch's write while they read, so that `out` must coincide with an input or share nothing with it; so do most

@@ -241,7 +241,7 @@ def fft_fft(input, n, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_fft, (input, n, dim, norm), out, composite_fft.fft)
     if out is not None:
-        return write_out(fft_fft, (input, n, dim, norm), out)
+        return write_out(fft_fft, (input, n, dim, norm), out, "same_kind")
     return composite_fft.fft(input, n, dim, norm)
 
 
@@ -254,7 +254,7 @@ def fft_ifft(input, n, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_ifft, (input, n, dim, norm), out, composite_fft.ifft)
     if out is not None:
-        return write_out(fft_ifft, (input, n, dim, norm), out)
+        return write_out(fft_ifft, (input, n, dim, norm), out, "same_kind")
     return composite_fft.ifft(input, n, dim, norm)
 
 
@@ -267,7 +267,7 @@ def fft_rfft(input, n, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_rfft, (input, n, dim, norm), out, composite_fft.rfft)
     if out is not None:
-        return write_out(fft_rfft, (input, n, dim, norm), out)
+        return write_out(fft_rfft, (input, n, dim, norm), out, "same_kind")
     return composite_fft.rfft(input, n, dim, norm)
 
 
@@ -280,7 +280,7 @@ def fft_irfft(input, n, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_irfft, (input, n, dim, norm), out, composite_fft.irfft)
     if out is not None:
-        return write_out(fft_irfft, (input, n, dim, norm), out)
+        return write_out(fft_irfft, (input, n, dim, norm), out, "same_kind")
     return composite_fft.irfft(input, n, dim, norm)
 
 
@@ -293,7 +293,7 @@ def fft_hfft(input, n, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_hfft, (input, n, dim, norm), out, composite_fft.hfft)
     if out is not None:
-        return write_out(fft_hfft, (input, n, dim, norm), out)
+        return write_out(fft_hfft, (input, n, dim, norm), out, "same_kind")
     return composite_fft.hfft(input, n, dim, norm)
 
 
@@ -306,7 +306,7 @@ def fft_ihfft(input, n, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_ihfft, (input, n, dim, norm), out, composite_fft.ihfft)
     if out is not None:
-        return write_out(fft_ihfft, (input, n, dim, norm), out)
+        return write_out(fft_ihfft, (input, n, dim, norm), out, "same_kind")
     return composite_fft.ihfft(input, n, dim, norm)
 
 
@@ -319,7 +319,7 @@ def fft_fft2(input, s, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_fft2, (input, s, dim, norm), out, composite_fft.fftn)
     if out is not None:
-        return write_out(fft_fft2, (input, s, dim, norm), out)
+        return write_out(fft_fft2, (input, s, dim, norm), out, "same_kind")
     return composite_fft.fftn(input, s, dim, norm)
 
 
@@ -332,7 +332,7 @@ def fft_ifft2(input, s, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_ifft2, (input, s, dim, norm), out, composite_fft.ifftn)
     if out is not None:
-        return write_out(fft_ifft2, (input, s, dim, norm), out)
+        return write_out(fft_ifft2, (input, s, dim, norm), out, "same_kind")
     return composite_fft.ifftn(input, s, dim, norm)
 
 
@@ -345,7 +345,7 @@ def fft_rfft2(input, s, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_rfft2, (input, s, dim, norm), out, composite_fft.rfftn)
     if out is not None:
-        return write_out(fft_rfft2, (input, s, dim, norm), out)
+        return write_out(fft_rfft2, (input, s, dim, norm), out, "same_kind")
     return composite_fft.rfftn(input, s, dim, norm)
 
 
@@ -358,7 +358,7 @@ def fft_irfft2(input, s, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_irfft2, (input, s, dim, norm), out, composite_fft.irfftn)
     if out is not None:
-        return write_out(fft_irfft2, (input, s, dim, norm), out)
+        return write_out(fft_irfft2, (input, s, dim, norm), out, "same_kind")
     return composite_fft.irfftn(input, s, dim, norm)
 
 
@@ -371,7 +371,7 @@ def fft_hfft2(input, s, dim, norm, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(fft_hfft2, (input, s, dim, norm), out, composite_fft.hfftn)
     if out is not None:
-        return write_out(fft_hfft2, (input, s, dim, norm), out)
+        return write_out(fft_hfft2, (input, s, dim, norm), out, "same_kind")
     return composite_fft.hfftn(input, s, dim, norm)
 
 
@@ -384,7 +384,7 @@ def fft_ihfft2(input, s, dim, norm, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(fft_ihfft2, (input, s, dim, norm), out, composite_fft.ihfftn)
     if out is not None:
-        return write_out(fft_ihfft2, (input, s, dim, norm), out)
+        return write_out(fft_ihfft2, (input, s, dim, norm), out, "same_kind")
     return composite_fft.ihfftn(input, s, dim, norm)
 
 
@@ -397,7 +397,7 @@ def fft_fftn(input, s, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_fftn, (input, s, dim, norm), out, composite_fft.fftn)
     if out is not None:
-        return write_out(fft_fftn, (input, s, dim, norm), out)
+        return write_out(fft_fftn, (input, s, dim, norm), out, "same_kind")
     return composite_fft.fftn(input, s, dim, norm)
 
 
@@ -410,7 +410,7 @@ def fft_ifftn(input, s, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_ifftn, (input, s, dim, norm), out, composite_fft.ifftn)
     if out is not None:
-        return write_out(fft_ifftn, (input, s, dim, norm), out)
+        return write_out(fft_ifftn, (input, s, dim, norm), out, "same_kind")
     return composite_fft.ifftn(input, s, dim, norm)
 
 
@@ -423,7 +423,7 @@ def fft_rfftn(input, s, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_rfftn, (input, s, dim, norm), out, composite_fft.rfftn)
     if out is not None:
-        return write_out(fft_rfftn, (input, s, dim, norm), out)
+        return write_out(fft_rfftn, (input, s, dim, norm), out, "same_kind")
     return composite_fft.rfftn(input, s, dim, norm)
 
 
@@ -436,7 +436,7 @@ def fft_irfftn(input, s, dim, norm, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_irfftn, (input, s, dim, norm), out, composite_fft.irfftn)
     if out is not None:
-        return write_out(fft_irfftn, (input, s, dim, norm), out)
+        return write_out(fft_irfftn, (input, s, dim, norm), out, "same_kind")
     return composite_fft.irfftn(input, s, dim, norm)
 
 
@@ -449,7 +449,7 @@ def fft_hfftn(input, s, dim, norm, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(fft_hfftn, (input, s, dim, norm), out, composite_fft.hfftn)
     if out is not None:
-        return write_out(fft_hfftn, (input, s, dim, norm), out)
+        return write_out(fft_hfftn, (input, s, dim, norm), out, "same_kind")
     return composite_fft.hfftn(input, s, dim, norm)
 
 
@@ -462,7 +462,7 @@ def fft_ihfftn(input, s, dim, norm, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(fft_ihfftn, (input, s, dim, norm), out, composite_fft.ihfftn)
     if out is not None:
-        return write_out(fft_ihfftn, (input, s, dim, norm), out)
+        return write_out(fft_ihfftn, (input, s, dim, norm), out, "same_kind")
     return composite_fft.ihfftn(input, s, dim, norm)
 
 

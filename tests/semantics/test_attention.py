@@ -101,3 +101,19 @@ def test_errors(torch):
     ):
         with pytest.raises(RuntimeError, match=words):
             fused(*args)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1, 3, 3), (3, 1, 3, 3)])
+def test_a_mask_that_is_larger_than_the_scores_is_refused(torch, shape):
+    q = torch.ones(1, 2, 3, 4)
+    with pytest.raises(RuntimeError, match=r"output with shape \[1, 2, 3, 3\] doesn't match the broadcast shape"):
+        torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=torch.ones(shape))
+
+
+def test_a_mask_of_batches_of_heads_has_rows_and_columns(torch):
+    q = torch.ones(1, 2, 3, 4)
+    with pytest.raises(IndexError, match="got -2"):
+        torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=torch.ones(3))
+    three = q[0]
+    attend = torch.nn.functional.scaled_dot_product_attention
+    assert torch.equal(attend(three, three, three, attn_mask=torch.ones(3)), three)

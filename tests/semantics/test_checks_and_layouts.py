@@ -82,3 +82,9 @@ def test_error(torch, expression):
         eval(expression, {"torch": torch, "FLOAT": torch.tensor(1.0, requires_grad=True)})
     assert type(caught.value) is kind
     assert str(caught.value).startswith(words)
+
+
+def test_averages_of_no_channels_are_empty(torch):
+    assert torch.nn.functional.adaptive_avg_pool2d(torch.ones(1, 0, 4, 4), 3).shape == (1, 0, 3, 3)
+    with pytest.raises(RuntimeError, match="non-zero size for non-batch dimensions"):
+        torch.nn.functional.adaptive_avg_pool2d(torch.ones(1, 2, 0, 4), 3)

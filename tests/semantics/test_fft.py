@@ -81,3 +81,27 @@ def test_a_signal_survives_its_short_time_transform(torch):
     spectrum = torch.stft(x, 8, 2, window=window, return_complex=True)
     assert spectrum.shape == (5, 21) and spectrum.stride() == (1, 5)
     assert torch.allclose(torch.istft(spectrum, 8, 2, window=window), x, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("irfft(x, out=torch.empty(0) + 0j)", "irfft expects a floating point output tensor, but got ComplexFloat"),
+        ("hfftn(x, out=torch.empty(0) + 0j)", "hfftn expects a floating point output tensor, but got ComplexFloat"),
+        ("fft(x, out=torch.empty(0))", "fft expects a complex output tensor, but got Float"),
+        ("rfftn(x.real, out=torch.empty(0).long())", "rfftn expects a complex output tensor, but got Long"),
+    ],
+)
+def test_transforms_write_to_numbers_of_their_kind(torch, call, message):
+    with pytest.raises(RuntimeError, match=message):
+        eval(f"torch.fft.{call}", {"torch": torch, "x": torch.ones(4) + 0j})
+
+
+def test_transforms_write_to_another_precision(torch):
+    out = torch.empty(0, dtype=torch.float64)
+    assert torch.fft.irfft(torch.ones(4) + 0j, out=out) is out and out.shape == (6,)
+
+
+def test_a_number_has_no_two_dimensions_to_transform(torch):
+    with pytest.raises(IndexError, match="Dimension specified as -2 but tensor has no dimensions"):
+        torch.fft.fft2(torch.tensor(1.0))

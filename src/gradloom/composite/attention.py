@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ..dispatch import _operators as ops
+from ..kernels._common.dims import require_dim
 from ..types.dtype import bfloat16, bool as bool_, float16, float32, float64
 
 _MATH, _FLASH = 0, 1  # PyTorch's numbers of computations
@@ -69,6 +70,8 @@ def fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, 
         return _MATH
     if not query.dim() == key.dim() == value.dim() == 4 or not query.dtype is key.dtype is value.dtype:
         return _MATH
+    if attn_mask is not None:
+        require_dim(-2, attn_mask.dim())
     (batch, heads, rows, size), (_, groups, columns, _) = query.shape, key.shape
     if not batch == key.shape[0] == value.shape[0] or groups != value.shape[1]:
         return _MATH
@@ -116,7 +119,11 @@ def math_attention(query, key, value, attn_mask, dropout_p, is_causal, dropout_m
     query = ops.mul_Scalar(query, math.copysign(root, factor))
     scores = ops.matmul(query, ops.mul_Scalar(ops.transpose(key, -2, -1), root))
     if attn_mask is not None:
-        scores = scores + attn_mask
+        shape, scores = scores.shape, scores + attn_mask
+        if scores.shape != shape:
+            raise RuntimeError(
+                f"output with shape {list(shape)} doesn't match the broadcast shape {list(scores.shape)}"
+            )
     weights = ops._safe_softmax(scores, -1)
     if dropout_p > 0:
         if dropout_mask is None:

@@ -126,6 +126,9 @@ def _several(x, s, dim):
     dims = None
     if dim is not None:
         dim = (dim,) if isinstance(dim, int) else dim
+        if not ndim:
+            for d in dim:
+                require_dim(d, ndim)
         dims = tuple([wrap_dim(d, ndim) for d in dim])
         if len(set(dims)) < len(dims):
             raise RuntimeError("FFT dims must be unique")

@@ -28,9 +28,10 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
         wrapper: the generated function of the operator.
         args, keywords: its arguments.
         out: a Tensor, or a sequence of Tensors for several results.
-        takes: a set of words: `same_dtype` if the dtypes must be equal instead of castable, `computed` if the last
-            argument is a dtype, by default that of `out`; `shared` if `out` may overlap inputs, `apart` if it must not.
-            By default `out` may coincide with an input, but not overlap it in part.
+        takes: a set of words: `same_dtype` if the dtypes must be equal instead of castable, `same_kind` if both must be
+            floating or complex, `computed` if the last argument is a dtype, by default that of `out`; `shared` if `out`
+            may overlap inputs, `apart` if it must not. By default `out` may coincide with an input, but not overlap it
+            in part.
 
     Returns:
         `out`.
@@ -82,7 +83,7 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if len(results) != len(outs):
         raise TypeError(f"{name}(): expected a tuple of {len(results)} elements as 'out', got {len(outs)}")
-    check = _check_same_dtype if "same_dtype" in takes else _check_cast
+    check = _check_same_dtype if "same_dtype" in takes else _check_same_kind if "same_kind" in takes else _check_cast
     for target, result in zip(outs, results, strict=True):
         check(result._array.dtype, target._array.dtype, name)
     for target, result in zip(outs, results, strict=True):
@@ -142,6 +143,13 @@ def _check_cast(result: np.dtype, target: np.dtype, name: str = "") -> None:
 def _check_same_dtype(result: np.dtype, target: np.dtype, name: str) -> None:
     if result is not target:
         raise RuntimeError(f"Expected out tensor to have dtype {c_name(result)}, but got {c_name(target)} instead")
+
+
+def _check_same_kind(result: np.dtype, target: np.dtype, name: str) -> None:
+    kind = "complex" if result.kind == "c" else "floating point"
+    if target.kind not in ("c" if result.kind == "c" else "fV"):
+        found = scalar_type_name(TYPE_OF[target])
+        raise RuntimeError(f"{name.rpartition('_')[2]} expects a {kind} output tensor, but got {found}")
 
 
 def _store(target, result: np.ndarray, quietly: bool) -> None:
