@@ -98,9 +98,24 @@ def test_dense_values_of_each_entry_have_gradients(torch):
 
     def function(values):
         s = torch.sparse_coo_tensor([[1, 0, 1]], values, (2, 2))
-        return torch.sparse.sum(s * 2, 0), s.coalesce().values() ** 2, torch.sparse.sum(s, 1).to_dense()
+        halves = s * 0.1
+        return (
+            torch.sparse.sum(s * 2, 0),
+            s.coalesce().values() ** 2,
+            torch.sparse.sum(s, 1).to_dense(),
+            torch.sparse.softmax(halves, 1).to_dense(),
+            torch.sparse.log_softmax(halves, 1).to_dense(),
+            torch.sparse.softmax(halves, 0).to_dense(),
+        )
 
     assert torch.autograd.gradcheck(function, values)
+
+
+def test_places_beyond_64_bit_keys_are_coalesced(torch):
+    extents = (1 << 20, 1 << 20, 1 << 20)
+    s = torch.sparse_coo_tensor([[1, 0, 1], [2, 3, 2], [(1 << 20) - 1, 4, (1 << 20) - 1]], [1.0, 2.0, 3.0], extents)
+    c = s.coalesce()
+    assert c.indices().tolist() == [[0, 1], [3, 2], [4, (1 << 20) - 1]] and c.values().tolist() == [2.0, 4.0]
 
 
 def test_a_write_to_a_saved_sparse_tensor_is_found(torch):

@@ -7,6 +7,8 @@ order without repetitions.
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 
@@ -46,10 +48,21 @@ def is_coalesced(indices: np.ndarray, shape: tuple[int, ...]) -> bool:
 def coalesce(indices: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices and values in lexicographic order, with the values of each place summed (bool: or)."""
     found = keys(indices, shape)
-    order = np.argsort(found, kind="stable")
-    found = found[order]
-    starts = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]])) if len(found) else order
+    if (found[1:] > found[:-1]).all():
+        return indices.copy(), values.copy()
+    found, order = _sorted(found, shape)
+    starts = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
     return indices[:, order[starts]], sums(values[order], starts)
+
+
+def _sorted(found: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return keys in increasing order, and the stable permutation that sorts them."""
+    bits = found.size.bit_length()
+    if prod(shape).bit_length() + bits < 64:  # one sort of key and position together takes a fifth of the time
+        both = np.sort(found << bits | np.arange(found.size))
+        return both >> bits, both & (1 << bits) - 1
+    order = np.argsort(found, kind="stable")
+    return found[order], order
 
 
 def sums(values: np.ndarray, starts: np.ndarray) -> np.ndarray:

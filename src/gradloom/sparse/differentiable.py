@@ -243,8 +243,16 @@ def _sparse_mask_backward(grad, mask, is_sparse):
 
 
 def _matrix1_backward(grad, mat1, mat2, beta, alpha):
-    found = maybe_multiply(ops.mm(grad, ops.t(mat2).conj()), _conj(alpha))
-    return sparse_mask(found, coalesce(mat1)) if mat1.is_sparse else found
+    """Return the gradient of mat1, at its places if it is sparse: inner products of rows of `grad` and of `mat2`."""
+    if not mat1.is_sparse:
+        return maybe_multiply(ops.mm(grad, ops.t(mat2).conj()), _conj(alpha))
+    mat1 = coalesce(mat1.detach())
+    if grad.is_sparse or mat2.is_sparse:
+        return sparse_mask(maybe_multiply(ops.mm(grad, ops.t(mat2).conj()), _conj(alpha)), mat1)
+    rows, columns = mat1._index_array
+    products = ops.index_select(grad, 0, wrap(rows)) * ops.index_select(mat2.conj(), 0, wrap(columns))
+    each = maybe_multiply(ops.sum_dim_IntList(products, (1,), False, None), _conj(alpha))
+    return from_components(mat1._index_array, each, mat1._array.shape, True)
 
 
 def _matrix2_backward(grad, mat1, mat2, beta, alpha):
@@ -404,7 +412,7 @@ def _total(out, values, dim):
     """Return, for each entry, the sum of `values` along `dim`, differentiably."""
     count = len(out._index_array)
     if dim >= count:
-        return ops.sum_dim_IntList(values, (dim - count + 1,), True)
+        return ops.sum_dim_IntList(values, (dim - count + 1,), True, None)
     group, number = _groups(out, dim)
     index = wrap(group)
     zeros = ops.new_zeros(values, (number, *values.shape[1:]))
