@@ -25,6 +25,7 @@ class Metadata:
 
     __slots__ = ("shape", "dtype", "_strides")
     base = None
+    offset = 0
     conj_bit = neg_bit = False
     message = (
         "Cannot read the values of this tensor: it has none of its own. It stands for others, as tensors within "
