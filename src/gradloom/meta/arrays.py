@@ -47,25 +47,49 @@ class Renamed:
     """Small sizes in place of the sizes of a call, in the same order: up to KEPT they stay, others follow upon it.
 
     Functions whose results have sizes of their arguments give the same for the small ones, renamed.
+
+    Args:
+        sizes: those of the call; none for the true sizes.
+        step: distance of the small sizes.
+        avoided: numbers among the arguments, which are no small sizes.
+        computed: sizes of the result that a rule has computed, by dimension.
+        kept: how many dimensions, counted from the last, keep their sizes.
     """
 
-    def __init__(self, sizes: Any, step: int = 1) -> None:
-        large = sorted({n for n in sizes if n > KEPT})
-        self.small = {n: min(n, KEPT + 1 + i * step) for i, n in enumerate(large)}
+    def __init__(
+        self, sizes: Any, step: int = 1, avoided: Any = (), computed: dict[int, int] | None = None, kept: int = 0
+    ) -> None:
+        self.small: dict[int, int] = {}
+        self.computed, self.kept = computed or {}, kept
+        label = KEPT
+        for n in sorted({n for n in sizes if n > KEPT}):
+            label += step
+            while label in avoided:
+                label += 1
+            self.small[n] = label
         self.large = {small: n for n, small in self.small.items()}
 
     def shrink(self, shape: Any) -> tuple[int, ...]:
         """Return the small sizes."""
-        return tuple([self.small.get(n, n) for n in shape])
+        renamed = len(shape) - self.kept
+        return tuple([self.small.get(n, n) if d < renamed else n for d, n in enumerate(shape)])
 
     def grow(self, shape: Any) -> tuple[int, ...]:
         """Return the sizes that small ones stand for.
 
         Raises ForeignSizeError for one that stands for none.
         """
-        if self.large and any(n > KEPT and n not in self.large for n in shape):
-            raise ForeignSizeError(shape)
-        return tuple([self.large.get(n, n) for n in shape])
+        found = []
+        for d, n in enumerate(shape):
+            if d in self.computed:
+                found.append(self.computed[d])
+            elif d >= len(shape) - self.kept or not self.large or n <= KEPT:
+                found.append(n)
+            elif n in self.large:
+                found.append(self.large[n])
+            else:
+                raise ForeignSizeError(shape)
+        return tuple(found)
 
 
 class ForeignSizeError(Exception):

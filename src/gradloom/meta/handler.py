@@ -20,9 +20,9 @@ from .sizes import NONZERO
 
 # Operators whose kernels return views, and those that change the geometry of their argument in place.
 _VIEWS = frozenset(
-    """_conj _neg_view view_as_real view_as_complex alias view view.dtype _reshape_alias expand permute transpose.int t
-    squeeze squeeze.dim squeeze.dims unsqueeze as_strided select.int slice.Tensor diagonal unfold unbind.int
-    split.Tensor split_with_sizes""".split()
+    """_conj _neg_view view_as_real view_as_complex alias view view.dtype _unsafe_view _reshape_alias expand permute
+    transpose.int t squeeze squeeze.dim squeeze.dims unsqueeze as_strided select.int slice.Tensor diagonal unfold
+    unbind.int split.Tensor split_with_sizes""".split()
 )
 _GEOMETRY = frozenset("transpose_ t_ squeeze_ squeeze_.dim squeeze_.dims unsqueeze_ as_strided_".split())
 # Operators that take tensors of both devices: indices, the source of a copy, what batch norm counts.

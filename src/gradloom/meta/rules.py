@@ -6,9 +6,9 @@ Shapes, dtypes, strides and errors come from the kernel itself, run on stand-ins
 - Most operators have results whose sizes are sizes of their arguments, or 1: elementwise functions, reductions,
   products of matrices, norms, losses, selection by indices. They do not tell one size from another, so that stand-ins
   may have other, small sizes in the same order (`Renamed`), and the sizes of the result are renamed back.
-- Convolution, pooling, padding, concatenation and others compute sizes. They have a rule here.
-- Any other operator runs on arrays of the true size, which are released at once. It takes the operator's memory and
-  time, unless two different renamings agree on the result.
+- Convolution, pooling, padding, concatenation and others compute sizes. They have a rule in sizes.py.
+- Any other operator runs with two different renamings. Where the results do not agree, it runs on arrays of the true
+  size, which are released at once: that takes the operator's memory and time. Small calls do so at once.
 
 Values of stand-ins are harmless: ones, identity matrices, the index 0. An error is the kernel's if it raises for all of
 them; then it runs on arrays of the true shape for the words, as checks come before work. No random numbers are drawn.
@@ -16,6 +16,7 @@ them; then it runs on arrays of the true shape for the words, as checks come bef
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from .arrays import KEPT, ForeignSizeError, Renamed, result, stand_in
 
 # Batching rules whose operators do not compute sizes, and single operators.
 _SAME_SIZES = frozenset(
-    """pointwise reduction whole shape.through loss loss_backward aligned random write inserted shape.roll
+    """pointwise reduction whole shape.through loss loss_backward aligned random write shape.roll
     elementwise.fill shape.trace shape.stack norm.native_batch_norm norm.native_batch_norm_backward
     norm.native_layer_norm norm.native_layer_norm_backward norm.native_group_norm norm.native_group_norm_backward
     norm.batch_norm_with_update matmul.mm matmul.addmm matmul.bmm matmul.dot matmul.mv matmul.vdot matmul.addmv
@@ -68,6 +69,7 @@ class _Run:
         operator = operator_of(call.wrapper)
         self.rule = "" if operator is None else operator.rule
         self.sizes = [n for t in call.tensors() for n in t._array.shape]
+        self.numbers = set(_numbers(values.values()))
         size: Any = values.get("size")
         self.has_size = size.__class__ in (tuple, list) and "device" in values
         if self.has_size:
@@ -84,10 +86,13 @@ class _Run:
             return self.exact()
         if self.rule in _SAME_SIZES or self.name in _SAME_SIZES_BY_NAME or self.has_size or self._is_like():
             return self.renamed()
+        if self.call.wrapper.__module__.endswith(".linalg"):
+            return self.renamed()
         if self._elements() <= _MOST:
             return self.exact()
         try:
-            first, second = self.attempt(Renamed(self.sizes)), self.attempt(Renamed(self.sizes, SECOND))
+            first = self.attempt(Renamed(self.sizes, 1, self.numbers))
+            second = self.attempt(Renamed(self.sizes, SECOND, self.numbers))
         except Exception:
             return self.exact()
         if _geometry_of(first) == _geometry_of(second):
@@ -103,7 +108,7 @@ class _Run:
     def renamed(self) -> Any:
         """Return the result by small sizes. Raises what the kernel raises for the true ones."""
         try:
-            return self.attempt(Renamed(self.sizes))
+            return self.attempt(Renamed(self.sizes, 1, self.numbers))
         except Exception:
             return self.exact()
 
@@ -145,7 +150,7 @@ class _Run:
         for i, name in enumerate(self.values):
             if name == "device":
                 args[i] = None
-            elif name == "size" and self.has_size:
+            elif name == "size" and self.has_size or name == "normalized_shape":
                 args[i] = sizes.shrink(args[i])
             elif name == "requires_grad":
                 args[i] = False
@@ -172,6 +177,10 @@ class _Run:
             return values if found.__class__ is list else tuple(values)
         return found
 
+    def computing(self, computed: dict[int, int], kept: int = 0) -> Any:
+        """Return the result by small sizes, with sizes that a rule has computed; see `Renamed`."""
+        return self.attempt(Renamed(self.sizes, 1, self.numbers, computed, kept))
+
     def made(self, shape: Any, strides: Any = None, dtype: Any = None) -> Any:
         """Return a tensor of the meta device with the dtype of the first tensor."""
         first = next(iter(self.call.tensors()))._array
@@ -179,6 +188,14 @@ class _Run:
 
 
 _NOTHING = np.zeros(())
+
+
+def _numbers(values: Any) -> Iterator[int]:
+    for value in values:
+        if value.__class__ is int:
+            yield value
+        elif value.__class__ in (tuple, list):
+            yield from _numbers(value)
 
 
 def _geometry_of(found: Any) -> Any:

@@ -104,6 +104,26 @@ def convolution_backward(
     return grad_input, grad_weight, grad_bias
 
 
+def result_layout(
+    input: np.ndarray,
+    weight: np.ndarray,
+    bias: np.ndarray | None,
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    transposed: bool,
+    output_padding: Ints,
+    groups: int,
+) -> tuple[tuple[int, ...], memory_format | None]:
+    """Return the shape and memory format of `convolution`'s result, from shapes and strides only. Raises the errors of
+    `convolution` for shapes and settings."""
+    windows = _geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups)
+    channels = weight.shape[1] * groups if transposed else weight.shape[0]
+    _check_bias(bias, weight, channels, input.dtype)
+    shape = windows.size if transposed else windows.output
+    return (len(input), channels, *shape[-(input.ndim - 2) :]), _format(input, weight)
+
+
 def im2col(input: np.ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> np.ndarray:
     """aten::im2col: (N, C, H, W) gives (N, C * KH * KW, L), L the number of window positions; the batch dimension may
     be absent. Raises RuntimeError for another rank, settings out of range, and where no window fits."""
