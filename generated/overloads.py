@@ -55,6 +55,10 @@ OVERLOADS = {
         ("default", "_ctc_loss_backward", '_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor', "", "", "kernel"),
         ("Tensor", "_ctc_loss_backward_Tensor", '_ctc_loss_backward.Tensor(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor', "", "", "kernel"),
     ),
+    "_dirichlet_grad": (
+        ("default", "_dirichlet_grad", '_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor', "", "", "kernel"),
+        ("out", "_dirichlet_grad", '_dirichlet_grad.out(Tensor x, Tensor alpha, Tensor total, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
     "_embedding_bag": (
         ("default", "_embedding_bag", '_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)', "", "", "kernel"),
     ),
@@ -158,6 +162,10 @@ OVERLOADS = {
     "_safe_softmax": (
         ("default", "_safe_softmax", '_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor', "", "", "kernel"),
     ),
+    "_sample_dirichlet": (
+        ("default", "_sample_dirichlet", '_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor', "nondeterministic_seeded", "", "kernel"),
+        ("out", "_sample_dirichlet", '_sample_dirichlet.out(Tensor self, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)', "nondeterministic_seeded out", "", "kernel"),
+    ),
     "_scaled_dot_product_attention_math": (
         ("default", "_scaled_dot_product_attention_math", '_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)', "nondeterministic_seeded", "", "composite"),
     ),
@@ -173,6 +181,14 @@ OVERLOADS = {
     ),
     "_softmax_backward_data": (
         ("default", "_softmax_backward_data", '_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor', "", "", "kernel"),
+    ),
+    "_standard_gamma": (
+        ("default", "_standard_gamma", '_standard_gamma(Tensor self, Generator? generator=None) -> Tensor', "nondeterministic_seeded", "", "kernel"),
+        ("out", "_standard_gamma", '_standard_gamma.out(Tensor self, Generator? generator=None, *, Tensor(a!) out) -> Tensor(a!)', "nondeterministic_seeded out", "", "kernel"),
+    ),
+    "_standard_gamma_grad": (
+        ("default", "_standard_gamma_grad", '_standard_gamma_grad(Tensor self, Tensor output) -> Tensor', "", "", "kernel"),
+        ("out", "_standard_gamma_grad", '_standard_gamma_grad.out(Tensor self, Tensor output, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
     "_to_copy": (
         ("default", "_to_copy", '_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor', "", "", "kernel"),

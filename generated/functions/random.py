@@ -318,6 +318,85 @@ class PoissonBackward0(Node):
         return (grad_of_self,)
 
 
+class StandardGammaBackward0(Node):
+    """_standard_gamma(Tensor self, Generator? generator=None) -> Tensor"""
+
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        # self: grad * _standard_gamma_grad(self, result)
+        if edges[0] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_of_self = grad * ops._standard_gamma_grad(self, result)
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class StandardGammaGradBackward0(Node):
+    """_standard_gamma_grad(Tensor self, Tensor output) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        # self, output: not_implemented("_standard_gamma_grad")
+        if edges[0][0] is not None or edges[1][0] is not None:
+            raise NotImplementedError("the derivative for '_standard_gamma_grad' is not implemented.")
+        else:
+            grad_of_self = grad_of_output = None
+        return (grad_of_self, grad_of_output,)
+
+
+class SampleDirichletBackward0(Node):
+    """_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None,)
+        # self: not_implemented("_sample_dirichlet")
+        if edges[0][0] is not None:
+            raise NotImplementedError("the derivative for '_sample_dirichlet' is not implemented.")
+        else:
+            grad_of_self = None
+        return (grad_of_self,)
+
+
+class DirichletGradBackward0(Node):
+    """_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor"""
+
+    __slots__ = ()
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None, None)
+        # x, alpha, total: not_implemented("_dirichlet_grad")
+        if edges[0][0] is not None or edges[1][0] is not None or edges[2][0] is not None:
+            raise NotImplementedError("the derivative for '_dirichlet_grad' is not implemented.")
+        else:
+            grad_of_x = grad_of_alpha = grad_of_total = None
+        return (grad_of_x, grad_of_alpha, grad_of_total,)
+
+
 class BinomialBackward0(Node):
     """binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor"""
 

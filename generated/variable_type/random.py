@@ -38,6 +38,7 @@ from gradloom.generated.functions.random import (
     BernoulliBackward3,
     BinomialBackward0,
     CauchyBackward0,
+    DirichletGradBackward0,
     ExponentialBackward0,
     GeometricBackward0,
     LogNormalBackward0,
@@ -54,6 +55,9 @@ from gradloom.generated.functions.random import (
     RreluWithNoiseBackward0,
     RreluWithNoiseBackward1,
     RreluWithNoiseBackwardBackward0,
+    SampleDirichletBackward0,
+    StandardGammaBackward0,
+    StandardGammaGradBackward0,
     UniformBackward0,
 )
 
@@ -1857,6 +1861,250 @@ def binomial(count, prob, generator, *, out=None):
     if flags & INFERENCE:
         mark_inference((result,))
     return result
+
+
+def _standard_gamma(input, generator, *, out=None):
+    """_standard_gamma(Tensor self, Generator? generator=None) -> Tensor
+
+    ∂L/∂x = g · _standard_gamma_grad(x, z)
+    dz = dx · _standard_gamma_grad(x, z)
+    where x = self, z = result, g = ∂L/∂z
+
+    StandardGammaBackward0, from the entry _standard_gamma of derivatives.yaml.
+    """
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_standard_gamma, (input, generator), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_standard_gamma, (input, generator), out, "same_dtype shared")
+        try:
+            result_ = kernels_random_operators.standard_gamma(self_, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, '_standard_gamma', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(StandardGammaBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+            fn.saved_result = SavedVariable(result, 0)
+    if flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                self_p = input
+                # result: self_t * _standard_gamma_grad(self_p, result)
+                result_tangent = self_t * ops._standard_gamma_grad(self_p, result)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _standard_gamma_grad(input, output, *, out=None):
+    """_standard_gamma_grad(Tensor self, Tensor output) -> Tensor
+
+    ∂L/∂x = not implemented: _standard_gamma_grad
+    ∂L/∂output = not implemented: _standard_gamma_grad
+    where x = self, z = result
+
+    StandardGammaGradBackward0, from the entry _standard_gamma_grad of derivatives.yaml.
+    """
+    try:
+        self_, output_ = input._operand, output._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __STANDARD_GAMMA_GRAD(input, output, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_standard_gamma_grad, (input, output), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_standard_gamma_grad, (input, output), out, "same_dtype shared")
+        try:
+            result_ = kernels_random_operators.standard_gamma_grad(self_, output_)
+        except Exception as error:
+            raise refusal(error, '_standard_gamma_grad', self_, output_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_output = output._edge or gradient_edge(output)
+        if edge_self is not NO_EDGE or edge_output is not NO_EDGE:
+            fn = new(StandardGammaGradBackward0)
+            fn.next_edges = (edge_self, edge_output)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
+    if flags & FORWARD_AD:
+        refuse_tangents("_standard_gamma_grad", (input, output,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+__STANDARD_GAMMA_GRAD = GuardedOverload("_standard_gamma_grad", ((
+    (('self', 'Tensor'), ('output', 'Tensor'), '*', ('out', 'Tensor?', None)),
+    _standard_gamma_grad,
+),))
+
+
+def _sample_dirichlet(input, generator, *, out=None):
+    """_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor
+
+    ∂L/∂x = not implemented: _sample_dirichlet
+    where x = self, z = result
+
+    SampleDirichletBackward0, from the entry _sample_dirichlet of derivatives.yaml.
+    """
+    try:
+        self_ = input._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_sample_dirichlet, (input, generator), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_sample_dirichlet, (input, generator), out, "same_dtype shared")
+        try:
+            result_ = kernels_random_operators.sample_dirichlet(self_, None if generator is None else generator._stream)
+        except Exception as error:
+            raise refusal(error, '_sample_dirichlet', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SampleDirichletBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = (fn, 0)
+    if flags & FORWARD_AD:
+        refuse_tangents("_sample_dirichlet", (input,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _dirichlet_grad(x, alpha, total, *, out=None):
+    """_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor
+
+    ∂L/∂x = not implemented: _dirichlet_grad
+    ∂L/∂α = not implemented: _dirichlet_grad
+    ∂L/∂total = not implemented: _dirichlet_grad
+    where z = result
+
+    DirichletGradBackward0, from the entry _dirichlet_grad of derivatives.yaml.
+    """
+    try:
+        x_, alpha_, total_ = x._operand, alpha._operand, total._operand
+    except AttributeError:
+        x_ = None
+    if x_ is None:
+        return __DIRICHLET_GRAD(x, alpha, total, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_dirichlet_grad, (x, alpha, total), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_dirichlet_grad, (x, alpha, total), out, "same_dtype shared")
+        try:
+            result_ = kernels_random_operators.dirichlet_grad(x_, alpha_, total_)
+        except Exception as error:
+            raise refusal(error, '_dirichlet_grad', x_, alpha_, total_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags & GRAD_OFF:
+        edge_x = x._edge or gradient_edge(x)
+        edge_alpha = alpha._edge or gradient_edge(alpha)
+        edge_total = total._edge or gradient_edge(total)
+        if edge_x is not NO_EDGE or edge_alpha is not NO_EDGE or edge_total is not NO_EDGE:
+            fn = new(DirichletGradBackward0)
+            fn.next_edges = (edge_x, edge_alpha, edge_total)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            if result_.dtype.kind in 'fcV':
+                result._edge = (fn, 0)
+            else:
+                raise no_gradients(result_)
+    if flags & FORWARD_AD:
+        refuse_tangents("_dirichlet_grad", (x, alpha, total,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+__DIRICHLET_GRAD = GuardedOverload("_dirichlet_grad", ((
+    (('x', 'Tensor'), ('alpha', 'Tensor'), ('total', 'Tensor'), '*', ('out', 'Tensor?', None)),
+    _dirichlet_grad,
+),))
 
 
 def native_dropout(input, p, train):

@@ -81,6 +81,7 @@ if _typing.TYPE_CHECKING:
         compiler,
         cpu,
         cuda,
+        distributions,
         fft,
         func,
         jit,
@@ -165,8 +166,8 @@ if _typing.TYPE_CHECKING:
 _LAZY_MODULES = frozenset(
     """
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
-    serialization amp cpu cuda profiler overrides __config__ accelerator backends compiler jit mps mtia testing version
-    xpu
+    serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
+    testing version xpu
     """.split()
 )
 # Imported on first use.

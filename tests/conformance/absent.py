@@ -22,7 +22,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 MODULES = """
     torch torch.nn torch.nn.functional torch.nn.init torch.nn.utils torch.linalg torch.fft torch.special torch.optim
-    torch.optim.lr_scheduler torch.func torch.utils torch.utils.data torch.Tensor
+    torch.optim.lr_scheduler torch.func torch.distributions torch.utils torch.utils.data torch.Tensor
     """.split()
 BEGIN, END = "<!-- absent names: begin -->", "<!-- absent names: end -->"
 

@@ -8,8 +8,8 @@ NAMES = {
         bits2x4 bits4x2 bits8 ccol_indices_copy chalf choose_qparams_optimized classes classproperty
         col_indices_copy complex32 cond contrib crow_indices_copy cudnn_affine_grid_generator cudnn_batch_norm
         cudnn_convolution cudnn_convolution_add_relu cudnn_convolution_relu cudnn_convolution_transpose
-        cudnn_grid_sampler cudnn_is_acceptable dequantize distributed distributions dsmm empty_quantized
-        export fake_quantize_per_channel_affine fake_quantize_per_tensor_affine fbgemm_linear_fp16_weight
+        cudnn_grid_sampler cudnn_is_acceptable dequantize distributed dsmm empty_quantized export
+        fake_quantize_per_channel_affine fake_quantize_per_tensor_affine fbgemm_linear_fp16_weight
         fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight
         fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16
         fbgemm_pack_quantized_matrix float4_e2m1fn_x2 float8_e4m3fn float8_e4m3fnuz float8_e5m2

@@ -209,7 +209,7 @@ def _goes_in_step(A):
 
 def _last(batch):
     """Return a copy of a batch of matrices with the batch as one dimension, the last."""
-    return np.ascontiguousarray(np.moveaxis(batch.reshape(-1, *batch.shape[-2:]), 0, -1))
+    return np.array(np.moveaxis(batch.reshape(-1, *batch.shape[-2:]), 0, -1), order="C")
 
 
 def _lu_in_step(A):

@@ -9,7 +9,7 @@ from .._common.errors import type_name
 from .._common.layout import new_like, row_major
 from ..activation.piecewise import leaky_relu, leaky_relu_backward
 from ..indexing.places import writable
-from . import distributions, integers, sampling
+from . import distributions, gamma, integers, sampling
 from .streams import default_stream
 
 
@@ -147,6 +147,26 @@ def poisson(self, generator=None):
 def binomial(count, prob, generator=None):
     """Draw binomial numbers of `count` trials with probability `prob`, which broadcast."""
     return sampling.draw_binomial(generator or default_stream, count, prob)
+
+
+def standard_gamma(self, generator=None):
+    """Draw gamma numbers of rate 1 with the concentrations in `self`."""
+    return gamma.draw_gamma(generator or default_stream, self)
+
+
+def standard_gamma_grad(self, output):
+    """Return the derivative of the draws `output` with respect to their concentrations `self`."""
+    return gamma.gamma_gradient(self, output)
+
+
+def sample_dirichlet(self, generator=None):
+    """Draw points of the simplex with the concentrations in the last dimension of `self`."""
+    return gamma.draw_dirichlet(generator or default_stream, self)
+
+
+def dirichlet_grad(x, alpha, total):
+    """Return the derivative of x with respect to alpha, over 1 - x; see `gamma.beta_gradient`."""
+    return gamma.beta_gradient(x, alpha, total)
 
 
 def multinomial(self, num_samples, replacement=False, generator=None):

@@ -95,7 +95,7 @@ def draw_poisson(stream: Stream, rates: np.ndarray) -> np.ndarray:
         raise NotImplementedError(f"\"poisson_cpu\" not implemented for '{type_name(rates.dtype)}'")
     values = []
     with stream.lock:
-        uniforms = _Uniforms(stream)
+        uniforms = Uniforms(stream)
         try:
             for rate in rates.astype(np.float64).ravel().tolist():
                 if not rate >= 0:
@@ -106,7 +106,7 @@ def draw_poisson(stream: Stream, rates: np.ndarray) -> np.ndarray:
     return np.array(values, np.float64).reshape(rates.shape).astype(rates.dtype)
 
 
-class _Uniforms:
+class Uniforms:
     """Uniform doubles in [0, 1), one at a time, drawn from the stream in growing batches."""
 
     __slots__ = ("_stream", "_mark", "_batch", "_used")
@@ -133,7 +133,7 @@ class _Uniforms:
             self._stream.words64(self._used)
 
 
-def _multiplied(uniforms: _Uniforms, rate: float) -> int:
+def _multiplied(uniforms: Uniforms, rate: float) -> int:
     """Return a Poisson number of a small rate: how many uniforms are multiplied until the product is exp(-rate)."""
     if rate == 0:
         return 0
@@ -144,7 +144,7 @@ def _multiplied(uniforms: _Uniforms, rate: float) -> int:
     return number
 
 
-def _rejected(uniforms: _Uniforms, rate: float) -> float:
+def _rejected(uniforms: Uniforms, rate: float) -> float:
     """Return a Poisson number of a large rate by PTRS, with the paper's constants."""
     log_rate = math.log(rate)
     b = 0.931 + 2.53 * math.sqrt(rate)
@@ -192,7 +192,7 @@ def draw_binomial(stream: Stream, counts: np.ndarray, probabilities: np.ndarray)
     pairs = np.broadcast_arrays(counts.astype(np.float64), probabilities.astype(np.float64))
     values = []
     with stream.lock:
-        uniforms = _Uniforms(stream)
+        uniforms = Uniforms(stream)
         try:
             for count, probability in zip(pairs[0].ravel().tolist(), pairs[1].ravel().tolist(), strict=True):
                 values.append(_successes(uniforms, count, probability))

@@ -70,7 +70,11 @@ SAMPLES = {
 
 # Seeded numbers move with mean and deviation, but are defined to have the gradient zero:
 # tests/core/test_random_operators.py tests that.
-CONSTANT = dict.fromkeys(("normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor"), ("mean", "std"))
+CONSTANT: dict[str, tuple[str, ...]] = dict.fromkeys(
+    ("normal.Tensor_float", "normal.float_Tensor", "normal.Tensor_Tensor"), ("mean", "std")
+)
+# Its gradient is that of the quantile of a draw, not of the accepted proposals: tests/core/test_gamma_draws.py.
+CONSTANT["_standard_gamma"] = ("self",)
 
 # With a negative slope, the gradient of the in-place operator raises, as in PyTorch.
 FIXED = dict.fromkeys(("rrelu_with_noise", "rrelu_with_noise_"), ("lower", "upper"))
