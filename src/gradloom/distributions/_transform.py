@@ -373,7 +373,9 @@ class _Parts(Transform):
         return all(one.bijective for one in self.transforms)
 
     def _require_dim(self, value: Tensor) -> None:
-        require(-value.dim() <= self.dim < value.dim(), f"dim {self.dim} out of range for tensor", AssertionError)
+        count = value.dim()
+        message = f"dim {self.dim} out of range for tensor with {count} dimensions"
+        require(-count <= self.dim < count, message, AssertionError)
 
     def _split(self, value: Tensor) -> Sequence[Tensor]:
         raise NotImplementedError

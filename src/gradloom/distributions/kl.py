@@ -14,6 +14,7 @@ from typing import Any
 
 import gradloom as gl
 from gradloom import Tensor
+from gradloom.nn.functional import softplus
 
 from ._bounded import ContinuousBernoulli, Uniform
 from ._combined import Independent, TransformedDistribution
@@ -43,7 +44,7 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Callable[..., Tensor]],
         TypeError: for other types.
     """
     for kind, name in ((type_p, "type_p"), (type_q, "type_q")):
-        if not (isinstance(kind, type) and issubclass(kind, Distribution)):
+        if not issubclass(kind, Distribution):
             raise TypeError(f"Expected {name} to be a Distribution subclass but got {kind}")
 
     def decorator(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -310,11 +311,11 @@ def _kl_gumbel_gumbel(p, q):
 
 @register_kl(Bernoulli, Bernoulli)
 def _kl_bernoulli_bernoulli(p, q):
-    def part(ours, theirs, log_ratio):
-        return gl.where(ours == 0, 0.0, gl.where(theirs == 0, gl.inf, ours * log_ratio))
+    def part(ours, theirs, difference):
+        return gl.where(ours == 0, 0.0, gl.where(theirs == 0, gl.inf, ours * difference))
 
-    one = part(p.probs, q.probs, gl.log(p.probs / q.probs))
-    return one + part(1 - p.probs, 1 - q.probs, gl.log((1 - p.probs) / (1 - q.probs)))
+    one = part(p.probs, q.probs, softplus(-q.logits) - softplus(-p.logits))
+    return one + part(1 - p.probs, 1 - q.probs, softplus(q.logits) - softplus(p.logits))
 
 
 @register_kl(Bernoulli, Poisson)
@@ -386,9 +387,7 @@ def _kl_gaussian(p_log_det, q_log_det, trace, distance, size):
 
 def _require_same_events(p, q, name):
     if p.event_shape != q.event_shape:
-        raise ValueError(
-            f"KL-divergence between two {name} with\n            different event shapes cannot be computed"
-        )
+        raise ValueError(f"KL-divergence between two {name} with different event shapes cannot be computed")
 
 
 def _covariance_factors(p):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradloom as gl
@@ -285,8 +285,7 @@ class AffineTransform(Transform):
             result = self.scale.abs().log()
         else:
             result = gl.full_like(x, math.log(abs(self.scale)))
-        kept = x.shape[: x.dim() - self._event_dim]
-        return _sum_rightmost(result.expand(gl.broadcast_shapes(result.shape, x.shape)), self._event_dim).expand(kept)
+        return _sum_rightmost(result.expand(x.shape), self._event_dim)
 
     def forward_shape(self, shape):
         return gl.broadcast_shapes(shape, getattr(self.loc, "shape", ()), getattr(self.scale, "shape", ()))
@@ -390,8 +389,9 @@ class CorrCholeskyTransform(Transform):
         return shape[:-2] + (shape[-1] * (shape[-1] - 1) // 2,)
 
 
-def _with_diagonal(x: Tensor, diagonal: Tensor) -> Tensor:
-    return x.tril(-1) + diagonal.diag_embed()
+def _on_diagonal(x: Tensor, function: Callable[[Tensor], Tensor]) -> Tensor:
+    """Return lower triangular matrices with `function` applied to the diagonal."""
+    return x.tril(-1) + function(x.diagonal(dim1=-2, dim2=-1)).diag_embed()
 
 
 class LowerCholeskyTransform(Plain):
@@ -401,10 +401,10 @@ class LowerCholeskyTransform(Plain):
     codomain = constraints.lower_cholesky
 
     def _call(self, x):
-        return _with_diagonal(x, x.diagonal(dim1=-2, dim2=-1).exp())
+        return _on_diagonal(x, gl.exp)
 
     def _inverse(self, y):
-        return _with_diagonal(y, y.diagonal(dim1=-2, dim2=-1).log())
+        return _on_diagonal(y, gl.log)
 
 
 class PositiveDefiniteTransform(Plain):
