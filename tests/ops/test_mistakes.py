@@ -202,6 +202,31 @@ KERNELS = {
 }
 
 
+# name: (helper that spoils a right derivative for some inputs only, check, what a finding says)
+ONLY_BACKWARD = {
+    "in single precision": ("single", "dtypes", "of `self` is another for single precision"),
+    "not contiguous": ("scattered", "layout", "of `self` is another for tensors that are not contiguous"),
+    "without elements": ("shapeless", "reverse", "returned an invalid gradient"),
+}
+ONLY_FORWARD = {
+    "in single precision": ("single", "dtypes", "the tangent is another for single precision"),
+    "not contiguous": ("scattered", "layout", "the tangent is another for tensors that are not contiguous"),
+    "without elements": ("shapeless", "forward", "raises"),
+}
+
+
+def single(derivative, x):
+    return derivative * 1.5 if x.dtype is gradloom.float32 else derivative
+
+
+def scattered(derivative, x):
+    return derivative if x.is_contiguous() else derivative * 1.5
+
+
+def shapeless(derivative, x):
+    return derivative if x.numel() else derivative.new_zeros((3, 0))
+
+
 def unsqueezed(grad, dim, rank):
     for d in sorted(d % rank for d in dim) if len(dim) else range(rank):
         grad = grad.unsqueeze(d)
@@ -230,6 +255,25 @@ def test_a_right_derivative_passes(name):
 def test_a_wrong_derivative_is_found(name):
     schema, kernel, _, wrong, says = MISTAKES[name]
     assert any(says in one for one in found(schema, kernel, wrong))
+
+
+@pytest.mark.parametrize("name", ONLY_BACKWARD)
+@pytest.mark.parametrize("key", ["self", "result"])
+def test_a_derivative_that_is_wrong_for_some_inputs_only(name, key):
+    helper, check, says = (ONLY_BACKWARD if key == "self" else ONLY_FORWARD)[name]
+    lines = {"self": "grad * self.cos().conj()", "result": "self_t * self_p.cos()"}
+    lines[key] = f"{helper}({lines[key]}, {'self' if key == 'self' else 'self_p'})"
+    text = textwrap.dedent(f"""
+        - func: wrong_rarely(Tensor self) -> Tensor
+          kernel: xp.sin(self)
+          tags: pointwise
+        - name: wrong_rarely(Tensor self) -> Tensor
+          self: {lines["self"]}
+          result: {lines["result"]}
+    """)
+    with gradloom.ops.define(text, helpers=[single, scattered, shapeless]) as definition:
+        wrong = verify(package=definition).wrong
+    assert any(f.check == check and says in f.message for f in wrong), [f.message for f in wrong]
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
 import gradloom
+from gradloom.autograd import forward_ad
 from gradloom.core.tensor import wrap
 
-from .case import Case, is_float, tensors
-from .findings import ENTRY, KERNEL, Fault, close, said, scale
+from .case import Case, Place, is_float, tensors
+from .findings import BACKWARD, ENTRY, FORWARD, KERNEL, Fault, close, said, scale
 from .jacobians import Function, coordinates
 
 NARROW = {"float64": gradloom.float32, "complex128": gradloom.complex64}
@@ -69,6 +70,7 @@ def check_layout(case: Case) -> Iterator[Fault]:
             for fault in equal(other, "layout", "a call with tensors that are not contiguous", a, b, 1e-6):
                 yield fault
                 return
+    yield from _check_derivatives(case, other, "layout", "tensors that are not contiguous", _equal_but_for_rounding)
 
 
 def check_bits(case: Case) -> Iterator[Fault]:
@@ -195,7 +197,7 @@ def check_single(case: Case) -> Iterator[Fault]:
             message = "single precision gives other values"
             yield Fault(single, "dtypes", message, KERNEL, expected=b._array, found=a._array)
             return
-    yield from _check_single_gradient(case, single)
+    yield from _check_derivatives(case, single, "dtypes", "single precision", _near)
 
 
 def _smooth(case: Case, outputs: list[Any]) -> Iterable[int]:
@@ -210,34 +212,62 @@ def _smooth(case: Case, outputs: list[Any]) -> Iterable[int]:
     return [n for n, o in enumerate(found) if o.requires_grad]
 
 
-def _check_single_gradient(case: Case, single: Case) -> Iterator[Fault]:
+def _check_derivatives(case: Case, other: Case, check: str, what: str, near: Callable[..., bool]) -> Iterator[Fault]:
+    """Check that the first derivatives of another call are near those of `case`, in the dtypes of its own tensors."""
     if not case.operator.differentiable or not case.places:
         return
-    gradients = []
-    for one in (case, single):
-        inputs = one.inputs()
-        outputs = [o for o in one.call(*inputs) if o.requires_grad]
-        if not outputs:
-            return
+    for mode, find, blame in (("gradient", _gradients, BACKWARD), ("tangent", _tangents, FORWARD)):
         try:
-            found = gradloom.autograd.grad(outputs, inputs, [gradloom.ones_like(o) for o in outputs], allow_unused=True)
+            expected = find(case)
         except Exception:
             return  # the checks of derivatives report this
-        gradients.append((inputs, found))
-    (_, expected), (inputs, found) = gradients
-    for place, x, a, b in zip(case.places, inputs, found, expected, strict=True):
-        if a is None or b is None:
-            continue
-        if a.dtype is not x.dtype:
-            message = f"the gradient of `{place}` has dtype {a.dtype}, the input {x.dtype}"
-            yield Fault(single, "dtypes", message, ENTRY, place)
-        elif not _near(a._array, b._array):
-            message = f"single precision gives another gradient of `{place}`"
-            yield Fault(single, "dtypes", message, ENTRY, place, expected=b._array, found=a._array)
+        try:
+            found = find(other)
+        except Exception as error:
+            yield Fault(other, check, f"the {mode} raises {said(error)} for {what}", blame)
+            return
+        for (place, dtype, a), (_, _, b) in zip(found, expected, strict=True):
+            if a is None or b is None:
+                continue
+            of = f"the {mode} of `{place}`" if place is not None else "the tangent"
+            if a.dtype is not dtype:
+                message = f"{of} has dtype {a.dtype}, its tensor {dtype}"
+                yield Fault(other, check, message, blame, place)
+                return
+            if not near(a._array, b._array):
+                message = f"{of} is another for {what}"
+                yield Fault(other, check, message, blame, place, expected=b._array, found=a._array)
+                return
+
+
+def _gradients(case: Case) -> list[tuple[Place | None, Any, Any]]:
+    """Return (place, its dtype, gradient or None) of each input, for cotangents of ones."""
+    inputs = [case.read(p).detach().requires_grad_() for p in case.places]
+    outputs = [o for o in case.call(*inputs) if o.requires_grad] if inputs and case.operator.differentiable else []
+    found: Iterable[Any] = [None] * len(inputs)
+    if outputs:
+        ones = [gradloom.ones_like(o) for o in outputs]
+        found = gradloom.autograd.grad(outputs, inputs, ones, allow_unused=True)
+    return [(p, x.dtype, g) for p, x, g in zip(case.places, inputs, found, strict=True)]
+
+
+def _tangents(case: Case) -> list[tuple[Place | None, Any, Any]]:
+    """Return (None, its dtype, tangent or None) of each output, for tangents of ones; [] without forward mode."""
+    info = case.operator.joined.info
+    if not case.operator.by_composition and info is not None and not info.forward:
+        return []
+    with forward_ad.dual_level():
+        inputs = [forward_ad.make_dual(x, gradloom.ones_like(x)) for x in (case.read(p).detach() for p in case.places)]
+        found = [forward_ad.unpack_dual(o) for o in case.call(*inputs)]
+        return [(None, o.primal.dtype, o.tangent) for o in found]
 
 
 def _near(single: np.ndarray, double: np.ndarray) -> bool:
     return close(single.astype(double.dtype), double, 2e-3, 2e-4 * scale(double))
+
+
+def _equal_but_for_rounding(found: np.ndarray, expected: np.ndarray) -> bool:
+    return close(found, expected, 1e-6, 1e-8 * scale(expected))
 
 
 def check_half(case: Case) -> Iterator[Fault]:
@@ -267,7 +297,7 @@ def check_half(case: Case) -> Iterator[Fault]:
                 message = f"{_name(dtype)} gives other values"
                 yield Fault(half, "dtypes", message, KERNEL, expected=b._array, found=values)
                 return
-        for place, g, x in zip(case.places, gradients, _gradients(wide), strict=True):
+        for (place, _, g), (_, _, x) in zip(gradients, _gradients(wide), strict=True):
             if g is None or x is None:
                 continue
             if g.dtype is not dtype:
@@ -279,15 +309,6 @@ def check_half(case: Case) -> Iterator[Fault]:
                 message = f"{_name(dtype)} gives another gradient of `{place}`"
                 yield Fault(half, "dtypes", message, ENTRY, place, expected=x._array, found=values)
                 return
-
-
-def _gradients(case: Case) -> list[Any]:
-    """Return the gradients for cotangents of ones; None for inputs without one."""
-    inputs = case.inputs()
-    outputs = [o for o in case.call(*inputs) if o.requires_grad] if inputs and case.operator.differentiable else []
-    if not outputs:
-        return [None] * len(inputs)
-    return list(gradloom.autograd.grad(outputs, inputs, [gradloom.ones_like(o) for o in outputs], allow_unused=True))
 
 
 def check_integers(case: Case) -> Iterator[Fault]:

@@ -304,7 +304,7 @@ def segments():
     for zeros in (1, 2):
         x = tensor(5)
         x._array[2 : 2 + zeros] = 0
-        yield (x, "prod"), {"lengths": lengths}
+        yield (x, "prod"), {"lengths": lengths, "initial": 2}
 
 
 SAMPLES = {
