@@ -302,6 +302,18 @@ def test_random_writes_draw_nothing(torch):
     assert torch.equal(state, torch.get_rng_state())
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+def test_training_steps_run(torch, name):
+    net = torch.nn.Linear(3, 4, device="meta")
+    optimizer = getattr(torch.optim, name)(net.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        net(meta(torch, 5, 3)).pow(2).sum().backward()
+        assert torch.nn.utils.clip_grad_norm_(net.parameters(), 1.0).is_meta
+        optimizer.step()
+    assert all(p.is_meta and p.grad.is_meta for p in net.parameters())
+
+
 def test_an_operator_of_a_library_runs_its_fake_function(torch):
     from uuid import uuid4
 

@@ -50,7 +50,7 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return gl.tensor(0.0)
-    if any(overrides_operators(type(tensor)) for tensor in tensors):
+    if any(tensor.is_meta or overrides_operators(type(tensor)) for tensor in tensors):
         norm = gl.linalg.vector_norm
         total = norm(gl.stack([norm(tensor, norm_type) for tensor in tensors]), norm_type)
     else:
