@@ -177,3 +177,14 @@ def test_out_may_be_wider_than_the_result(torch, call):
     narrow = eval(f"torch.linalg.{call}".replace(", out=out", ""), {"torch": torch, "x": x})
     assert eval(f"torch.linalg.{call}", {"torch": torch, "x": x, "out": out}) is out
     assert torch.equal(out, narrow.double())
+
+
+def test_solving_with_one_by_one_matrices_does_not_write_to_the_inputs(torch):
+    matrices, right = torch.rand(20, 1, 1) + 1, torch.rand(20, 1, 1)
+    kept = matrices.clone(), right.clone()
+    solution = torch.linalg.solve_triangular(matrices, right, upper=False)
+    torch.linalg.lu_factor(matrices)
+    assert torch.equal(matrices, kept[0]) and torch.equal(right, kept[1])
+    assert torch.allclose(solution, right / matrices)
+    spread = torch.linalg.solve_triangular(matrices, torch.ones(1, 1, 1).expand(20, 1, 1), upper=True)
+    assert torch.allclose(spread, 1 / matrices)
