@@ -40,12 +40,6 @@ def test_a_base_optimizer_has_no_step():
         optim.Optimizer([parameter()], {}).step()
 
 
-@pytest.mark.parametrize("kind", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Rprop", "ASGD"])
-def test_differentiable_steps_are_refused(kind):
-    with pytest.raises(NotImplementedError, match="differentiable=True"):
-        getattr(optim, kind)([parameter()], differentiable=True)
-
-
 KINDS = [
     ("SGD", {"momentum": 0.9, "lr": 0.1}),
     ("SGD", {"momentum": 0.9, "nesterov": True, "weight_decay": 0.1, "maximize": True, "lr": 0.1}),

@@ -7,6 +7,7 @@ from gradloom.optim.adagrad import Adadelta, Adagrad
 from gradloom.optim.adam import Adam, AdamW
 from gradloom.optim.adam_variants import Adamax, NAdam, RAdam
 from gradloom.optim.lbfgs import LBFGS
+from gradloom.optim.matrices import Adafactor, Muon
 from gradloom.optim.optimizer import Optimizer
 from gradloom.optim.rmsprop import RMSprop
 from gradloom.optim.rprop import ASGD, Rprop
@@ -17,11 +18,13 @@ __all__ = [
     "ASGD",
     "LBFGS",
     "SGD",
+    "Adafactor",
     "Adadelta",
     "Adagrad",
     "Adam",
     "AdamW",
     "Adamax",
+    "Muon",
     "NAdam",
     "Optimizer",
     "RAdam",
@@ -29,9 +32,15 @@ __all__ = [
     "Rprop",
     "SparseAdam",
     "lr_scheduler",
+    "swa_utils",
 ]
 
 if not _typing.TYPE_CHECKING:
-    from gradloom.utils._absent import getattr_of as _getattr_of
+    from gradloom.utils._absent import absent as _absent
 
-    __getattr__ = _getattr_of(__name__)
+    def __getattr__(name):
+        if name == "swa_utils":  # which imports modules
+            from importlib import import_module
+
+            return import_module("gradloom.optim.swa_utils")
+        raise _absent(__name__, name)

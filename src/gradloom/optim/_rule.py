@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.autograd import increment_version
-from gradloom.optim._arrays import advance, in_blocks, is_tensor_of_many, new_step, operands, sparse_refusal
+from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, sparse_refusal, update
 from gradloom.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def options(given: dict[str, Any], names: str) -> dict[str, Any]:
     Raises:
         ValueError: for an option outside its range.
         RuntimeError: for `fused` together with `foreach` or `differentiable`.
-        NotImplementedError: for `differentiable`; no step is recorded by autograd.
+        NotImplementedError: for `differentiable` with an option that requires grad.
     """
     found = {name: given[name] for name in names.split()}
     if is_tensor_of_many(found["lr"]):
@@ -52,9 +51,13 @@ def options(given: dict[str, Any], names: str) -> dict[str, Any]:
             raise RuntimeError("`fused` does not support `differentiable`")
         if found["foreach"]:
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
-    if found.get("differentiable"):
-        raise NotImplementedError("gradloom's optimizers do not support differentiable=True")
+    if found.get("differentiable") and any(_requires_grad(value) for value in found.values()):
+        raise NotImplementedError("gradloom's optimizers have no gradients for options, such as a learning rate")
     return found
+
+
+def _requires_grad(value):
+    return any(map(_requires_grad, value)) if isinstance(value, tuple) else getattr(value, "requires_grad", False)
 
 
 class RuleOptimizer(Optimizer):
@@ -98,8 +101,7 @@ class RuleOptimizer(Optimizer):
                     self._sparse_update(parameter, group, advance(state), state)
                     continue
                 rule = self._rule(group, advance(state), state)
-                in_blocks(rule, operands(parameter, name, *[state[key] for key in kept]))
-                increment_version(parameter)
+                update(rule, group, parameter, name, [state[key] for key in kept])
         return loss
 
 

@@ -33,7 +33,7 @@ class Adagrad(RuleOptimizer):
         eps: added to the denominator.
         foreach, fused: accepted without effect.
         maximize: maximize the objective.
-        differentiable: must be False.
+        differentiable: record the step; parameters that require grad must not be leaves.
 
     Raises:
         ValueError: for a negative lr, lr_decay, weight_decay, initial_accumulator_value or eps.
@@ -109,7 +109,7 @@ class Adadelta(RuleOptimizer):
         weight_decay: factor of the L2 penalty.
         foreach, capturable: accepted without effect.
         maximize: maximize the objective.
-        differentiable: must be False.
+        differentiable: record the step; parameters that require grad must not be leaves.
 
     Raises:
         ValueError: for rho outside [0, 1], or a negative lr, eps or weight_decay.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.autograd import increment_version
-from gradloom.optim._arrays import advance, in_blocks, is_tensor_of_many, new_step, number, operands
+from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, number, update
 from gradloom.optim._rule import decayed, options
 from gradloom.optim.optimizer import Optimizer
 
@@ -40,7 +39,7 @@ class Adam(Optimizer):
         amsgrad: use the maximum of all v so far.
         foreach, capturable, fused: accepted without effect.
         maximize: maximize the objective.
-        differentiable: must be False.
+        differentiable: record the step; parameters that require grad must not be leaves.
         decoupled_weight_decay: decay the parameters themselves, as `AdamW` does.
 
     Raises:
@@ -98,8 +97,7 @@ class Adam(Optimizer):
                 rates = lr / (1 - beta1**count) * root, group["eps"] * root
                 greatest = state["max_exp_avg_sq"] if group["amsgrad"] else None
                 kept = state["exp_avg"], state["exp_avg_sq"], greatest
-                in_blocks(_adam, operands(parameter, "Adam", *kept), *numbers, *rates)
-                increment_version(parameter)
+                update(_adam, group, parameter, "Adam", kept, *numbers, *rates)
         return loss
 
     def _state_of(self, parameter, amsgrad):
@@ -127,7 +125,7 @@ class AdamW(Adam):
         amsgrad: use the maximum of all v so far.
         maximize: maximize the objective.
         foreach, capturable, fused: accepted without effect.
-        differentiable: must be False.
+        differentiable: record the step; parameters that require grad must not be leaves.
 
     Raises:
         ValueError: for a negative lr, eps or weight_decay, or betas outside [0, 1).

@@ -51,7 +51,7 @@ class Adamax(_AdamLike):
         weight_decay: factor of the L2 penalty.
         foreach, capturable: accepted without effect.
         maximize: maximize the objective.
-        differentiable: must be False.
+        differentiable: record the step; parameters that require grad must not be leaves.
 
     Raises:
         ValueError: for a negative lr, eps or weight_decay, or betas outside [0, 1).
@@ -118,7 +118,7 @@ class NAdam(_AdamLike):
         decoupled_weight_decay: decay the parameters themselves.
         foreach, capturable: accepted without effect.
         maximize: maximize the objective.
-        differentiable: must be False.
+        differentiable: record the step; parameters that require grad must not be leaves.
 
     Raises:
         ValueError: for a negative lr, eps, weight_decay or momentum_decay, or betas outside [0, 1).
@@ -196,7 +196,7 @@ class RAdam(_AdamLike):
         decoupled_weight_decay: decay the parameters themselves.
         foreach, capturable: accepted without effect.
         maximize: maximize the objective.
-        differentiable: must be False.
+        differentiable: record the step; parameters that require grad must not be leaves.
 
     Raises:
         ValueError: for a negative lr, eps or weight_decay, or betas outside [0, 1).

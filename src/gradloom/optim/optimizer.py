@@ -227,7 +227,7 @@ class Optimizer:
                 raise TypeError(
                     f"optimizer can only optimize Tensors, but one of the params is {type(parameter).__name__}"
                 )
-            if not (parameter.is_leaf or parameter.retains_grad):
+            if not (self.defaults.get("differentiable") or parameter.is_leaf or parameter.retains_grad):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
             if default is required and name not in param_group:

@@ -35,7 +35,7 @@ class RMSprop(RuleOptimizer):
         centered: divide by the standard deviation of g instead of its root mean square.
         capturable, foreach: accepted without effect.
         maximize: maximize the objective.
-        differentiable: must be False.
+        differentiable: record the step; parameters that require grad must not be leaves.
 
     Raises:
         ValueError: for a negative lr, alpha, eps, weight_decay or momentum.

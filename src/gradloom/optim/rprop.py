@@ -31,7 +31,7 @@ class Rprop(RuleOptimizer):
         step_sizes: smallest and largest step size.
         capturable, foreach: accepted without effect.
         maximize: maximize the objective.
-        differentiable: must be False.
+        differentiable: record the step; parameters that require grad must not be leaves.
 
     Raises:
         ValueError: for a negative lr, or unless 0 < etas[0] < 1 < etas[1].
@@ -103,7 +103,7 @@ class ASGD(RuleOptimizer):
         weight_decay: factor of the L2 penalty.
         foreach, capturable: accepted without effect.
         maximize: maximize the objective.
-        differentiable: must be False.
+        differentiable: record the step; parameters that require grad must not be leaves.
 
     Raises:
         ValueError: for a negative lr or weight_decay.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.autograd import increment_version
-from gradloom.optim._arrays import in_blocks, number, operands
+from gradloom.optim._arrays import number, update
 from gradloom.optim._rule import options
 from gradloom.optim.optimizer import Optimizer
 from gradloom.optim.sparse_adam import update_by_sgd
@@ -40,7 +39,7 @@ class SGD(Optimizer):
         nesterov: use Nesterov momentum.
         maximize: maximize the objective.
         foreach, fused: accepted without effect.
-        differentiable: must be False.
+        differentiable: record the step; parameters that require grad must not be leaves.
 
     Raises:
         ValueError: for a negative lr, momentum or weight_decay; for nesterov without momentum or with dampening.
@@ -87,8 +86,7 @@ class SGD(Optimizer):
                         # The first direction is the gradient itself, undampened.
                         state["momentum_buffer"], dampening = gl.zeros_like(parameter), 0
                     buffer = state["momentum_buffer"]
-                in_blocks(_sgd, operands(parameter, "SGD", buffer), *numbers, dampening)
-                increment_version(parameter)
+                update(_sgd, group, parameter, "SGD", (buffer,), *numbers, dampening)
         return loss
 
 

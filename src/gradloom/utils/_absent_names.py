@@ -44,7 +44,7 @@ NAMES = {
         has_torch_function_variadic scaled_grouped_mm scaled_mm
     """,
     "torch.optim": """
-        Adafactor Muon swa_utils swap_in_optimizer_params_and_state
+        swap_in_optimizer_params_and_state
     """,
     "torch.func": """
         functionalize
