@@ -1,8 +1,10 @@
-"""Flags for NVIDIA GPUs, of which there are none; they have no effect."""
+"""Flags for NVIDIA GPUs, of which there are none. Those of flash and math attention choose among the CPU's kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+
+from gradloom.composite.attention import ALLOWED
 
 
 class _Matmul:
@@ -25,14 +27,12 @@ def is_built() -> bool:
 
 def _sdp_flag(name: str) -> tuple[Callable[[], bool], Callable[[bool], None]]:
     """Make the getter and the setter of a flag that allows one implementation of attention."""
-    flag = True
 
     def get() -> bool:
-        return flag
+        return ALLOWED[name]
 
     def enable(enabled: bool) -> None:
-        nonlocal flag
-        flag = enabled
+        ALLOWED[name] = enabled
 
     get.__name__, enable.__name__ = f"{name}_sdp_enabled", f"enable_{name}_sdp"
     get.__doc__, enable.__doc__ = f"Return the flag of {name} attention.", f"Set the flag of {name} attention."

@@ -9,6 +9,8 @@ from ..kernels._common.dims import require_dim
 from ..types.dtype import bfloat16, bool as bool_, float16, float32, float64
 
 _MATH, _FLASH = 0, 1  # PyTorch's numbers of computations
+# Which computations calls may choose; `gradloom.nn.attention` and `gradloom.backends.cuda` set them.
+ALLOWED = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
 _FUSED_TYPES = (float32, float64, bfloat16, float16)
 
 
@@ -21,6 +23,11 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
         return ops._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
         )[0]
+    if not ALLOWED["math"]:
+        raise RuntimeError(
+            "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both the "
+            "math kernel and the fused kernels."
+        )
     return ops._scaled_dot_product_attention_math(
         query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
     )[0]
@@ -66,7 +73,7 @@ def _type(tensor):
 
 def fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa):
     """Return 1 if the fused kernel can compute the attention, else 0."""
-    if dropout_p > 0 or query.dtype not in _FUSED_TYPES:
+    if dropout_p > 0 or query.dtype not in _FUSED_TYPES or not ALLOWED["flash"]:
         return _MATH
     if not query.dim() == key.dim() == value.dim() == 4 or not query.dtype is key.dtype is value.dtype:
         return _MATH

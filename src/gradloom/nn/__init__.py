@@ -1,9 +1,12 @@
 """Neural networks: modules, parameters, initialisation, and functions."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradloom.nn import (
+    attention as attention,
+    common_types as common_types,
     functional as functional,
+    grad as grad,
     init as init,
     modules as modules,
     parallel as parallel,
@@ -19,8 +22,34 @@ from gradloom.nn.parameter import (
     UninitializedParameter as UninitializedParameter,
 )
 
+
+def factory_kwargs(kwargs: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the keyword arguments of a function that makes tensors: device, dtype and memory_format.
+
+    Args:
+        kwargs: these arguments, or a dictionary of them under "factory_kwargs", or both; None for none.
+
+    Raises:
+        TypeError: for another argument, or one that is given twice.
+    """
+    if kwargs is None:
+        return {}
+    simple = {"device", "dtype", "memory_format"}
+    if unexpected := kwargs.keys() - simple - {"factory_kwargs"}:
+        raise TypeError(f"unexpected kwargs {unexpected}")
+    found = dict(kwargs.get("factory_kwargs", {}))
+    if unexpected := found.keys() - simple:
+        raise TypeError(f"unexpected kwargs {unexpected}")
+    for name in kwargs.keys() - {"factory_kwargs"}:
+        if name in found:
+            raise TypeError(f"{name} specified twice, in **kwargs and in factory_kwargs")
+        found[name] = kwargs[name]
+    return found
+
+
 if TYPE_CHECKING:  # type checkers read the families' lists of names, but not an expression that joins them
     from gradloom.nn.modules.activation import *
+    from gradloom.nn.modules.adaptive import *
     from gradloom.nn.modules.batchnorm import *
     from gradloom.nn.modules.container import *
     from gradloom.nn.modules.conv import *
@@ -29,6 +58,7 @@ if TYPE_CHECKING:  # type checkers read the families' lists of names, but not an
     from gradloom.nn.modules.flatten import *
     from gradloom.nn.modules.lazy import *
     from gradloom.nn.modules.linear import *
+    from gradloom.nn.modules.linear_cross_entropy_options import *
     from gradloom.nn.modules.loss import *
     from gradloom.nn.modules.normalization import *
     from gradloom.nn.modules.padding import *
@@ -50,7 +80,11 @@ else:
             "Parameter",
             "UninitializedBuffer",
             "UninitializedParameter",
+            "attention",
+            "common_types",
+            "factory_kwargs",
             "functional",
+            "grad",
             "init",
             "modules",
             "parallel",

@@ -35,7 +35,9 @@ __all__ = [
     "swa_utils",
 ]
 
-if not _typing.TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
+    from gradloom.optim import swa_utils as swa_utils
+else:
     from gradloom.utils._absent import absent as _absent
 
     def __getattr__(name):

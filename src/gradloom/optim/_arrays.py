@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import gradloom as gl
-from gradloom.autograd import increment_version
 from gradloom.dispatch.state import state as thread
 
 if TYPE_CHECKING:
@@ -122,26 +121,6 @@ def sparse_refusal(what: str) -> RuntimeError:
     """Return the error of the optimizer named `what`, which does not support sparse gradients."""
     hint = ", please consider SparseAdam instead" if what == "Adam" else ""
     return RuntimeError(f"{what} does not support sparse gradients{hint}")
-
-
-def update(rule: Callable[..., None], group, parameter: Tensor, what: str, kept: Sequence[Any], *numbers: Any) -> None:
-    """Apply an update rule to one parameter.
-
-    Args:
-        rule: an update rule.
-        group: the parameter's group; with `differentiable`, autograd records the step.
-        parameter: a parameter with a gradient.
-        what: the optimizer's name.
-        kept: state tensors of the parameter's shape, None for those absent.
-        numbers: the rule's last arguments.
-    """
-    if group.get("differentiable"):
-        from gradloom.optim._recorded import run
-
-        run(rule, parameter, what, kept, numbers)
-        return
-    in_blocks(rule, operands(parameter, what, *kept), *numbers)
-    increment_version(parameter)
 
 
 def number(value) -> float:

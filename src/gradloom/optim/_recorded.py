@@ -1,4 +1,4 @@
-"""Steps that autograd records: an update rule on tensors whose in-place changes make new tensors.
+"""Apply update rules to parameters, also so that autograd records the step.
 
 A rule changes its operands in place, which would overwrite what derivatives need. A `Variable` holds a tensor and
 replaces it instead; after the rule, the parameter and its state get the final values by one recorded copy each.
@@ -6,10 +6,12 @@ replaces it instead; after the rule, the parameter and its state get the final v
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gradloom as gl
-from gradloom.optim._arrays import sparse_refusal
+from gradloom.autograd import increment_version
+from gradloom.optim._arrays import in_blocks, operands, sparse_refusal
 
 
 class Variable:
@@ -88,19 +90,29 @@ class _Functions:
 _FUNCTIONS = _Functions()
 
 
-def run(rule, parameter: Any, what: str, kept: Any, numbers: tuple[Any, ...]) -> None:
-    """Apply an update rule so that autograd records it.
+def update(rule: Callable[..., None], group, parameter: Any, what: str, kept: Sequence[Any], *numbers: Any) -> None:
+    """Apply an update rule to one parameter.
 
     Args:
         rule: an update rule.
+        group: the parameter's group; with `differentiable`, autograd records the step.
         parameter: a parameter with a gradient.
         what: the optimizer's name.
-        kept: state tensors, None for those absent.
+        kept: state tensors of the parameter's shape, None for those absent.
         numbers: the rule's last arguments.
 
     Raises:
-        RuntimeError: if the parameter is a leaf that requires grad, or its gradient is sparse.
+        RuntimeError: for a sparse gradient, or with `differentiable` for a leaf that requires grad.
     """
+    if group.get("differentiable"):
+        _record(rule, parameter, what, kept, numbers)
+        return
+    in_blocks(rule, operands(parameter, what, *kept), *numbers)
+    increment_version(parameter)
+
+
+def _record(rule, parameter, what, kept, numbers):
+    """Apply an update rule so that autograd records it."""
     if parameter.grad.is_sparse:
         raise sparse_refusal(what)
     is_complex = parameter.is_complex()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, sparse_refusal, update
+from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, sparse_refusal
+from gradloom.optim._recorded import update
 from gradloom.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:

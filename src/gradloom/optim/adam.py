@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, number, update
+from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, number
+from gradloom.optim._recorded import update
 from gradloom.optim._rule import decayed, options
 from gradloom.optim.optimizer import Optimizer
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import gradloom as gl
-from gradloom.optim._arrays import number, update
+from gradloom.optim._arrays import number
+from gradloom.optim._recorded import update
 from gradloom.optim._rule import options
 from gradloom.optim.optimizer import Optimizer
 from gradloom.optim.sparse_adam import update_by_sgd

@@ -36,8 +36,7 @@ NAMES = {
         while_loop
     """,
     "torch.nn": """
-        AdaptiveLogSoftmaxWithLoss Container LinearCrossEntropyLoss LinearCrossEntropyOptions SyncBatchNorm
-        attention backends common_types cpp factory_kwargs grad intrinsic qat quantizable quantized
+        backends cpp intrinsic qat quantizable quantized
     """,
     "torch.nn.functional": """
         ScalingType SwizzleType assert_int_or_pair grouped_mm has_torch_function has_torch_function_unary

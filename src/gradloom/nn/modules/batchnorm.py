@@ -12,10 +12,20 @@ from gradloom.nn.parameter import Parameter
 from gradloom.utils._documentation import spatial
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from gradloom import Tensor
     from gradloom.types import Device, DType
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "SyncBatchNorm",
+]
 
 
 class _NormBase(Module):
@@ -140,6 +150,74 @@ class BatchNorm2d(_BatchNorm):
 @spatial(3)
 class BatchNorm3d(_BatchNorm):
     _dims = (5,)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over the batches of all processes; of one process, plain batch normalisation.
+
+    Args:
+        num_features: number of channels, C.
+        eps: added to the variance.
+        momentum: weight of a batch in the running statistics; None makes them plain averages over all batches.
+        affine: learn weight and bias.
+        track_running_stats: keep running statistics; without them evaluation uses the batch's, too.
+        process_group: kept, but without effect on a CPU.
+        device, dtype: device and dtype of parameters and buffers.
+        bias: learn the bias if `affine`.
+
+    Shape:
+        input: (N, C, ...).
+        output: as the input.
+
+    Raises:
+        ValueError: from `forward`, for an input of fewer than two dimensions.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        process_group: Any = None,
+        device: Device | None = None,
+        dtype: DType | None = None,
+        *,
+        bias: bool = True,
+    ) -> None:
+        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        self.process_group = process_group
+
+    def _check_input_dim(self, input):
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:
+        """Replace the batch normalisations of a module, or the module itself, by ones with the same parameters.
+
+        Args:
+            module: changed in place, unless it is a batch normalisation.
+            process_group: of the new modules.
+        """
+        converted = module
+        if isinstance(module, _BatchNorm):
+            converted = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+                bias=module.bias is not None,
+            )
+            for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked"):
+                setattr(converted, name, getattr(module, name))
+            converted.training = module.training
+        for name, child in module.named_children():
+            converted.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return converted
 
 
 class _InstanceNorm(_NormBase):

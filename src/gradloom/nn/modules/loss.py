@@ -5,10 +5,12 @@ They share one file because programs and pickles name them by this path, which i
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from gradloom.nn import _reduction, functional as F
 from gradloom.nn.modules.distance import PairwiseDistance
+from gradloom.nn.modules.linear import Linear
 from gradloom.nn.modules.module import Module
 from gradloom.utils._documentation import like
 
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from gradloom import Tensor
-    from gradloom.types import IntList
+    from gradloom.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
+    from gradloom.types import Device, DType, IntList
 
 __all__ = [
     "BCELoss",
@@ -29,6 +32,7 @@ __all__ = [
     "HuberLoss",
     "KLDivLoss",
     "L1Loss",
+    "LinearCrossEntropyLoss",
     "MSELoss",
     "MarginRankingLoss",
     "MultiLabelMarginLoss",
@@ -147,6 +151,62 @@ class CrossEntropyLoss(_WeightedLoss):
             ignore_index=self.ignore_index,
             reduction=self.reduction,
             label_smoothing=self.label_smoothing,
+        )
+
+
+@like(
+    F.linear_cross_entropy,
+    in_features="size of an input.",
+    num_classes="number of classes, C.",
+    out_features="sizes (d1, ...) of a target's further dimensions.",
+    bias="the linear map has a bias.",
+    device="device of the parameters.",
+    dtype="dtype of the parameters.",
+)
+class LinearCrossEntropyLoss(_WeightedLoss):
+    def __init__(
+        self,
+        in_features: int,
+        num_classes: int,
+        *,
+        out_features: tuple[int, ...] = (),
+        bias: bool = False,
+        device: Device | None = None,
+        dtype: DType | None = None,
+        reduction: str = "mean",
+        weight: Tensor | None = None,
+        ignore_index: int | None = None,
+        label_smoothing: float = 0.0,
+        options: LinearCrossEntropyOptions | None = None,
+    ) -> None:
+        super().__init__(weight=weight, reduction=reduction)
+        self.num_classes = num_classes
+        self.out_features: tuple[int, ...] = tuple(out_features)
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        self.options = options
+        rows = num_classes * math.prod(self.out_features)
+        self.linear: Linear = Linear(in_features, rows, bias=bias, device=device, dtype=dtype)
+
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        shape, bias = (self.num_classes, *self.out_features), self.linear.bias
+        return F.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape(*shape, self.linear.in_features),
+            target,
+            linear_bias=None if bias is None else bias.reshape(shape),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            options=self.options,
+        )
+
+    def extra_repr(self) -> str:
+        return (
+            f"in_features={self.linear.in_features}, num_classes={self.num_classes}, "
+            f"out_features={self.out_features}, bias={self.linear.bias is not None}, reduction={self.reduction}, "
+            f"ignore_index={self.ignore_index}, label_smoothing={self.label_smoothing}, options={self.options}"
         )
 
 

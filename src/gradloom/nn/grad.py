@@ -1,0 +1,67 @@
+"""Gradients of convolutions for their inputs and weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gradloom as gl
+from gradloom.core.tensor import Tensor
+
+__all__ = ["conv1d_input", "conv1d_weight", "conv2d_input", "conv2d_weight", "conv3d_input", "conv3d_weight"]
+
+
+def _of(dims: int, weight: bool) -> Callable[..., Tensor]:
+    def each(value):
+        return tuple(value) if isinstance(value, (tuple, list)) else (value,) * dims
+
+    def gradient(x, w, grad_output, stride, padding, dilation, groups):
+        settings = each(stride), each(padding), each(dilation), False, (0,) * dims, groups
+        mask = (not weight, weight, False)
+        return gl.ops.aten.convolution_backward(grad_output, x, w, None, *settings, mask)[int(weight)]
+
+    if weight:
+
+        def function(
+            input: Tensor,
+            weight_size: Any,
+            grad_output: Tensor,
+            stride: Any = 1,
+            padding: Any = 0,
+            dilation: Any = 1,
+            groups: int = 1,
+        ) -> Tensor:
+            w = grad_output.new_empty(1).expand(weight_size)
+            return gradient(input, w, grad_output, stride, padding, dilation, groups)
+
+    else:
+
+        def function(
+            input_size: Any,
+            weight: Tensor,
+            grad_output: Tensor,
+            stride: Any = 1,
+            padding: Any = 0,
+            dilation: Any = 1,
+            groups: int = 1,
+        ) -> Tensor:
+            x = grad_output.new_empty(1).expand(input_size)
+            return gradient(x, weight, grad_output, stride, padding, dilation, groups)
+
+    what = "weight" if weight else "input"
+    function.__name__ = function.__qualname__ = f"conv{dims}d_{what}"
+    other = "input, the convolution's input" if weight else "weight, the convolution's weight"
+    function.__doc__ = f"""Return the gradient of `conv{dims}d` for its {what}.
+
+    Args:
+        {what}_size: shape of the {what}.
+        {other}.
+        grad_output: gradient of the convolution's output.
+        stride, padding, dilation, groups: as of the convolution.
+    """
+    return function
+
+
+conv1d_input, conv1d_weight = _of(1, False), _of(1, True)
+conv2d_input, conv2d_weight = _of(2, False), _of(2, True)
+conv3d_input, conv3d_weight = _of(3, False), _of(3, True)
