@@ -2442,6 +2442,9 @@ OVERLOADS = {
     "native_batch_norm_backward": (
         ("default", "native_batch_norm_backward", 'native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)', "", "", "kernel"),
     ),
+    "native_channel_shuffle": (
+        ("default", "native_channel_shuffle", 'native_channel_shuffle(Tensor self, int groups) -> Tensor', "", "", "composite"),
+    ),
     "native_dropout": (
         ("default", "native_dropout", 'native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)', "nondeterministic_seeded", "", "kernel"),
     ),
@@ -3764,6 +3767,9 @@ OVERLOADS = {
     ),
     "value_selecting_reduction_backward": (
         ("default", "value_selecting_reduction_backward", 'value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor', "", "", "kernel"),
+    ),
+    "vander": (
+        ("default", "vander", 'vander(Tensor x, int? N=None, bool increasing=False) -> Tensor', "", "", "composite"),
     ),
     "var": (
         ("dim", "var_dim", 'var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor', "reduction", "", "composite"),

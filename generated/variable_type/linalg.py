@@ -2152,6 +2152,31 @@ _LINALG_VANDER = GuardedOverload("linalg_vander", ((
 ),), composite_linalg_solve.vander)
 
 
+def vander(x, N=None, increasing=False):
+    """vander(Tensor x, int? N=None, bool increasing=False) -> Tensor
+
+    Made of other operators by composite.linalg.power_matrix, and differentiable through them.
+    """
+    try:
+        x_ = x._operand
+    except AttributeError:
+        x_ = None
+    if x_ is None:
+        return _VANDER(x, N, increasing)
+    if N is not None and N.__class__ is not int or increasing.__class__ is not bool:
+        return _VANDER(x, N, increasing)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(vander, (x, N, increasing), None, composite_linalg_solve.power_matrix)
+    return composite_linalg_solve.power_matrix(x, N, increasing)
+
+
+_VANDER = GuardedOverload("vander", ((
+    (('x', 'Tensor'), ('N', 'int?', None), ('increasing', 'bool', False)),
+    vander,
+),), composite_linalg_solve.power_matrix)
+
+
 def _linalg_eigh(A, UPLO='L', compute_v=True, *, out=None):
     """_linalg_eigh(Tensor A, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)
 

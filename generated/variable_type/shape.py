@@ -6276,6 +6276,31 @@ _PIXEL_UNSHUFFLE = GuardedOverload("pixel_unshuffle", ((
 ),))
 
 
+def native_channel_shuffle(input, groups):
+    """native_channel_shuffle(Tensor self, int groups) -> Tensor
+
+    Made of other operators by composite.shape.native_channel_shuffle, and differentiable through them.
+    """
+    try:
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _NATIVE_CHANNEL_SHUFFLE(input, groups)
+    if groups.__class__ is not int:
+        return _NATIVE_CHANNEL_SHUFFLE(input, groups)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(native_channel_shuffle, (input, groups), None, composite_shape_reshapes.native_channel_shuffle)
+    return composite_shape_reshapes.native_channel_shuffle(input, groups)
+
+
+_NATIVE_CHANNEL_SHUFFLE = GuardedOverload("native_channel_shuffle", ((
+    (('self', 'Tensor'), ('groups', 'int')),
+    native_channel_shuffle,
+),), composite_shape_reshapes.native_channel_shuffle)
+
+
 def channel_shuffle(input, groups, *, out=None):
     """channel_shuffle(Tensor self, int groups) -> Tensor
 

@@ -22,6 +22,7 @@ _OPERATORS = tuple(
     pixel_unshuffle prelu relu_ rrelu_ scaled_dot_product_attention selu_ softplus softshrink threshold_
     """.split()
 )
+_OVERRIDES = ("handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
 _FAMILIES = (activation, attention, indexing, loss, margin_loss, norm, pool, random, shape)
 _WRITTEN_HERE = {
     name: function
@@ -40,6 +41,12 @@ if TYPE_CHECKING:  # names that are bound below, and those that __getattr__ find
     from gradloom.nn._functional.pool import *
     from gradloom.nn._functional.random import *
     from gradloom.nn._functional.shape import *
+    from gradloom.overrides import (
+        handle_torch_function as handle_torch_function,
+        has_torch_function as has_torch_function,
+        has_torch_function_unary as has_torch_function_unary,
+        has_torch_function_variadic as has_torch_function_variadic,
+    )
     from gradloom._stubs.operators import (
         adaptive_avg_pool1d as adaptive_avg_pool1d,
         avg_pool1d as avg_pool1d,
@@ -62,6 +69,7 @@ if TYPE_CHECKING:  # names that are bound below, and those that __getattr__ find
         hardtanh_ as hardtanh_,
         leaky_relu_ as leaky_relu_,
         linear as linear,
+        native_channel_shuffle as native_channel_shuffle,
         log_sigmoid as _log_sigmoid,
         one_hot as one_hot,
         pairwise_distance as pairwise_distance,
@@ -84,6 +92,10 @@ else:
     __all__ = sorted((*_OPERATORS, *_WRITTEN_HERE))  # noqa: PLE0605
 
     def __getattr__(name):
+        if name in _OVERRIDES:
+            from gradloom import overrides
+
+            return getattr(overrides, name)
         # Bound on first use, so that this module can be imported before the operators; kept as an attribute.
         if name not in _OPERATORS:
             from gradloom.utils._absent import absent
@@ -94,4 +106,4 @@ else:
 
 
 def __dir__() -> list[str]:
-    return [*_OPERATORS, *_WRITTEN_HERE]
+    return [*_OPERATORS, *_OVERRIDES, *_WRITTEN_HERE]

@@ -20,27 +20,25 @@ NAMES = {
         merge_type_from_type_comment miopen_batch_norm miopen_convolution miopen_convolution_add_relu
         miopen_convolution_relu miopen_convolution_transpose miopen_ctc_loss miopen_depthwise_convolution
         miopen_rnn mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights
-        mkldnn_max_pool2d mkldnn_max_pool3d monitor multiprocessing native_channel_shuffle native_norm
-        nativert nested numa onnx package parse_ir parse_schema parse_type_comment
-        prepare_multiprocessing_environment profiler_allow_cudagraph_cupti_lazy_reinit_cuda12
-        q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point qint32 qint8
-        quantization quantize_per_channel quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm
-        quantized_gru quantized_gru_cell quantized_lstm quantized_lstm_cell quantized_max_pool1d
-        quantized_max_pool2d quantized_max_pool3d quantized_rnn_relu_cell quantized_rnn_tanh_cell quasirandom
-        quint2x4 quint4x2 quint8 resize_as_sparse_ row_indices_copy saddmm set_autocast_ipu_dtype
-        set_autocast_ipu_enabled set_autocast_xla_dtype set_autocast_xla_enabled slice_inverse smm sparse_bsc
-        sparse_bsc_tensor sparse_bsr sparse_bsr_tensor sparse_compressed_tensor sparse_csc sparse_csc_tensor
-        sparse_csr sparse_csr_tensor sspaddmm sym_constrain_range sym_constrain_range_for_size sym_float
-        sym_fresh_size sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum thread_safe_generator
-        torch_version uint1 uint2 uint3 uint4 uint5 uint6 uint7 unify_type_list values_copy vander wait
-        while_loop
+        mkldnn_max_pool2d mkldnn_max_pool3d monitor multiprocessing native_norm nativert nested numa onnx
+        package parse_ir parse_schema parse_type_comment prepare_multiprocessing_environment
+        profiler_allow_cudagraph_cupti_lazy_reinit_cuda12 q_per_channel_axis q_per_channel_scales
+        q_per_channel_zero_points q_scale q_zero_point qint32 qint8 quantization quantize_per_channel
+        quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_gru quantized_gru_cell
+        quantized_lstm quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d
+        quantized_rnn_relu_cell quantized_rnn_tanh_cell quasirandom quint2x4 quint4x2 quint8 resize_as_sparse_
+        row_indices_copy saddmm set_autocast_ipu_dtype set_autocast_ipu_enabled set_autocast_xla_dtype
+        set_autocast_xla_enabled slice_inverse smm sparse_bsc sparse_bsc_tensor sparse_bsr sparse_bsr_tensor
+        sparse_compressed_tensor sparse_csc sparse_csc_tensor sparse_csr sparse_csr_tensor sspaddmm
+        sym_constrain_range sym_constrain_range_for_size sym_float sym_fresh_size sym_int sym_ite sym_max
+        sym_min sym_not sym_sqrt sym_sum thread_safe_generator torch_version uint1 uint2 uint3 uint4 uint5
+        uint6 uint7 unify_type_list values_copy wait while_loop
     """,
     "torch.nn": """
         backends cpp intrinsic qat quantizable quantized
     """,
     "torch.nn.functional": """
-        ScalingType SwizzleType assert_int_or_pair grouped_mm has_torch_function has_torch_function_unary
-        has_torch_function_variadic scaled_grouped_mm scaled_mm
+        ScalingType SwizzleType assert_int_or_pair grouped_mm scaled_grouped_mm scaled_mm
     """,
     "torch.optim": """
         swap_in_optimizer_params_and_state

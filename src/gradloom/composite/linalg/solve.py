@@ -189,6 +189,21 @@ def matrix_power(self, n):
     return ops.linalg_matrix_power(self, n)
 
 
+def power_matrix(x, N=None, increasing=False):
+    """Return the powers N - 1 to 0 of each number of a vector, (n, N), or 0 to N - 1 if `increasing`.
+
+    N is n by default. Integers and bools become int64.
+    """
+    if x.dim() != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    count = x.size(0) if N is None else N
+    if count < 0:
+        raise RuntimeError("N must be non-negative.")
+    powers = ops.cumprod(ops.expand(ops.unsqueeze(x, 1), (-1, max(count - 1, 0))), 1)
+    powers = ops.cat([ops.new_ones(powers, (x.size(0), min(count, 1))), powers], 1)
+    return powers if increasing else ops.flip(powers, (1,))
+
+
 def vander(x, N=None):
     """Return the powers 0 to N - 1 of each number, in a new last dimension; N is the length of x by default."""
     if x.dtype.is_complex or x.is_floating_point() or x.dtype.itemsize and scalar_type_name(x.dtype) != "Bool":

@@ -215,3 +215,8 @@ def _warn(message):
     import warnings
 
     warnings.warn(message, UserWarning, stacklevel=4)
+
+
+def native_channel_shuffle(self, groups):
+    """Interleave the groups of channels, as `channel_shuffle` does."""
+    return ops.channel_shuffle(self, groups)

@@ -364,7 +364,15 @@ FIXED = {
     "linalg_tensorsolve": ("dims",),
 }
 CONSTANT = {"linalg_pinv.rcond_tensor": ("rcond",), "linalg_ldl_factor": ("self",)}
+
+
+def power_matrices():
+    for count, increasing in ((None, False), (2, True), (4, False), (1, True)):
+        yield (tensor(3), count, increasing), {}
+
+
 SAMPLES = {
+    "vander": power_matrices,
     "_linalg_eigh": HERMITIAN,
     "linalg_eigh": HERMITIAN,
     "linalg_eigvalsh": HERMITIAN,

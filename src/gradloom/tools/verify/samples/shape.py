@@ -95,6 +95,7 @@ SAMPLES = {
     "pixel_shuffle": calls((image, 2), (tensor(2, 4, 1, 2), 2)),
     "pixel_unshuffle": calls((image, 2), (tensor(1, 2, 2), 2)),
     "channel_shuffle": calls((image, 2), (tensor(1, 6, 2), 3)),
+    "native_channel_shuffle": calls((image, 2), (tensor(1, 6, 2), 3)),
 }
 
 # The sizes of the input, the gradient and the dimensions belong together; strides must not overlap.
