@@ -157,6 +157,15 @@ def test_pickle_and_deepcopy_keep_sparse_tensors_and_gradients(torch):
     assert w.grad._nnz() == 3 and found.grad._nnz() == 0
 
 
+def test_anomaly_mode_looks_at_the_values_of_sparse_gradients(torch):
+    s = matrix(torch, requires_grad=True)
+    dense = torch.ones(3, 2)
+    with torch.autograd.set_detect_anomaly(True):
+        torch.sparse.mm(s, dense).sum().backward()
+        with pytest.raises(RuntimeError, match="'SparseAddmmBackward0' returned nan values in its 1th output"):
+            torch.sparse.mm(s, dense * float("nan")).sum().backward()
+
+
 def test_invariants_are_checked_on_request(torch):
     def bad():
         return torch.sparse_coo_tensor([[0, 7]], [1.0, 2.0], (3,))

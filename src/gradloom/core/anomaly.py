@@ -94,7 +94,7 @@ def apply_watched(node, grads, edges):
             if grad is not None and (
                 bool(_operators.isnan(grad).any())
                 if overrides_operators(grad.__class__)
-                else _has_nan(getattr(grad, "_array", None))
+                else _has_nan(getattr(grad._values() if getattr(grad, "is_sparse", False) else grad, "_array", None))
             ):
                 raise RuntimeError(f"Function '{node.name()}' returned nan values in its {i}th output.")
     return outputs
