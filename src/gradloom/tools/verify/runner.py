@@ -21,9 +21,10 @@ from .first_order import FirstOrder
 from .jacobians import Detail
 from .operators import Operator
 from .report import Report
-from .sampling import NoSamples, Plan, cases, plan
+from .sampling import NoSamples, cases
 from .second_order import SecondOrder
 from .sources import Source
+from .variations import Plan, plan
 
 VALUE_CHECKS = (
     ("variants", value_checks.check_variants),
@@ -91,7 +92,7 @@ def _faults(operator: Operator, mode: str, result: OperatorResult, made: Plan | 
     """Yield the faults of an operator, one check after another.
 
     Args:
-        made: the calls to check, if they are known: `sampling.plan`, which does not depend on the derivative.
+        made: the calls to check, if they are known: `variations.plan`, which does not depend on the derivative.
     """
     nothing = Case(operator, (), {})
     try:
