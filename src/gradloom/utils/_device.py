@@ -63,6 +63,7 @@ class _Contexts(threading.local):
     def __init__(self) -> None:
         self.entered: list[DeviceContext] = []
         self.default: list[DeviceContext] = []
+        self.device = CPU  # that of set_default_device, where it needs no context
 
 
 _contexts = _Contexts()
@@ -86,7 +87,7 @@ def set_default_device(device: Any = None) -> None:
         RuntimeError: for any other device: gradloom computes on the CPU.
     """
     meta = names_meta(device)
-    default = _contexts.default
+    default, _contexts.device = _contexts.default, CPU if device is None else _Device(device)
     if default:
         default.pop().__exit__()
     if device is not None and (meta or state.function_modes):
@@ -96,4 +97,4 @@ def set_default_device(device: Any = None) -> None:
 
 def get_default_device() -> _Device:
     """Return the device of new tensors: that of the innermost `with torch.device(...)`, or of set_default_device."""
-    return next((m.device for m in reversed(state.function_modes) if isinstance(m, DeviceContext)), CPU)
+    return next((m.device for m in reversed(state.function_modes) if isinstance(m, DeviceContext)), _contexts.device)
