@@ -49,8 +49,7 @@ def test_a_tensor_has_a_geometry_and_a_device(torch):
     ],
 )
 def test_factories_make_tensors_without_data(torch, make):
-    import torch as reference
-
+    reference = pytest.importorskip("torch")
     assert geometry(make(torch)) == geometry(make(reference))
 
 
@@ -121,10 +120,8 @@ def test_reading_values_raises(torch):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool"])
 def test_text(torch, dtype):
-    import torch as reference
-
-    texts = [repr(t.empty(2, 3, device="meta", dtype=getattr(t, dtype))) for t in (torch, reference)]
-    assert texts[0] == texts[1]
+    shown = "" if dtype == "float32" else f", dtype=torch.{dtype}"
+    assert repr(meta(torch, 2, 3, dtype=getattr(torch, dtype))) == f"tensor(..., device='meta', size=(2, 3){shown})"
     parameter = torch.nn.Linear(3, 2, device="meta").weight
     assert repr(parameter) == ("Parameter containing:\ntensor(..., device='meta', size=(2, 3), requires_grad=True)")
 

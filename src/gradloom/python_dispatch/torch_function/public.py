@@ -139,7 +139,7 @@ def names() -> Iterator[Public]:
     functional = import_module(f"{_ROOT}.nn.functional")
     for name in dir(functional):
         function = _found(functional, name)
-        if _is_function(function) and not name.startswith("_"):
+        if _is_function(function) and not name.startswith("_") and function.__module__ != f"{_ROOT}.overrides":
             yield Public(function, function, f"torch.nn.functional.{name}")
     init = import_module(f"{_ROOT}.nn.init")
     for name in _INIT:
