@@ -62,6 +62,9 @@ def _of(dims: int, weight: bool) -> Callable[..., Tensor]:
     return function
 
 
-conv1d_input, conv1d_weight = _of(1, False), _of(1, True)
-conv2d_input, conv2d_weight = _of(2, False), _of(2, True)
-conv3d_input, conv3d_weight = _of(3, False), _of(3, True)
+conv1d_input: Callable[..., Tensor] = _of(1, False)
+conv1d_weight: Callable[..., Tensor] = _of(1, True)
+conv2d_input: Callable[..., Tensor] = _of(2, False)
+conv2d_weight: Callable[..., Tensor] = _of(2, True)
+conv3d_input: Callable[..., Tensor] = _of(3, False)
+conv3d_weight: Callable[..., Tensor] = _of(3, True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,7 +13,6 @@ from gradloom.optim.optimizer import Optimizer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
     from gradloom import Tensor
     from gradloom.optim.optimizer import ParamsT
@@ -107,7 +106,7 @@ def _entries(gradient, maximize) -> tuple[Any, Any]:
     return tuple(gradient._indices()._array), -values if maximize else values
 
 
-def update_by_sgd(parameter, state, group) -> None:
+def update_by_sgd(parameter: Any, state: dict[str, Any], group: dict[str, Any]) -> None:
     """Update a parameter by its sparse gradient and the options in `group`; see `SGD`. Its momentum is sparse, too.
 
     Raises RuntimeError with weight decay, because the sum of a sparse and a dense tensor is dense, and with `fused`.
@@ -129,7 +128,7 @@ def update_by_sgd(parameter, state, group) -> None:
         parameter.add_(gradient, alpha=-number(group["lr"]))
 
 
-def update_by_adagrad(parameter, state, group, rate) -> None:
+def update_by_adagrad(parameter: Any, state: dict[str, Any], group: dict[str, Any], rate: float) -> None:
     """Update a parameter at the places of its sparse gradient, by `rate` and the options in `group`; see `Adagrad`.
 
     Raises RuntimeError with weight decay and with `fused`.

@@ -111,6 +111,7 @@ class AveragedModel(Module):
         AssertionError: if both functions are given.
     """
 
+    module: Module
     n_averaged: Tensor
 
     def __init__(
