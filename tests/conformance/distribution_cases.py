@@ -119,6 +119,13 @@ CASES: dict[str, Make] = {
     "StudentT": lambda t, p: t.distributions.StudentT(p(3, 1, low=0.5, high=4.0), _real(p, 4), positive(p, 4)),
     "StudentT-df": lambda t, p: t.distributions.StudentT(positive(p)),
     "Poisson": lambda t, p: t.distributions.Poisson(p(5, low=0.5, high=20.0)),
+    # Log odds of 0, where clamp and abs have a kink.
+    **{
+        f"{name}-even": lambda t, p, name=name, first=first: getattr(t.distributions, name)(
+            *first, p(2, low=0.5, high=0.5)
+        )
+        for name, *first in (("Bernoulli",), ("Binomial", 3), ("Geometric",), ("NegativeBinomial", 3))
+    },
     "Binomial-large": lambda t, p: t.distributions.Binomial(60, probs(p, 9)),
     "Binomial-counts": lambda t, p: t.distributions.Binomial(t.tensor([3, 5, 0]), probs(p, 2, 3)),
     "NegativeBinomial-counts": lambda t, p: t.distributions.NegativeBinomial(positive(p, 3), probs(p, 2, 3)),

@@ -273,9 +273,7 @@ class Binomial(ByProbsOrLogits):
         self._check(value)
         count = self.total_count
         orders = gl.lgamma(count + 1) - gl.lgamma(value + 1) - gl.lgamma(count - value + 1)
-        # log(1 + exp(logits)), the log probability of a failure, without overflow
-        failure = self.logits.clamp(min=0) + gl.log1p(gl.exp(-self.logits.abs()))
-        return orders + value * self.logits - count * failure
+        return orders + value * self.logits + count * logsigmoid(-self.logits)
 
     def _common_count(self, caller: str) -> int:
         count = int(self.total_count.max())
