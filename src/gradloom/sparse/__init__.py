@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from ..core.tensor import Tensor
 from ..dispatch import _operators as _ops
+from ..kernels._common.dims import require_dim as _require_dim, wrap_dims as _wrap_dims
 from ..types.dtype import dtype as _dtype
 from . import differentiable as _differentiable, operators as _operators
 from .construction import (
@@ -26,8 +27,9 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
 
     The gradient of a sparse factor is sparse, with its places.
 
-    Raises RuntimeError if the shapes or dtypes do not fit.
+    Raises RuntimeError if the shapes or dtypes do not fit, TypeError for what is no tensor.
     """
+    _differentiable.require_tensors("mm", mat1=mat1, mat2=mat2)
     if mat1.is_sparse and mat2.is_sparse:
         return _differentiable.sparse_sparse_matmul(mat1, mat2)  # type: ignore[arg-type]
     if mat2.is_sparse:
@@ -46,6 +48,7 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: fl
 
     The gradient of `mat1` is sparse, with its places.
     """
+    _differentiable.require_tensors("addmm", mat=mat, mat1=mat1, mat2=mat2)
     return _differentiable.sparse_addmm(mat, mat1, mat2, beta, alpha)
 
 
@@ -63,12 +66,8 @@ def sum(input: Tensor, dim: int | Sequence[int] | None = None, dtype: _dtype | N
         return _ops.sum(_differentiable.entries(_differentiable.coalesce(source)), dtype=dtype)
     rank, dims = source.dim(), (dim,) if isinstance(dim, int) else tuple(dim)
     for d in dims:
-        if not -rank <= d < rank:
-            raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {d})")
-    dims = tuple(sorted([d % rank for d in dims]))
-    for d in dims:
-        if dims.count(d) > 1:
-            raise RuntimeError(f"dim {d} appears multiple times in the list of dims")
+        _require_dim(d, rank)
+    dims = tuple(sorted(_wrap_dims(dims, rank)))
     if dtype is not None:
         source = source.to(dtype)  # type: ignore[assignment]
     return _differentiable.sparse_sum(source, dims)
@@ -96,6 +95,7 @@ def log_softmax(input: Tensor, dim: int, *, dtype: _dtype | None = None) -> Tens
 def _softmax_arguments(input, dim, dtype, name) -> tuple[_SparseTensor, int]:
     source = _differentiable.sparse_or_raise(input, name)
     rank = source.dim()
-    if not -rank <= dim < rank:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
+    if not isinstance(dim, int):
+        raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
+    _require_dim(dim, rank)
     return (source if dtype is None else source.to(dtype)), dim % rank  # type: ignore[return-value]

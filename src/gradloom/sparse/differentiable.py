@@ -82,10 +82,20 @@ def record(
     return result
 
 
+def require_tensors(name: str, **arguments: Any) -> None:
+    """Raise TypeError if one of the arguments, given in the order of their positions, is no tensor."""
+    for position, (argument, value) in enumerate(arguments.items(), 1):
+        if not isinstance(value, Tensor):
+            raise TypeError(
+                f"{name}(): argument '{argument}' (position {position}) must be Tensor, not {type(value).__name__}"
+            )
+
+
 def sparse_or_raise(tensor: Any, name: str) -> SparseTensor:
-    """Return the tensor if it is sparse. Raises RuntimeError for a dense one."""
+    """Return the tensor if it is sparse. Raises RuntimeError for a dense one, TypeError for what is no tensor."""
     if isinstance(tensor, SparseTensor):
         return tensor
+    require_tensors(name, input=tensor)
     raise RuntimeError(f"{name} expected sparse coordinate tensor layout but got Strided")
 
 

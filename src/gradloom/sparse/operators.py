@@ -16,6 +16,7 @@ from ..core.views import replay_by_operator
 from ..dispatch import _operators as ops
 from ..dispatch.interception import SPARSE, Call, record, register
 from ..dispatch.promotion import result_type
+from ..kernels._common.dims import require_dim, wrap_dim, wrap_dims
 from ..types.dtype import TYPE_OF, scalar_type_name
 from . import arrays
 from .differentiable import coalesce, summed
@@ -44,7 +45,8 @@ def handle(call: Call) -> Any:
 
 def refusal(call: Call) -> NotImplementedError:
     """Return the error for an operator without a kernel for sparse tensors."""
-    schema = call.wrapper.__doc__.partition("(")[0]  # the docstring of a wrapper begins with its schema
+    # The docstring of a wrapper begins with its schema, and that of a library's operator names the namespace, too.
+    schema = call.wrapper.__doc__.partition("(")[0].removeprefix("aten::")
     name = schema.partition(".")[0]
     detail = "with out= " if call.out is not None else ""
     return NotImplementedError(
@@ -282,6 +284,8 @@ def _expand(self, *_):
 
 def _transpose(self, dim0, dim1):
     count, rank = len(self._index_array), self._array.ndim
+    for dim in (dim0, dim1):
+        require_dim(dim, rank)
     order = list(range(rank))
     order[dim0], order[dim1] = order[dim1], order[dim0]
     if (dim0 % rank < count) != (dim1 % rank < count):
@@ -300,8 +304,15 @@ def _permuted(self, order):
 
 
 def _permute(self, dims):
-    order = [d % self._array.ndim for d in dims]
-    count = len(self._index_array)
+    rank, count = self._array.ndim, len(self._index_array)
+    if len(dims) != rank:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {rank} is not equal to len(dims) = {len(dims)}"
+        )
+    order = [wrap_dim(d, rank) for d in dims]
+    if len(set(order)) != rank:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
     if sorted(order[:count]) != list(range(count)):
         raise RuntimeError(
             "permute(sparse_coo): transpositions between sparse and dense dimensions are not allowed."
@@ -327,7 +338,10 @@ def _sum(self, dtype=None):
 def _sum_dims(self, dim=None, keepdim=False, dtype=None):
     source = self if dtype is None else _to_copy(self, dtype)
     rank = self._array.ndim
-    dims = tuple(range(rank)) if not dim else tuple(sorted({d % rank for d in dim}))
+    if dim:
+        for d in dim:
+            require_dim(d, rank)
+    dims = tuple(sorted(wrap_dims(dim, rank))) if dim else tuple(range(rank))
     return summed(source, dims, keepdim)
 
 
