@@ -192,6 +192,33 @@ def test_doctor_reads_installed_packages_without_importing_them(capsys):
     assert "neither a file, nor a folder, nor an installed package" in capsys.readouterr().err
 
 
+def test_doctor_refuses_what_has_no_source(capsys):
+    assert doctor.main(["sys"]) == 2
+    assert "it has no file to read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("caught", ["ImportError", "(KeyError, builtins.AttributeError)", "Exception", ""])
+def test_doctor_takes_what_a_handler_forgives_as_optional(program, capsys, caught):
+    path = program(f"try:\n    import torch.{A}\nexcept {caught}:\n    pass\n")
+    assert doctor.main([str(path)]) == 0
+    assert "(optional)" in capsys.readouterr().out
+
+
+def test_doctor_takes_other_handlers_as_none(program, capsys):
+    path = program(f"try:\n    import torch.{A}\nexcept RequestException:\n    pass\n")
+    assert doctor.main([str(path)]) == 1
+    assert "(optional)" not in capsys.readouterr().out
+
+
+def test_doctor_leaves_out_hidden_folders(program, capsys, monkeypatch):
+    path = program("import torch")
+    (path.parent / ".hidden").mkdir()
+    (path.parent / ".hidden" / "inner.py").write_text(f"import torch.{A}")
+    monkeypatch.chdir(path.parent)
+    assert doctor.main(["."]) == 0
+    assert capsys.readouterr().out.startswith("1 file:")
+
+
 def test_doctor_goes_on_after_a_file_that_is_no_python(program, capsys):
     program("def (", "bad.py")
     program(f"import torch.{A}", "good.py")

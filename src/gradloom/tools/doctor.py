@@ -32,6 +32,17 @@ def uses(source: str, path: Path) -> list[Use]:
     return reader.found
 
 
+_FORGIVING = {"ImportError", "ModuleNotFoundError", "AttributeError", "Exception", "BaseException"}
+
+
+def _caught(handler: ast.ExceptHandler) -> set[str]:
+    """Return the names of the exceptions that a handler catches, without their modules."""
+    if handler.type is None:
+        return {"BaseException"}
+    kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return {ast.unparse(kind).rpartition(".")[2] for kind in kinds}
+
+
 class _Reader(ast.NodeVisitor):
     def __init__(self, path: Path) -> None:
         self.path, self.found = path, []  # type: tuple[Path, list[Use]]
@@ -65,8 +76,7 @@ class _Reader(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Try(self, node: ast.Try) -> None:
-        caught = " ".join(ast.unparse(handler.type) if handler.type else "Exception" for handler in node.handlers)
-        optional = any(name in caught for name in ("ImportError", "ModuleNotFoundError", "AttributeError", "Exception"))
+        optional = any(not _FORGIVING.isdisjoint(_caught(handler)) for handler in node.handlers)
         self._optional += optional
         for statement in node.body:
             self.visit(statement)
@@ -98,12 +108,15 @@ def lacking(name: str) -> str | None:
             except ImportError:
                 return ".".join(parts[:i])
         if not isinstance(found, type(gradloom)) and not isinstance(found, type):
-            return None  # attributes of values are theirs to know
+            return None  # of other values, attributes are not looked up
     return None
 
 
 def files(program: str) -> list[Path]:
-    """Return the Python files of a script, a folder, or an installed package, which is not imported."""
+    """Return the Python files of a script, a folder, or an installed package, which is not imported.
+
+    Raises ValueError if there is none of this name.
+    """
     path = Path(program)
     if path.is_file():
         return [path]
@@ -114,6 +127,8 @@ def files(program: str) -> list[Path]:
         if spec is None:
             raise ValueError(f"{program} is neither a file, nor a folder, nor an installed package")
         if not spec.submodule_search_locations:
+            if not spec.has_location:
+                raise ValueError(f"{program} is part of the interpreter: it has no file to read")
             return [Path(str(spec.origin))]
         path = Path(spec.submodule_search_locations[0], *program.split(".")[1:])
         if not path.is_dir():
@@ -121,7 +136,8 @@ def files(program: str) -> list[Path]:
             if not path.is_file():
                 raise ValueError(f"there is no module {program}")
             return [path]
-    return sorted(file for file in path.rglob("*.py") if not any(p.startswith(".") for p in file.parts[1:]))
+    found = path.rglob("*.py")
+    return sorted(file for file in found if not any(part.startswith(".") for part in file.relative_to(path).parts))
 
 
 def _read(paths: list[Path]) -> Iterator[Use]:
@@ -129,7 +145,7 @@ def _read(paths: list[Path]) -> Iterator[Use]:
         try:
             with tokenize.open(path) as file:
                 yield from uses(file.read(), path)
-        except (SyntaxError, UnicodeDecodeError) as error:
+        except (OSError, SyntaxError, ValueError, RecursionError) as error:
             print(f"{path}: not read: {error}", file=sys.stderr)
 
 
