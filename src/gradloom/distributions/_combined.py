@@ -184,8 +184,7 @@ class TransformedDistribution(Distribution):
         return value
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         event_dim, volume = len(self.event_shape), 0.0
         for transform in reversed(self.transforms):
             x = transform.inv(value)
@@ -298,8 +297,7 @@ class MixtureSameFamily(Distribution):
         return (each * self._mixture_distribution.probs).sum(-1)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         each = self._component_distribution.log_prob(value.unsqueeze(-1 - self._event_ndims))
         return gl.logsumexp(each + gl.log_softmax(self._mixture_distribution.logits, -1), -1)
 

@@ -425,8 +425,7 @@ class OneHotCategorical(OfCategorical):
         return one_hot(self._categorical.sample(Size(sample_shape)), self.event_shape[-1]).to(self.probs)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return self._categorical.log_prob(value.max(-1)[1])
 
     def entropy(self):
@@ -496,8 +495,7 @@ class Multinomial(OfCategorical):
         return counts.scatter_add_(-1, draws, gl.ones_like(draws)).type_as(self.probs)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         logits, value = broadcast_all(self.logits, value)
         logits = gl.where((value == 0) & (logits == -gl.inf), 0.0, logits)
         return gl.lgamma(value.sum(-1) + 1) - gl.lgamma(value + 1).sum(-1) + (logits * value).sum(-1)

@@ -43,6 +43,14 @@ def log_diagonal(tril: Tensor) -> Tensor:
     return tril.diagonal(dim1=-2, dim2=-1).log().sum(-1)
 
 
+def _only_form(error: type[Exception], **forms: Tensor | None) -> tuple[str, Tensor]:
+    """Return the name and the matrix of the form that is given. Raises `error` unless it is exactly one."""
+    given = [(name, form) for name, form in forms.items() if form is not None]
+    if len(given) != 1:
+        raise error("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
+    return given[0]
+
+
 class _ByCovariance(Parametric):
     """A distribution with a positive definite matrix in one of three forms; the others are computed on first use."""
 
@@ -111,11 +119,9 @@ class MultivariateNormal(_ByCovariance):
     ) -> None:
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        forms = {"scale_tril": scale_tril, "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix}
-        given = {name: form for name, form in forms.items() if form is not None}
-        if len(given) != 1:
-            raise ValueError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((name, matrix),) = given.items()
+        name, matrix = _only_form(
+            ValueError, scale_tril=scale_tril, covariance_matrix=covariance_matrix, precision_matrix=precision_matrix
+        )
         if matrix.dim() < 2:
             what = "scale_tril matrix" if name == "scale_tril" else name
             raise ValueError(f"{what} must be at least two-dimensional, with optional leading batch dimensions")
@@ -299,11 +305,12 @@ class Wishart(_ByCovariance, ExponentialFamily):
         scale_tril: Tensor | None = None,
         validate_args: bool | None = None,
     ) -> None:
-        forms = {"scale_tril": scale_tril, "covariance_matrix": covariance_matrix, "precision_matrix": precision_matrix}
-        given = {name: form for name, form in forms.items() if form is not None}
-        if len(given) != 1:
-            raise AssertionError("Exactly one of covariance_matrix or precision_matrix or scale_tril may be specified.")
-        ((name, matrix),) = given.items()
+        name, matrix = _only_form(
+            AssertionError,
+            scale_tril=scale_tril,
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+        )
         if matrix.dim() < 2:
             raise ValueError("scale_tril must be at least two-dimensional, with optional leading batch dimensions")
         if not isinstance(df, Tensor):

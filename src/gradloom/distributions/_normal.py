@@ -275,8 +275,7 @@ class Gumbel(TransformedDistribution):
         return self.stddev.pow(2)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         y = (self.loc - value) / self.scale
         return (y - y.exp()) - self.scale.log()
 
@@ -380,13 +379,11 @@ class _Folded(TransformedDistribution):
         return gl.zeros_like(self.scale)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return gl.where(value >= 0, self.base_dist.log_prob(value) + math.log(2), -gl.inf)
 
     def cdf(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         return 2 * self.base_dist.cdf(value) - 1
 
     def icdf(self, prob):

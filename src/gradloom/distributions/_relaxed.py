@@ -83,8 +83,7 @@ class ExpRelaxedCategorical(OfCategorical):
         return gl.log_softmax((self.logits + gumbel) / self.temperature, -1)
 
     def log_prob(self, value):
-        if self._validate_args:
-            self._validate_sample(value)
+        self._check(value)
         count = self.event_shape[-1]
         logits, value = broadcast_all(self.logits, value)
         score = gl.log_softmax(logits - value * self.temperature, -1).sum(-1)

@@ -290,12 +290,16 @@ class _DependentProperty(property, _Dependent):
         return _DependentProperty(fn, is_discrete=self._is_discrete, event_dim=self._event_dim)
 
 
+def _require_constraint(base: Any) -> None:
+    if not isinstance(base, Constraint):
+        raise AssertionError(f"base_constraint must be a Constraint, got {type(base).__name__}")
+
+
 class _IndependentConstraint(Constraint):
     """A constraint of which the last dimensions of a batch form one element."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
-        if not isinstance(base_constraint, Constraint):
-            raise AssertionError(f"base_constraint must be a Constraint, got {type(base_constraint).__name__}")
+        _require_constraint(base_constraint)
         if not isinstance(reinterpreted_batch_ndims, int):
             raise AssertionError(
                 f"reinterpreted_batch_ndims must be an int, got {type(reinterpreted_batch_ndims).__name__}"
@@ -330,8 +334,7 @@ class MixtureSameFamilyConstraint(Constraint):
     dimension is the mixture's."""
 
     def __init__(self, base_constraint: Constraint) -> None:
-        if not isinstance(base_constraint, Constraint):
-            raise AssertionError(f"base_constraint must be a Constraint, got {type(base_constraint).__name__}")
+        _require_constraint(base_constraint)
         self.base_constraint = base_constraint
         super().__init__()
 

@@ -10,7 +10,7 @@ import gradloom as gl
 from gradloom import Size, Tensor
 
 from . import constraints
-from .utils import lazy_property
+from .utils import _sum_rightmost, lazy_property
 
 __all__ = ["Distribution", "ExponentialFamily"]
 
@@ -39,8 +39,10 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Set whether distributions check their arguments unless they are told; as with `assert`, on except under
-        `python -O`."""
+        """Set the default of `validate_args`, which is True except under `python -O`.
+
+        Raises ValueError for anything but a bool.
+        """
         if value not in (True, False):
             raise ValueError
         Distribution._validate_args = value
@@ -167,7 +169,7 @@ class Distribution:
         return gl.exp(self.entropy())
 
     def _extended_shape(self, sample_shape: Sequence[int] = EMPTY) -> Size:
-        return Size((*sample_shape, *self._batch_shape, *self._event_shape))
+        return Size((*Size(sample_shape), *self._batch_shape, *self._event_shape))
 
     def _validate_sample(self, value: Any) -> None:
         """Raise ValueError unless `value` has a fitting shape and is in the support."""
@@ -197,6 +199,11 @@ class Distribution:
                 f"Expected value argument ({type(value).__name__} of shape {tuple(value.shape)}) to be within the "
                 f"support ({support!r}) of the distribution {self!r}, but found invalid values:\n{value}"
             )
+
+    def _check(self, value: Any) -> None:
+        """Validate `value`, unless validation is off."""
+        if self._validate_args:
+            self._validate_sample(value)
 
     def _get_checked_instance(self, cls: type, _instance: Any = None) -> Any:
         """Return the object that an expansion fills: `_instance`, or a new one. Raises NotImplementedError for a
@@ -250,10 +257,6 @@ class Parametric(Distribution):
         initialise(new, batch_shape, self._event_shape, self._validate_args)
         return new
 
-    def _check(self, value: Any) -> None:
-        if self._validate_args:
-            self._validate_sample(value)
-
 
 def initialise(new: Distribution, batch_shape: Any, event_shape: Any, validates: bool) -> None:
     """Initialise an expansion: its parameters have been checked, its values will be as the original's."""
@@ -290,11 +293,9 @@ class ExponentialFamily(Distribution):
     def entropy(self):
         # The expectation of t is the gradient of F: H = F - <theta, grad F> - E k.
         theta, normalizer, statistics = self._legendre()
-        result = -self._mean_carrier_measure
-        result += normalizer
-        for parameter, statistic in zip(theta, statistics, strict=True):
-            result -= (parameter * statistic).reshape(self._batch_shape + (-1,)).sum(-1)
-        return result
+        products = [parameter * statistic for parameter, statistic in zip(theta, statistics, strict=True)]
+        inner = sum([_sum_rightmost(product, product.dim() - len(self._batch_shape)) for product in products])
+        return normalizer - inner - self._mean_carrier_measure
 
     def _legendre(self) -> tuple[list[Tensor], Tensor, tuple[Tensor, ...]]:
         """Return theta, F(theta) and the gradient of F, which is differentiable."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from functools import total_ordering
-from typing import Any
 
 import gradloom as gl
 from gradloom import Tensor
@@ -55,39 +53,18 @@ def register_kl(type_p: type, type_q: type) -> Callable[[Callable[..., Tensor]],
     return decorator
 
 
-@total_ordering
-class _Match:
-    """A pair of registered classes, less than another one if each of its classes is a subclass of the other's."""
-
-    __slots__ = ("types",)
-
-    def __init__(self, *types: type) -> None:
-        self.types = types
-
-    def __eq__(self, other: Any) -> bool:
-        return self.types == other.types
-
-    def __le__(self, other: Any) -> bool:
-        for ours, theirs in zip(self.types, other.types, strict=True):
-            if not issubclass(ours, theirs):
-                return False
-            if ours is not theirs:
-                break
-        return True
-
-
 def _dispatch_kl(type_p: type, type_q: type) -> Callable[..., Tensor]:
     """Return the function for two classes, or NotImplemented. Warns if the nearest for p and for q differ."""
-    fitting = [pair for pair in _KL_REGISTRY if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
-    if not fitting:
+    bases_p, bases_q = type_p.__mro__, type_q.__mro__
+    distances = [(bases_p.index(p), bases_q.index(q)) for p, q in _KL_REGISTRY if p in bases_p and q in bases_q]
+    if not distances:
         return NotImplemented
-    by_p = min(_Match(*pair) for pair in fitting).types
-    by_q = min(_Match(*pair[::-1]) for pair in fitting).types[::-1]
-    chosen = _KL_REGISTRY[by_p[0], by_p[1]]
-    if chosen is not _KL_REGISTRY[by_q[0], by_q[1]]:
-        names = [kind.__name__ for kind in (type_p, type_q, *by_p, *by_q)]
+    for_p, for_q = min(distances), min(distances, key=lambda pair: pair[::-1])
+    chosen, other = [_KL_REGISTRY[bases_p[i], bases_q[j]] for i, j in (for_p, for_q)]
+    if chosen is not other:
+        suggestion = f"register_kl({bases_p[for_p[0]].__name__}, {bases_q[for_q[1]].__name__})"
         warnings.warn(
-            "Ambiguous kl_divergence({}, {}). Please register_kl({}, {})".format(*names[:2], names[2], names[5]),
+            f"Ambiguous kl_divergence({type_p.__name__}, {type_q.__name__}). Please {suggestion}",
             RuntimeWarning,
             stacklevel=3,
         )

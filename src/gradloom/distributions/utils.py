@@ -47,7 +47,7 @@ def _standard_normal(shape: Any, dtype: Any, device: Any) -> Tensor:
 
 def _sum_rightmost(value: Any, dim: int) -> Any:
     """Sum a tensor over its last `dim` dimensions; a number is returned unchanged."""
-    if dim == 0 or not isinstance(value, Tensor):
+    if dim <= 0 or not isinstance(value, Tensor):
         return value
     return value.reshape(value.shape[:-dim] + (-1,)).sum(-1)
 
