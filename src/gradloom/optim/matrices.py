@@ -19,21 +19,41 @@ if TYPE_CHECKING:
 __all__ = ["Adafactor", "Muon"]
 
 
-def _refuse(conditions: dict[str, bool]) -> None:
+def _require(conditions: dict[str, bool]) -> None:
     """Raise ValueError with the first message whose condition does not hold."""
     for message, holds in conditions.items():
         if not holds:
             raise ValueError(message)
 
 
-def _refuse_gradient(parameter, name):
-    if parameter.is_complex():
-        raise RuntimeError(f"{name} does not support complex parameters")
-    if parameter.grad.is_sparse:
-        raise RuntimeError(f"{name} does not support sparse gradients")
+class _ByParameter(Optimizer):
+    """An optimizer of dense real parameters that updates each of them alone, by tensor operators."""
+
+    _name: str
+
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Update the parameters once; return the closure's loss, or None.
+
+        Raises RuntimeError for a complex parameter or a sparse gradient.
+        """
+        loss = self._loss_of(closure)
+        with gl.no_grad():
+            for group in self.param_groups:
+                for parameter in group["params"]:
+                    if parameter.grad is None:
+                        continue
+                    if parameter.is_complex():
+                        raise RuntimeError(f"{self._name} does not support complex parameters")
+                    if parameter.grad.is_sparse:
+                        raise RuntimeError(f"{self._name} does not support sparse gradients")
+                    self._update(group, parameter, self.state[parameter])
+        return loss
+
+    def _update(self, group: Any, parameter: Any, state: Any) -> None:
+        raise NotImplementedError
 
 
-class Muon(Optimizer):
+class Muon(_ByParameter):
     """Momentum, orthogonalized (Jordan et al. 2024), for the weight matrices of hidden layers.
 
     With g the gradient::
@@ -60,6 +80,8 @@ class Muon(Optimizer):
         ValueError: for a parameter that is no matrix, a negative lr, momentum or weight_decay, an unknown adjust_lr_fn.
     """
 
+    _name = "Muon"
+
     def __init__(
         self,
         params: ParamsT,
@@ -72,7 +94,7 @@ class Muon(Optimizer):
         ns_steps: int = 5,
         adjust_lr_fn: str | None = None,
     ) -> None:
-        _refuse(
+        _require(
             {
                 "Tensor lr must be 1-element": not is_tensor_of_many(lr),
                 f"Learning rate should be >= 0 but is: {lr}": is_tensor_of_many(lr) or bool(lr >= 0),
@@ -99,17 +121,6 @@ class Muon(Optimizer):
                     raise ValueError(
                         f"Muon only supports 2D parameters whereas we found a parameter with size: {parameter.size()}"
                     )
-
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; return the closure's loss, or None."""
-        loss = self._loss_of(closure)
-        with gl.no_grad():
-            for group in self.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        _refuse_gradient(parameter, "Muon")
-                        self._update(group, parameter, self.state[parameter])
-        return loss
 
     def _update(self, group, parameter, state):
         gradient, momentum, lr = parameter.grad, group["momentum"], number(group["lr"])
@@ -144,7 +155,7 @@ def _orthogonalized(matrix, coefficients, steps, eps):
     return x.T if tall else x
 
 
-class Adafactor(Optimizer):
+class Adafactor(_ByParameter):
     """Adafactor (Shazeer and Stern 2018): second moments of rows and columns instead of elements.
 
     With g the gradient at step t, b = t ** beta2_decay and rms(x) = norm(x) / sqrt(numel(x))::
@@ -171,6 +182,7 @@ class Adafactor(Optimizer):
         ValueError: for an option outside its range.
     """
 
+    _name = "Adafactor"
     _later_options = {"foreach": None}
 
     def __init__(
@@ -185,7 +197,7 @@ class Adafactor(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        _refuse(
+        _require(
             {
                 "Tensor lr must be 1-element": not is_tensor_of_many(lr),
                 f"Learning rate should be >= 0 but is: {lr}": is_tensor_of_many(lr) or bool(lr >= 0),
@@ -207,30 +219,18 @@ class Adafactor(Optimizer):
         }
         super().__init__(params, defaults)
 
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update the parameters once; return the closure's loss, or None."""
-        loss = self._loss_of(closure)
-        with gl.no_grad():
-            for group in self.param_groups:
-                for parameter in group["params"]:
-                    if parameter.grad is not None:
-                        _refuse_gradient(parameter, "Adafactor")
-                        self._update(group, parameter, self._state_of(parameter))
-        return loss
-
-    def _state_of(self, parameter):
-        state = self.state[parameter]
-        if not state:
-            gradient = parameter.grad
-            state["step"] = new_step()
-            if gradient.dim() > 1:
-                state["row_var"] = gradient.new_zeros((*gradient.shape[:-1], 1))
-                state["col_var"] = gradient.new_zeros((*gradient.shape[:-2], 1, gradient.size(-1)))
-            else:
-                state["variance"] = gl.zeros_like(gradient)
-        return state
+    @staticmethod
+    def _initialise(state, gradient):
+        state["step"] = new_step()
+        if gradient.dim() > 1:
+            state["row_var"] = gradient.new_zeros((*gradient.shape[:-1], 1))
+            state["col_var"] = gradient.new_zeros((*gradient.shape[:-2], 1, gradient.size(-1)))
+        else:
+            state["variance"] = gl.zeros_like(gradient)
 
     def _update(self, group, parameter, state):
+        if not state:
+            self._initialise(state, parameter.grad)
         gradient = -parameter.grad if group["maximize"] else parameter.grad
         count, lr = advance(state), number(group["lr"])
         least, least_scale = group["eps"]

@@ -35,7 +35,7 @@ def _check_decay(decay):
 
 
 def get_ema_avg_fn(decay: float = 0.999) -> Callable[[Tensor, Tensor, Any], Tensor]:
-    """Return a function of the average, the current value and a count: decay * average + (1 - decay) * current.
+    """Return a function (average, current, count) -> decay * average + (1 - decay) * current.
 
     Raises:
         ValueError: for a decay outside [0, 1].
@@ -50,7 +50,7 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[[Tensor, Tensor, Any], Tens
 
 
 def get_swa_avg_fn() -> Callable[[Tensor, Tensor, Any], Tensor]:
-    """Return a function of the average of n values, a further value and n: the average of all."""
+    """Return a function (average, current, count) -> average + (current - average) / (count + 1)."""
 
     @gl.no_grad()
     def swa_update(averaged_param: Tensor, current_param: Tensor, num_averaged: Any) -> Tensor:
@@ -231,15 +231,13 @@ class SWALR(LRScheduler):
         return (1 - math.cos(math.pi * t)) / 2 if self._anneal_strategy == "cos" else t
 
     def _share(self, step):
-        return self.anneal_func(max(0, min(1, step / max(1, self.anneal_epochs))))
+        step = max(step, 0)
+        return 1.0 if step >= self.anneal_epochs else self.anneal_func(step / self.anneal_epochs)
 
     @for_step
     def get_lr(self) -> list[float]:
         """Return the next rates: each group's share of its initial rate follows from its present one."""
-        step = self._step_count - 1
-        if self.anneal_epochs == 0:
-            step = max(1, step)
-        before, now = self._share(step - 1), self._share(step)
+        before, now = self._share(self._step_count - 2), self._share(self._step_count - 1)
         rates = []
         for group in self.optimizer.param_groups:
             final = group["swa_lr"]
