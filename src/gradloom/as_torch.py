@@ -1,11 +1,11 @@
-"""Answer `import torch` by gradloom in this process: importing this module is all there is to do.
+"""Make `import torch` import gradloom, from the import of this module on, in this process.
 
     import gradloom.as_torch
-    import torch                       # gradloom, which now says torch of itself
+    import torch                       # gradloom, under the name torch
     from torch.nn import functional as F
 
 Import it before anything imports torch. PyTorch, if it is installed, is hidden. Modules keep their identity (torch.nn
-is gradloom.nn). The package, classes and `importlib.metadata` say torch, because packages look at them.
+is gradloom.nn). The package, its classes and `importlib.metadata` report the name torch, because packages check it.
 `gradloom run` does this for a program, and for the processes that it starts.
 """
 
@@ -80,7 +80,7 @@ class _Existing:
 
 
 class _Renaming:
-    """The loader of a module of gradloom that is imported from now on."""
+    """A loader of gradloom's modules that renames their classes."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -144,7 +144,7 @@ class _Torch(Distribution):
 
 
 def _rename_classes(module: ModuleType) -> None:
-    """Let the classes that a module holds say torch of themselves."""
+    """Name torch as the module of the classes that a module holds."""
     for value in list(vars(module).values()):
         if isinstance(value, type) and _is_ours(value.__dict__.get("__module__")):
             value.__module__ = _renamed(value.__module__)

@@ -64,7 +64,7 @@ class Metadata:
             strides, step = [], self.dtype.itemsize
             for n in reversed(self.shape):
                 strides.append(step)
-                step *= n
+                step *= max(n, 1)  # as NumPy, for arrays without elements
             self._strides = tuple(reversed(strides))
         return self._strides
 
@@ -152,16 +152,6 @@ class MetaArray(Metadata):
             reach = sum([(n - 1) * s for n, s in zip(shape, self.strides, strict=True)]) + self.itemsize
             memory = MetaMemory(reach if self.size else 0)
         self.memory, self.offset = memory, offset
-
-    @property
-    def strides(self) -> tuple[int, ...]:
-        if self._strides is None:
-            strides, step = [], self.dtype.itemsize
-            for n in reversed(self.shape):
-                strides.append(step)
-                step *= max(n, 1)
-            self._strides = tuple(reversed(strides))
-        return self._strides
 
     def __repr__(self) -> str:
         return f"MetaArray({self.shape}, {self.dtype})"

@@ -50,14 +50,16 @@ def _of(dims: int, weight: bool) -> Callable[..., Tensor]:
 
     what = "weight" if weight else "input"
     function.__name__ = function.__qualname__ = f"conv{dims}d_{what}"
-    other = "input, the convolution's input" if weight else "weight, the convolution's weight"
+    sources = ["input: (N, C, *spatial)", "weight_size: shape"] if weight else ["input_size: shape", "weight: weight"]
     function.__doc__ = f"""Return the gradient of `conv{dims}d` for its {what}.
 
     Args:
-        {what}_size: shape of the {what}.
-        {other}.
+        {sources[0]} of the convolution's input.
+        {sources[1]} of the convolution.
         grad_output: gradient of the convolution's output.
-        stride, padding, dilation, groups: as of the convolution.
+        stride, padding, dilation, groups: those of the convolution; an int, or one for each spatial dimension.
+
+    Raises RuntimeError for shapes and settings that do not fit together.
     """
     return function
 
