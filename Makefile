@@ -32,7 +32,7 @@ demo: generate ## train the digit classifier: accuracy, weights and a picture in
 	@$(VENV)/bin/python examples/train_digits.py --out demo-output $(DEMO_ARGS)
 
 test: $(VENV)/installed ## run the tests that need no PyTorch
-	@echo "about 10,900 tests, which take five minutes on two cores"
+	@echo "about 12,100 tests, which take six minutes on two cores"
 	@$(VENV)/bin/python -m pytest --ignore=tests/conformance $(IN_PARALLEL) $(PYTEST_ARGS)
 
 generate: $(VENV)/installed ## write generated/ anew from the two YAML files
@@ -48,7 +48,7 @@ check: $(VENV)/installed ## check that generated/ is fresh, the code clean (ruff
 	@$(VENV)/bin/python -m pytest --quiet tests/test_layering.py
 
 conformance: $(TORCH_VENV)/installed ## compare with PyTorch 2.13
-	@echo "about 12,200 tests, which take five minutes on two cores"
+	@echo "about 15,000 tests, which take six minutes on two cores"
 	@$(TORCH_VENV)/bin/python -m pytest tests/conformance tests/semantics $(IN_PARALLEL) $(PYTEST_ARGS)
 
 # The tests of the generator, of packages and of pages are left out: they look at generated/ as it is without the folder.

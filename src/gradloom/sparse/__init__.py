@@ -6,7 +6,7 @@ tensors] tells how they are dispatched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..core.tensor import Tensor
 from ..dispatch import _operators as _ops
@@ -20,6 +20,8 @@ from .construction import (
 from .tensor import SparseTensor as _SparseTensor
 
 __all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "sum"]
+
+spmm: Callable[..., Tensor] = _ops.mm  # by its old name
 
 
 def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
@@ -36,11 +38,6 @@ def mm(mat1: Tensor, mat2: Tensor) -> Tensor:
         return mm(mat2.transpose(-2, -1), mat1.transpose(-2, -1)).transpose(-2, -1)
     zeros = _ops.new_zeros(mat2, (mat1.shape[0], mat2.shape[-1]))
     return _differentiable.sparse_addmm(zeros, mat1, mat2, 0, 1)
-
-
-def spmm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Return `gradloom.mm(input, mat2)`, by its old name."""
-    return _ops.mm(input, mat2)  # type: ignore[no-any-return]
 
 
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
