@@ -207,6 +207,14 @@ REFUSED = {
     "permute with a dimension twice": lambda t, x: x.sparse().permute(1, 1),
     "permute with too few dimensions": lambda t, x: x.sparse().permute(1),
     "softmax out of range": lambda t, x: t.sparse.softmax(x.sparse(), 2),
+    "dense plus a smaller sparse one": lambda t, x: t.ones(2) + x.sparse(),
+    "dense plus a smaller sparse one in place": lambda t, x: t.ones(4, 3).add_(x.sparse()),
+    "integers plus a sparse one in place": lambda t, x: x.dense.long().add_(x.sparse()),
+    "sparse integers plus a sparse one in place": lambda t, x: x.sparse().long().add_(x.sparse()),
+    "sums of different densities": lambda t, x: x.sparse() + x.dense.to_sparse(1),
+    "a product of bools": lambda t, x: t.mm(x.sparse().bool(), x.wide.bool()),
+    "a product of three dimensions": lambda t, x: t.sparse.mm(x.sparse(), t.ones(3, 2, 2)),
+    "length of a vector": lambda t, x: x.sparse().mv(t.ones(2)),
     "shapes of a product": lambda t, x: x.sparse() @ t.ones(2, 2),
     "dtypes of a product": lambda t, x: t.mm(x.sparse(), x.wide.double()),
     "bool": lambda t, x: bool(x.sparse()),
@@ -222,6 +230,14 @@ REFUSED = {
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_results_print_alike(name):
     assert outcome(gradloom, PROGRAMS[name]) == outcome(torch, PROGRAMS[name])
+
+
+@pytest.mark.parametrize("arguments", [((-2, 3),), ([[0]], [1.0], (-2,))])
+def test_a_negative_size_is_refused(arguments):
+    with pytest.raises(RuntimeError):
+        torch.sparse_coo_tensor(*arguments)
+    with pytest.raises(RuntimeError, match="negative dimension -2"):
+        gradloom.sparse_coo_tensor(*arguments)
 
 
 @pytest.mark.parametrize("name", REFUSED)

@@ -95,7 +95,7 @@ def sparse_coo_tensor(
         size = indices if size is None else size
         if size is None:
             raise TypeError("sparse_coo_tensor(): expected indices and values, or a size")
-        shape = tuple([int(n) for n in size])
+        shape = _checked_size(size)
         return empty(shape, (dtype or get_default_dtype()).numpy).requires_grad_(requires_grad)
     places = _indices(indices)
     source = values if isinstance(values, Tensor) else wrap(np.array(array_of(values, dtype)))
@@ -105,7 +105,7 @@ def sparse_coo_tensor(
         source = source.detach()
     if not source.dim():
         source = ops.expand(ops.unsqueeze(source, 0), (1,))
-    shape = _size(places, source) if size is None else tuple([int(n) for n in size])
+    shape = _size(places, source) if size is None else _checked_size(size)
     _check_shapes(places, source._array.shape, shape)
     if _checks[0] if check_invariants is None else check_invariants:
         extents = shape[: len(places)]
@@ -123,6 +123,13 @@ def _indices(indices) -> np.ndarray:
     if found.dtype.kind not in "iufb":
         raise TypeError(f"indices must be integers, but got {found.dtype}")
     return np.asarray(found).astype(np.int64, copy=False)
+
+
+def _checked_size(size) -> tuple[int, ...]:
+    shape = tuple([int(n) for n in size])
+    if min(shape, default=0) < 0:
+        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+    return shape
 
 
 def _size(places, values) -> tuple[int, ...]:

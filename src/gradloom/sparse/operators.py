@@ -17,7 +17,7 @@ from ..dispatch import _operators as ops
 from ..dispatch.interception import SPARSE, Call, record, register
 from ..dispatch.promotion import result_type
 from ..kernels._common.dims import require_dim, wrap_dim, wrap_dims
-from ..types.dtype import TYPE_OF, scalar_type_name
+from ..types.dtype import TYPE_OF, can_cast, scalar_type_name
 from . import arrays
 from .differentiable import coalesce, summed
 from .tensor import SparseTensor, components, empty, make
@@ -138,7 +138,7 @@ def _add(self, other, alpha=1):
         raise RuntimeError("add(sparse, dense) is not supported. Use add(dense, sparse) instead.")
     dtype = result_type(self, other).numpy
     if not isinstance(self, SparseTensor):
-        out = np.array(np.broadcast_to(self._array, np.broadcast_shapes(self._array.shape, other._array.shape)), dtype)
+        out = np.array(self._array, dtype)
         _add_to(out, other, alpha)
         return wrap(out)
     if self._array.shape != other._array.shape:
@@ -156,8 +156,8 @@ def _with_sparse_dims_of(self, other):
     if len(self._index_array) == len(other._index_array):
         return self, other
     raise RuntimeError(
-        "add: expected 'self' and 'other' to have same number of sparse dimensions, but "
-        f"{len(self._index_array)} != {len(other._index_array)}"
+        "add: expected 'self' and 'other' to have same density, but 'self' has "
+        f"{len(self._index_array)} sparse dimensions while 'other' has {len(other._index_array)} sparse dimensions"
     )
 
 
@@ -171,6 +171,12 @@ def _times(values, alpha):
 
 
 def _add_to(out, other, alpha):
+    """Add a sparse tensor to an array of its size."""
+    if out.shape != other._array.shape:
+        raise RuntimeError(
+            f"add: expected 'self' and 'other' to have same size, but self has size {list(out.shape)} while other has "
+            f"size {_sizes(other)} (FYI: dense-sparse addition does not currently support broadcasting)"
+        )
     indices, values, _ = components(other)
     arrays.add_to(out, indices, _times(values.astype(out.dtype, copy=False), alpha), other._coalesced)
 
@@ -199,9 +205,10 @@ def _inplace(kernel: Callable[..., SparseTensor]) -> Callable[..., Tensor]:
         if not isinstance(self, SparseTensor):
             raise NotImplementedError("gradloom has no in-place product of a dense tensor with a sparse one yet")
         found = kernel(self, *args)
-        if not np.can_cast(found._array.dtype, self._array.dtype, "same_kind"):
+        if not can_cast(found.dtype, self.dtype):
             raise RuntimeError(
-                f"result type {_type_name(found)} can't be cast to the desired output type {_type_name(self)}"
+                f"result type {scalar_type_name(found.dtype)} can't be cast to the desired output type "
+                f"{scalar_type_name(self.dtype)}"
             )
         self._replace(found._index_array, found._value_array.astype(self._array.dtype, copy=False), found._coalesced)
         return self
@@ -209,11 +216,13 @@ def _inplace(kernel: Callable[..., SparseTensor]) -> Callable[..., Tensor]:
     return write
 
 
-def _type_name(tensor) -> str:
-    return scalar_type_name(TYPE_OF[tensor._array.dtype])
-
-
 def _add_(self, other, alpha=1):
+    computed = result_type(self, other)
+    if not can_cast(computed, self.dtype):
+        raise RuntimeError(
+            f"Can't convert result type {scalar_type_name(computed)} to output {scalar_type_name(self.dtype)} in add "
+            "operation"
+        )
     if isinstance(self, SparseTensor):
         found = _add(self, other, alpha)
         self._replace(found._index_array, found._value_array.astype(self._array.dtype, copy=False), found._coalesced)
@@ -350,11 +359,15 @@ def _product(self, mat2, rank=2):
     first, second = self._array, mat2._array
     if first.dtype != second.dtype:
         raise RuntimeError(f"expected scalar type {_scalar_name(first)} but found {_scalar_name(second)}")
-    if first.ndim != 2 or second.ndim != rank:
-        raise IndexError(
-            f"Dimension out of range: expected a 2D and a {rank}D tensor, got {first.ndim}D and {second.ndim}D"
-        )
+    if first.dtype.kind == "b":
+        raise NotImplementedError("\"addmm_sparse_dense\" not implemented for 'Bool'")
+    for array, expected in ((first, 2), (second, rank)):
+        if array.ndim != expected:
+            kind = "matrices" if expected == 2 else "a vector"
+            raise RuntimeError(f"addmm: {kind} expected, got {array.ndim}D tensor")
     if first.shape[1] != second.shape[0]:
+        if rank == 1:
+            raise RuntimeError("mv: expected self.size(-1) == vec.size(-1)")
         raise RuntimeError(f"addmm: Argument #3 (dense): Expected dim 0 size {first.shape[1]}, got {second.shape[0]}")
     for t in (self, mat2):
         if isinstance(t, SparseTensor) and len(t._index_array) != 2:
