@@ -133,6 +133,11 @@ def test_devices_do_not_mix_but_for_numbers_and_indices(torch):
     assert (x + torch.tensor(1.0)).is_meta and (torch.tensor(1.0) * x).is_meta
     assert x[torch.tensor([0, 0, 1])].shape == (3, 3)
     assert x[c > 0].shape == (6,)
+    mask = torch.tensor([True, False])
+    assert x[mask].shape == (1, 3) and meta(torch, 20, 30)[:, mask.repeat(15)].shape == (20, 15)
+    assert x[mask, torch.tensor([0])].shape == (1,)
+    with pytest.raises(IndexError, match="The shape of the mask"):
+        meta(torch, 20, 30)[mask]
     assert x.copy_(c) is x
 
 

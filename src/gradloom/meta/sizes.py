@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..core.meta import wrap_meta
 from ..dispatch import _operators as ops
 from ..dispatch.interception import Call
 from ..kernels._common.layout import suggested_format
 from ..kernels.conv.convolution import result_layout
+from ..kernels.indexing.tensors import require_fitting_mask
 from ..memory.metadata import MetaArray
 from ..types.dtype import default
 
@@ -24,16 +27,21 @@ _Run = Any  # rules._Run, which imports this module
 def _index(run: _Run, values: dict[str, Any]) -> Any:
     """Replace masks of the CPU by the positions that they select. Masks without data select an unknown number."""
     found: list[Any] = []
+    dim, has_mask = 0, False
     for index in values["indices"]:
-        if index is None or index._array.dtype.kind not in "b" and str(index._array.dtype) != "uint8":
+        if index is None or index._array.dtype not in (np.bool_, np.uint8):
             found.append(index)
+            dim += 1
         elif index.is_meta and run.name in ("index.Tensor", "_unsafe_index.Tensor"):
             raise NotImplementedError(NONZERO)
         elif index.is_meta:
             return NotImplemented
         else:
+            has_mask = True
+            require_fitting_mask(index._array.shape, run.call.args[0]._array.shape, dim)
+            dim += index._array.ndim
             found.extend(ops.nonzero_numpy(index))
-    if len(found) == len(values["indices"]):
+    if not has_mask:
         return NotImplemented
     own, _, *rest = run.call.args
     return run.of(Call(run.call.wrapper, (own, found, *rest))).result()

@@ -144,12 +144,7 @@ def _key(self, indices):
         elif kind.kind != "b" and kind != np.int64 and kind != np.int32:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
         if found.dtype.kind == "b":
-            if found.shape != self.shape[dim : dim + found.ndim]:
-                at = _differing(found.shape, self.shape[dim:])
-                raise IndexError(
-                    f"The shape of the mask {list(found.shape)} at index {at} does not match the shape of "
-                    f"the indexed tensor {list(self.shape)} at index {dim + at}"
-                )
+            require_fitting_mask(found.shape, self.shape, dim)
             dim += found.ndim
         else:
             dim += 1
@@ -157,6 +152,16 @@ def _key(self, indices):
     if dim > self.ndim:
         raise _too_many(self, indices)
     return key
+
+
+def require_fitting_mask(mask: tuple[int, ...], shape: tuple[int, ...], dim: int) -> None:
+    """Raise IndexError unless a mask fits the dimensions of `shape` from `dim` on."""
+    if mask != shape[dim : dim + len(mask)]:
+        at = _differing(mask, shape[dim:])
+        raise IndexError(
+            f"The shape of the mask {list(mask)} at index {at} does not match the shape of "
+            f"the indexed tensor {list(shape)} at index {dim + at}"
+        )
 
 
 def _too_many(self, indices):
