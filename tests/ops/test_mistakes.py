@@ -204,13 +204,13 @@ KERNELS = {
 
 # name: (helper that spoils a right derivative for some inputs only, check, what a finding says)
 ONLY_BACKWARD = {
-    "in single precision": ("single", "dtypes", "of `self` is another for single precision"),
-    "not contiguous": ("scattered", "layout", "of `self` is another for tensors that are not contiguous"),
+    "in single precision": ("single", "dtypes", "of `self` differs for single precision"),
+    "not contiguous": ("scattered", "layout", "of `self` differs for tensors that are not contiguous"),
     "without elements": ("shapeless", "reverse", "returned an invalid gradient"),
 }
 ONLY_FORWARD = {
-    "in single precision": ("single", "dtypes", "the tangent is another for single precision"),
-    "not contiguous": ("scattered", "layout", "the tangent is another for tensors that are not contiguous"),
+    "in single precision": ("single", "dtypes", "the tangent differs for single precision"),
+    "not contiguous": ("scattered", "layout", "the tangent differs for tensors that are not contiguous"),
     "without elements": ("shapeless", "forward", "raises"),
 }
 

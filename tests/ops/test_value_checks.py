@@ -100,8 +100,8 @@ def test_a_backward_that_minds_the_layout_of_its_gradient(operators):
             return (grad if grad.is_contiguous() else 2 * grad) * x.cos().conj()
 
     found = [message for _, message in findings(replace(operators["sin"], call=lambda self: Careless.apply(self)))]
-    assert any("is another of a gradient of stride 0" in message for message in found)
-    assert any("is another of a gradient that is not contiguous" in message for message in found)
+    assert any("differs for a gradient of stride 0" in message for message in found)
+    assert any("differs for a gradient that is not contiguous" in message for message in found)
 
 
 def test_a_kernel_that_minds_the_layout(operators):

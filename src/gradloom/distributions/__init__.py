@@ -1,6 +1,6 @@
 """Probability distributions: draws, densities, moments and divergences, differentiable in their parameters.
 
-The families are in few modules; PyTorch's module of every distribution, such as `distributions.normal`, is an alias.
+A module holds several families; PyTorch's module of each distribution, such as `distributions.normal`, is an alias.
 """
 
 from __future__ import annotations

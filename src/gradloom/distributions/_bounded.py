@@ -81,7 +81,7 @@ class Kumaraswamy(TransformedDistribution):
     """The Kumaraswamy distribution, on (0, 1), with the cdf 1 - (1 - x ** concentration1) ** concentration0.
 
     Args:
-        concentration1, concentration0: of the sides of 1 and of 0.
+        concentration1, concentration0: the exponents in the cdf.
         validate_args: see `Distribution`.
     """
 

@@ -17,7 +17,7 @@ __all__ = ["Independent", "MixtureSameFamily", "TransformedDistribution"]
 
 
 class Independent(Distribution):
-    """A distribution of which the last batch dimensions count as event dimensions, so that `log_prob` sums over them.
+    """A distribution whose last batch dimensions count as event dimensions, so that `log_prob` sums over them.
 
     Args:
         base_distribution: a distribution.

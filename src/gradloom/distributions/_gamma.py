@@ -245,7 +245,7 @@ class Beta(Parametric, ExponentialFamily):
     """The beta distribution, on [0, 1].
 
     Args:
-        concentration1, concentration0: of the sides of 1 and of 0.
+        concentration1, concentration0: exponents of x and of 1 - x in the density, plus 1.
         validate_args: see `Distribution`.
     """
 
@@ -262,12 +262,12 @@ class Beta(Parametric, ExponentialFamily):
 
     @property
     def concentration1(self) -> Tensor:
-        """Concentration on the side of 1."""
+        """Exponent of x in the density, plus 1."""
         return self._dirichlet.concentration[..., 0]
 
     @property
     def concentration0(self) -> Tensor:
-        """Concentration on the side of 0."""
+        """Exponent of 1 - x in the density, plus 1."""
         return self._dirichlet.concentration[..., 1]
 
     @property
@@ -305,7 +305,7 @@ class InverseGamma(TransformedDistribution):
     """1 / x for a gamma x.
 
     Args:
-        concentration, rate: of x.
+        concentration, rate: parameters of x.
         validate_args: see `Distribution`.
     """
 

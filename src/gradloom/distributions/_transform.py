@@ -298,7 +298,7 @@ identity_transform = ComposeTransform([])
 
 
 class IndependentTransform(Transform):
-    """A transform of which the last batch dimensions count as event dimensions.
+    """A transform whose last batch dimensions count as event dimensions.
 
     Args:
         base_transform: a transform.

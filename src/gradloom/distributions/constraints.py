@@ -296,7 +296,7 @@ def _require_constraint(base: Any) -> None:
 
 
 class _IndependentConstraint(Constraint):
-    """A constraint of which the last dimensions of a batch form one element."""
+    """A constraint whose last batch dimensions form one element."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         _require_constraint(base_constraint)
@@ -407,7 +407,7 @@ class _Stack(_Joined):
 
 
 def is_dependent(constraint: Constraint) -> bool:
-    """Return whether a constraint depends on other values; one that is only made of such ones does not count."""
+    """Return whether a constraint is itself a dependent one. False for one made of dependent constraints."""
     return isinstance(constraint, _Dependent)
 
 

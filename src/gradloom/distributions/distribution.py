@@ -259,7 +259,7 @@ class Parametric(Distribution):
 
 
 def initialise(new: Distribution, batch_shape: Any, event_shape: Any, validates: bool) -> None:
-    """Initialise an expansion: its parameters have been checked, its values will be as the original's."""
+    """Initialise an expansion, whose parameters need no second check."""
     Distribution.__init__(new, batch_shape, event_shape, validate_args=False)
     new._validate_args = validates
 

@@ -44,9 +44,9 @@ def unseen(found: Any, source: MetaArray) -> MetaArray:
 
 
 class Renamed:
-    """Small sizes in place of the sizes of a call, in the same order: up to KEPT they stay, others follow upon it.
+    """Small sizes in place of a call's, in the same order: sizes up to KEPT stay, larger ones become numbers above it.
 
-    Functions whose results have sizes of their arguments give the same for the small ones, renamed.
+    A function whose result has only sizes of its arguments gives the same result for small sizes, up to their names.
 
     Args:
         sizes: those of the call; none for the true sizes.

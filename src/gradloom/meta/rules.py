@@ -10,8 +10,9 @@ Shapes, dtypes, strides and errors come from the kernel itself, run on stand-ins
 - Any other operator runs with two different renamings. Where the results do not agree, it runs on arrays of the true
   size, which are released at once: that takes the operator's memory and time. Small calls do so at once.
 
-Values of stand-ins are harmless: ones, identity matrices, the index 0. An error is the kernel's if it raises for all of
-them; then it runs on arrays of the true shape for the words, as checks come before work. No random numbers are drawn.
+Values of stand-ins are harmless: ones, identity matrices, the index 0. A kernel that raises for all of them refuses the
+call; it then runs on arrays of the true shape, so that the message names them. That costs little, as kernels check
+before they compute. No random numbers are drawn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SparseTensor: a tensor in the COO format.
 
 Note [Sparse tensors]
-A SparseTensor has no array, so that it derives from Tensor as other tensors without values do: `_array` is metadata,
+A SparseTensor has no array, and derives from Tensor as other tensors without values do: `_array` is metadata,
 `_operand` raises, and wrappers hand its operators to `intercept` (Note [Interception]), where operators.py answers
 them. Operators on dense tensors pay nothing. The components are NumPy arrays:
 

@@ -111,7 +111,7 @@ _RETURNING = ("max", "norm", "powsum", "mm", "clone")
 
 
 def _in_turn(parameters, values, count) -> Iterator[tuple[Any, ...]]:
-    """Yield the values of each tensor: the elements of lists, and what is not a list again and again."""
+    """Yield the arguments for each tensor: the elements of lists, and other values repeated."""
     columns = []
     for parameter, value in zip([p for p in parameters if p != "*"], values, strict=True):
         name, kind = parameter[:2]

@@ -13,9 +13,9 @@ _STAND_IN = Path(__file__).with_name("as_torch_path")
 
 
 def launch(program: str, arguments: list[str], is_module: bool = False) -> int:
-    """Run a script, or a module, as `python` would, with `import torch` answered by gradloom; return the exit code.
+    """Run a script, or a module, as `python` would, with gradloom as torch; return the exit code.
 
-    Processes that the program starts by its interpreter answer so, too: they find a stand-in for torch on PYTHONPATH.
+    Python processes that the program starts import gradloom, too: they find a stand-in for torch on PYTHONPATH.
     """
     if not is_module and not Path(program).exists():
         print(f"gradloom run: there is no file {program} (-m runs a module)", file=sys.stderr)

@@ -1,7 +1,7 @@
 """The device of new tensors: `with torch.device(...)` and `torch.set_default_device`.
 
 Both enter a `DeviceContext`, a function mode (Note [Torch functions]) that adds `device=` to calls of factories. While
-neither is used, factories look for nothing.
+neither is used, factories do no extra work.
 """
 
 from __future__ import annotations

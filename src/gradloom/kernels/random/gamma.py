@@ -1,4 +1,4 @@
-"""Gamma and Dirichlet numbers, equal to PyTorch's for a seed, and how they move with their parameters.
+"""Gamma and Dirichlet numbers, equal to PyTorch's for a seed, and their derivatives with respect to the parameters.
 
 The derivatives are implicit: a draw x of the cumulative distribution F(x; a) keeps its probability, so that
 dx/da = -(dF/da) / (dF/dx). Neither has a closed form; series, saddle point expansions and fitted rational functions

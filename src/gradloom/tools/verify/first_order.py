@@ -310,8 +310,8 @@ class FirstOrder:
         except Exception:
             return
         for what, given in (
-            ("of a gradient of stride 0", [_expanded(c) for c in cotangents]),
-            ("of a gradient that is not contiguous", [_spread(c) for c in cotangents]),
+            ("for a gradient of stride 0", [_expanded(c) for c in cotangents]),
+            ("for a gradient that is not contiguous", [_spread(c) for c in cotangents]),
         ):
             yield from self.compared(every, range(len(leaves)), given, what)
         for i in self.inputs if len(leaves) > 1 else ():
@@ -345,7 +345,7 @@ class FirstOrder:
             place, array = self.case.places[i], self.function.arrays[i]
             a, b = (np.zeros_like(array) if g is None else g._array for g in (every[i], one))
             if not close(b, a, EXACT_RTOL, EXACT_ATOL * scale(a)):
-                message = f"the gradient of `{place.name}` is another {what}"
+                message = f"the gradient of `{place.name}` differs {what}"
                 yield Fault(self.case, "reverse", message, BACKWARD, place, expected=a, found=b)
 
     def together(self, forward: dict[int, list[Array]]) -> Iterator[Fault]:
@@ -364,7 +364,7 @@ class FirstOrder:
             if not close(found[n], expected, EXACT_RTOL, EXACT_ATOL * scale(expected, *self.function.outputs)):
                 message = "the tangents of several inputs do not add up to their sum"
                 if len(forward) == 1:
-                    message = "the tangent is another while a graph is recorded"
+                    message = "the tangent differs while a graph is recorded"
                 yield Fault(self.case, "forward", message, FORWARD, None, k, expected=expected, found=found[n])
 
     def undefined(self) -> Iterator[Fault]:

@@ -235,7 +235,7 @@ def _check_derivatives(case: Case, other: Case, check: str, what: str, near: Cal
                 yield Fault(other, check, message, blame, place)
                 return
             if not near(a._array, b._array):
-                message = f"{of} is another for {what}"
+                message = f"{of} differs for {what}"
                 yield Fault(other, check, message, blame, place, expected=b._array, found=a._array)
                 return
 
