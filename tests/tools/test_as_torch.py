@@ -142,6 +142,9 @@ def test_processes_that_a_program_starts_find_gradloom(program):
 def test_run_refuses_what_is_not_there():
     done = python("-m", "gradloom", "run", "no_such_script.py")
     assert done.returncode == 2 and done.stderr.startswith("gradloom run: there is no file no_such_script.py")
+    for module in ("no_such_module", "no_such_package.module", "json.no_such_module"):
+        done = python("-m", "gradloom", "run", "-m", module)
+        assert done.returncode == 2 and done.stderr == f"gradloom run: there is no module {module}\n"
 
 
 def test_another_torch_is_not_replaced_halfway():

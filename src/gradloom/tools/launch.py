@@ -6,6 +6,7 @@ import os
 import runpy
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 
@@ -28,6 +29,9 @@ def launch(program: str, arguments: list[str], is_module: bool = False) -> int:
     sys.path[:1] = [os.getcwd() if is_module else str(Path(program).resolve().parent), str(_STAND_IN)]
     try:
         if is_module:
+            if not _is_found(program):
+                print(f"gradloom run: there is no module {program}", file=sys.stderr)
+                return 2
             runpy.run_module(program, run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(program, run_name="__main__")
@@ -36,6 +40,15 @@ def launch(program: str, arguments: list[str], is_module: bool = False) -> int:
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
     return 0
+
+
+def _is_found(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError as error:
+        if error.name is not None and module.startswith(f"{error.name}."):
+            return False
+        raise
 
 
 def _from_the_program(traceback: TracebackType | None) -> TracebackType | None:
