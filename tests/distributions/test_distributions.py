@@ -188,3 +188,8 @@ def test_the_mode_of_kumaraswamy_is_where_its_density_is_largest():
     d = distributions.Kumaraswamy(T(2.5), T(3.5))
     grid = torch.linspace(0.001, 0.999, 9999)
     assert abs(d.mode - grid[d.log_prob(grid).argmax()]) < 2e-4
+
+
+def test_the_size_of_correlation_matrices_is_an_int():
+    with pytest.raises(TypeError, match="dim to be an int"):
+        distributions.LKJCholesky(3.0)

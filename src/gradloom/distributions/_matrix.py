@@ -440,7 +440,7 @@ class LKJCholesky(Parametric):
         validate_args: see `Distribution`.
 
     Raises:
-        ValueError: for a smaller `dim`.
+        ValueError: for a smaller `dim`. TypeError: if it is no int.
     """
 
     arg_constraints = {"concentration": constraints.positive}
@@ -448,6 +448,8 @@ class LKJCholesky(Parametric):
     _copied = ("dim",)
 
     def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
+        if not isinstance(dim, int):
+            raise TypeError(f"Expected dim to be an int, but found {type(dim).__name__}")
         if dim < 2:
             raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
         self.dim = dim

@@ -127,13 +127,15 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Sequence[int] = EMPTY) -> Tensor:
-        """Draw values, without a gradient: sample_shape + batch_shape + event_shape."""
+        """Draw values, of shape sample_shape + batch_shape + event_shape, without a gradient."""
         with gl.no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = EMPTY) -> Tensor:
-        """Draw values that are differentiable functions of the parameters. Raises NotImplementedError if
-        `has_rsample` is false."""
+        """Draw values, of the shape that `sample` gives, as differentiable functions of the parameters.
+
+        Raises NotImplementedError if `has_rsample` is false.
+        """
         raise NotImplementedError
 
     def sample_n(self, n: int) -> Tensor:
@@ -144,15 +146,25 @@ class Distribution:
         return self.sample(Size((n,)))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """Return the logarithm of the density or probability of `value`."""
+        """Return the logarithm of the density or probability of `value`.
+
+        Args:
+            value: of a shape that broadcasts with batch_shape + event_shape, with the event dimensions as they are.
+
+        Returns:
+            The broadcast shape without the event dimensions.
+
+        Raises:
+            ValueError: with validation, if `value` is no tensor, does not fit or is outside the support.
+        """
         raise NotImplementedError
 
     def cdf(self, value: Tensor) -> Tensor:
-        """Return the probability of a draw of at most `value`."""
+        """Return the probability of a draw of at most `value`; shapes and errors are those of `log_prob`."""
         raise NotImplementedError
 
     def icdf(self, value: Tensor) -> Tensor:
-        """Return the quantile of the probability `value`."""
+        """Return the quantile of the probability `value`, which broadcasts with batch_shape."""
         raise NotImplementedError
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
