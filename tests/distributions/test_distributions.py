@@ -193,3 +193,17 @@ def test_the_mode_of_kumaraswamy_is_where_its_density_is_largest():
 def test_the_size_of_correlation_matrices_is_an_int():
     with pytest.raises(TypeError, match="dim to be an int"):
         distributions.LKJCholesky(3.0)
+
+
+def test_a_continuous_bernoulli_variable_of_large_logits_is_symmetric_and_finite():
+    one = distributions.ContinuousBernoulli(logits=T([50.0, -50.0]))
+    for high, low in (one.log_prob(T(0.5)), one.entropy(), one.variance):
+        assert high.isfinite() and float(high) == pytest.approx(float(low), rel=1e-2)
+    assert float(one.mean.sum()) == pytest.approx(1)
+    assert one.rsample((20,)).isfinite().all()
+
+
+def test_the_generalized_pareto_distribution_of_concentration_minus_one_is_uniform():
+    assert distributions.GeneralizedPareto(1.0, 2.0, -1.0).log_prob(T([1.0, 2.0, 3.0])).tolist() == pytest.approx(
+        [-math.log(2)] * 3
+    )

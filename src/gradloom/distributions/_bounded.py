@@ -14,7 +14,7 @@ from ._combined import TransformedDistribution
 from ._discrete import ByProbsOrLogits
 from .distribution import EMPTY, ExponentialFamily, Parametric
 from .transforms import AffineTransform, PowerTransform
-from .utils import broadcast_all, clamp_probs, euler_constant, lazy_property
+from .utils import broadcast_all, clamp_probs, euler_constant, lazy_property, logits_to_probs
 
 __all__ = ["ContinuousBernoulli", "Kumaraswamy", "Uniform", "VonMises"]
 
@@ -156,6 +156,11 @@ class ContinuousBernoulli(ByProbsOrLogits, ExponentialFamily):
             value = clamp_probs(value)
         self._lims = lims
         self._set(validate_args, **{self._given: value})
+
+    @lazy_property
+    def probs(self) -> Tensor:
+        """The parameter as probabilities, kept away from 0 and 1."""
+        return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     def _apart(self) -> Tensor:
         """Return where the parameter is not near 1/2."""

@@ -112,7 +112,9 @@ class GeneralizedPareto(Parametric):
     def log_prob(self, value):
         z = self._standard(value)
         about_zero, k = self._exponential()
-        return gl.where(about_zero, -z, -(1 + 1 / k) * gl.log1p(k * z)) - self.scale.log()
+        power = 1 + 1 / k
+        decay = gl.where(power == 0, 0.0, power * gl.log1p(k * z))  # 0 for the uniform distribution, up to its end
+        return -gl.where(about_zero, z, decay) - self.scale.log()
 
     def log_survival_function(self, value: Tensor) -> Tensor:
         """Return the logarithm of the probability of a draw above `value`."""
