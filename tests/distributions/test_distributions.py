@@ -207,3 +207,8 @@ def test_the_generalized_pareto_distribution_of_concentration_minus_one_is_unifo
     assert distributions.GeneralizedPareto(1.0, 2.0, -1.0).log_prob(T([1.0, 2.0, 3.0])).tolist() == pytest.approx(
         [-math.log(2)] * 3
     )
+
+
+def test_draws_for_a_concentration_of_nan_end():
+    draws = distributions.VonMises(0.0, T([math.nan, 1.0]), validate_args=False).sample((3,))
+    assert draws.isnan().tolist() == [[True, False]] * 3

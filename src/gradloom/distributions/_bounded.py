@@ -275,21 +275,28 @@ class VonMises(Parametric):
         return gl.where(k < 1e-5, 1 / k + k, (1 + rho**2) / (2 * rho))
 
     def sample(self, sample_shape=EMPTY):
-        """Draw angles by rejection, all elements at a time until the last is accepted (Best and Fisher 1979)."""
+        """Draw angles by rejection (Best and Fisher 1979): whole batches, until every element was accepted once.
+
+        An element takes the last proposal that is accepted, as in PyTorch. A NaN parameter gives NaN.
+        """
+        where = {"dtype": gl.float64, "device": self.loc.device}
         with gl.no_grad():
             shape = self._extended_shape(sample_shape)
-            angles = gl.empty(shape, dtype=gl.float64, device=self.loc.device)
-            k, r = self.concentration.double().expand(shape), self._proposal_r.expand(shape)
-            done = gl.zeros(shape, dtype=gl.bool, device=self.loc.device)
-            while not done.all():
-                u1, u2, u3 = gl.rand((3, *shape), dtype=gl.float64, device=self.loc.device).unbind()
-                z = gl.cos(math.pi * u1)
-                f = (1 + r * z) / (r + z)
-                c = k * (r - f)
-                accepted = (c * (2 - c) - u2 > 0) | ((c / u2).log() + 1 - c >= 0)
-                angles = gl.where(accepted, (u3 - 0.5).sign() * f.acos(), angles)
-                done = done | accepted
+            angles, pending = gl.zeros(shape, **where), gl.ones(shape, **where).bool()
+            while pending.any():
+                for_angle, for_test, for_side = gl.rand((3, *shape), **where).unbind()
+                cosine, accepted = self._proposal(for_angle, for_test)
+                angles = gl.where(accepted, (for_side - 0.5).sign() * cosine.acos(), angles)
+                pending = pending & ~accepted
             return ((angles + math.pi + self.loc.double()) % (2 * math.pi) - math.pi).to(self.loc.dtype)
+
+    def _proposal(self, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Return cosines of wrapped Cauchy angles, made of uniform numbers u, and where uniform v accept them."""
+        r, z = self._proposal_r, gl.cos(math.pi * u)
+        cosine = (1 + r * z) / (r + z)
+        excess = self.concentration.double() * (r - cosine)
+        accepted = v <= excess * gl.exp(1 - excess)
+        return cosine, accepted | excess.isnan()
 
     def log_prob(self, value):
         self._check(value)
