@@ -24,7 +24,7 @@ import numpy as np
 
 from ..dispatch import _operators
 from ..dispatch.state import AUTOCAST, state
-from ..memory.metadata import Metadata
+from ..memory.metadata import Metadata, is_imaginary
 from ..memory.ownership import owner
 from .node import NO_EDGE
 from .saved_variable import SavedVariable
@@ -224,4 +224,7 @@ def _unchanged(value: Any) -> Any:
 
 
 def _checksum(array: Any) -> int | None:
-    return crc32(np.asarray(array).tobytes()) if isinstance(array, np.ndarray) else None
+    """Return a checksum of an array's bytes; None for what has none, such as the geometry of a meta tensor."""
+    if not isinstance(array, np.ndarray) or is_imaginary(array):
+        return None
+    return crc32(np.asarray(array).tobytes())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+from math import prod
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -78,9 +79,7 @@ class Metadata:
 
     def reshape(self, shape: tuple[int, ...], copy: bool | None = False) -> Metadata:
         """Return the metadata of a view in another shape. Raises ValueError if the strides do not allow it."""
-        anything = np.lib.stride_tricks.as_strided(np.empty(1, self.dtype), self.shape, self.strides)  # never read
-        seen = anything.reshape(shape, copy=False)
-        return Metadata(seen.shape, self.dtype, seen.strides)
+        return Metadata(*view_geometry(self, shape))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -104,6 +103,68 @@ class Metadata:
         if name.startswith("__"):
             raise AttributeError(f"'Metadata' object has no attribute '{name}'")
         self._refuse()
+
+
+def view_geometry(array: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | None]:
+    """Return the shape, dtype and strides of a view of an array or metadata in another shape, one size of which may be
+    -1. Raises ValueError if there is no such view."""
+    size, wanted = prod(array.shape), prod(shape)
+    if wanted < 0 and size % -wanted == 0:
+        shape = tuple([size // -wanted if n == -1 else n for n in shape])
+        wanted = size
+    if wanted != size:
+        raise ValueError(f"cannot see {size} elements in shape {shape}")
+    if not size:
+        return tuple(shape), array.dtype, None
+    runs: list[tuple[int, int]] = []  # lengths and strides of dimensions that can be seen as one
+    for n, stride in zip(array.shape, array.strides, strict=True):
+        if n != 1:
+            merged = runs and runs[-1][1] == n * stride
+            runs.append((runs.pop()[0] * n if merged else n, stride))
+    strides, left, step = [], 1, array.dtype.itemsize
+    for n in reversed(shape):
+        if n != 1:
+            if left == 1:
+                left, step = runs.pop()
+            if left % n:
+                raise ValueError(f"the elements cannot be seen in shape {shape}")
+            left //= n
+        strides.append(step)
+        step *= n
+    return tuple(shape), array.dtype, tuple(reversed(strides))
+
+
+def reshape_view(array: Any, shape: tuple[int, ...]) -> Any:
+    """Return a view of an array or metadata in another shape. Raises ValueError if there is none."""
+    return array.reshape(shape, copy=False)
+
+
+def _reshape_view_of_2_0(array: Any, shape: tuple[int, ...]) -> Any:
+    """Emulate `reshape_view` on NumPy 2.0, whose reshape, and assignments to `shape` too, copy where they must."""
+    if isinstance(array, Metadata):
+        return array.reshape(shape)
+    view_geometry(array, shape)
+    seen = array.view()
+    seen.shape = shape
+    return seen
+
+
+if np.lib.NumpyVersion(np.__version__) < "2.1.0":
+    reshape_view = _reshape_view_of_2_0
+
+
+class ImaginaryBytes:
+    """Exposes memory that does not exist to NumPy. Only functions that return views may see it: it must not be read."""
+
+    def __init__(self, start: int, nbytes: int) -> None:
+        self.__array_interface__ = {"data": (start, True), "shape": (nbytes,), "typestr": "|u1", "version": 3}
+
+
+def is_imaginary(array: Any) -> bool:
+    """Return whether an array lies in ImaginaryBytes."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    return isinstance(array, ImaginaryBytes)
 
 
 class NoDataError(NoValuesError, NotImplementedError):

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.meta import meta_like
 from ..memory.conjugation import with_bits
-from ..memory.metadata import MetaArray
+from ..memory.metadata import ImaginaryBytes, MetaArray
 from ..memory.ownership import address
 
 _PAGE = np.zeros(64, np.uint8)
@@ -16,17 +16,10 @@ _START = address(_PAGE)
 KEPT = 4  # sizes up to this are not renamed
 
 
-class _Bytes:
-    """Exposes memory that does not exist to NumPy. Only functions that return views may see it: it must not be read."""
-
-    def __init__(self, nbytes: int) -> None:
-        self.__array_interface__ = {"data": (_START, True), "shape": (nbytes,), "typestr": "|u1", "version": 3}
-
-
 def seen(array: MetaArray) -> Any:
     """Return an array of the same geometry that must not be read."""
     if array.size:
-        memory = np.asarray(_Bytes(max(array.memory.nbytes, array.offset + array.itemsize)))
+        memory = np.asarray(ImaginaryBytes(_START, max(array.memory.nbytes, array.offset + array.itemsize)))
         found = np.ndarray(array.shape, array.dtype, memory, array.offset, array.strides)
     else:
         found = np.ndarray(array.shape, array.dtype)

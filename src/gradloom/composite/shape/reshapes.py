@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import infer_size, wrap_dim
-from ...kernels.shape.views import reshape_view
+from ...memory.metadata import reshape_view
 from ...types.device import contiguous_format
 
 

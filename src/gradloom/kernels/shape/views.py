@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...memory.metadata import reshape_view
 from ...memory.ownership import offset_in_elements, strided_view
 from ...types.dtype import TYPE_OF, type_text
 from .._common.dims import infer_size, wrap_dim, wrap_dims
@@ -11,25 +12,6 @@ from .._common.errors import check_count, type_name
 
 _every, _slice = slice(None), slice
 _SMALL = frozenset(range(-64, 64))  # NumPy has no more dimensions
-
-
-def reshape_view(array, shape):
-    """Return a view of another shape. Raises ValueError if there is none."""
-    return array.reshape(shape, copy=False)
-
-
-def _reshape_view_of_2_0(array, shape):
-    """Emulate `reshape_view` on NumPy 2.0, whose reshape always copies where it must."""
-    seen = array.view()
-    try:
-        seen.shape = shape
-    except AttributeError:
-        raise ValueError("the elements cannot be seen in that shape") from None
-    return seen
-
-
-if np.lib.NumpyVersion(np.__version__) < "2.1.0":
-    reshape_view = _reshape_view_of_2_0
 
 
 def view(self, size):

@@ -1,0 +1,49 @@
+"""The geometry of views in another shape, against NumPy's own views."""
+
+from __future__ import annotations
+
+from itertools import product
+from math import prod
+
+import numpy as np
+import pytest
+
+from gradloom.memory.metadata import is_imaginary, view_geometry
+
+SIZES = [s for n in range(4) for s in product((0, 1, 2, 3, 4, 6, 12), repeat=n) if prod(s) in (0, 12)]
+VIEWS = {
+    "plain": lambda a: a,
+    "transposed": lambda a: a.T,
+    "steps": lambda a: a[..., ::2] if a.ndim else a,
+    "part": lambda a: a[1:] if a.ndim else a,
+    "broadcast": lambda a: np.broadcast_to(a, (2, *a.shape)),
+    "reversed": lambda a: a[::-1] if a.ndim else a,
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_views_are_found_where_numpy_finds_them(view):
+    count = 0
+    for source in SIZES:
+        array = VIEWS[view](np.arange(prod(source), dtype=np.float32).reshape(source))
+        for shape in [*SIZES, (-1,), (2, -1), (-1, 3), (-1, 1)]:
+            try:
+                found = array.reshape(shape)
+                strides = found.strides if np.shares_memory(found, array) or not found.size else None
+            except ValueError:
+                found = strides = None
+            if strides is None:
+                with pytest.raises(ValueError, match="see"):
+                    view_geometry(array, shape)
+                continue
+            count += 1
+            sizes, dtype, ours = view_geometry(array, shape)
+            assert (sizes, dtype) == (found.shape, array.dtype)
+            if found.size:
+                same = [(n, s) for n, s in zip(sizes, ours, strict=True) if n > 1]
+                assert same == [(n, s) for n, s in zip(sizes, strides, strict=True) if n > 1], (source, shape)
+    assert count > 20
+
+
+def test_ordinary_memory_is_real():
+    assert not is_imaginary(np.zeros(3)[1:]) and not is_imaginary(np.frombuffer(b"abcd", np.uint8))
