@@ -158,7 +158,8 @@ def _interrupt_everywhere(name):
         if not interrupting.raised:
             break
         number += 1 + number // 60
-    assert number or name == "early stop"
+    # Later versions of Python may trace no instruction of a frame whose tracing begins with its call.
+    assert number or name == "early stop" or sys.version_info >= (3, 12)
 
 
 def test_a_dual_level_whose_exit_never_began_ends_with_its_manager():

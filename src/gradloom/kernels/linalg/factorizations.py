@@ -15,7 +15,7 @@ def inv_ex(A, check_errors=False):
     require_precise("linalg.inv", A)
     info = np.zeros(A.shape[:-2], np.int32)
     if not A.size:
-        return columns(A), info
+        return columns(A.copy()), info
     try:
         return columns(np.linalg.inv(A)), info
     except np.linalg.LinAlgError:

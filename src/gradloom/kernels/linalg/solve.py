@@ -41,7 +41,7 @@ def _cholesky(A, upper):
     """Return triangular factors, and for each matrix 0 or the order of the first minor that is not positive."""
     info = np.zeros(A.shape[:-2], np.int32)
     if not A.size:
-        return columns(A), info
+        return columns(A.copy()), info
     lower = _adjoint(A) if upper else A
     try:
         found = np.linalg.cholesky(lower)
@@ -84,7 +84,7 @@ def cholesky_inverse(self, upper=False):
     require_square("cholesky_inverse", self)
     require_lapack("cholesky_inverse_out_cpu", self)
     if not self.size:
-        return columns(self)
+        return columns(self.copy())
     found, invert = np.empty_like(self, order="C"), _lapack("potri", self)
     out = _flat(found)
     for i, matrix in enumerate(_flat(self)):

@@ -24,7 +24,7 @@ def eigh(A, UPLO="L", compute_v=True):
         raise RuntimeError(f"Expected UPLO argument to be 'L' or 'U', but got {UPLO}")
     require_lapack("linalg_eigh_cpu", A)
     if not A.size:
-        return np.zeros(A.shape[:-1], A.real.dtype), columns(A) if compute_v else np.zeros(0, A.dtype)
+        return np.zeros(A.shape[:-1], A.real.dtype), columns(A.copy()) if compute_v else np.zeros(0, A.dtype)
     try:
         if not compute_v:
             return np.ascontiguousarray(np.linalg.eigvalsh(A, UPLO)), np.zeros(0, A.dtype)
