@@ -28,7 +28,7 @@ from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
-from gradloom.kernels.linalg import factorizations as kernels_linalg_factorizations, solve as kernels_linalg_solve, spectral as kernels_linalg_spectral
+from gradloom.kernels.linalg import factorizations as kernels_linalg_factorizations, reflections as kernels_linalg_reflections, solve as kernels_linalg_solve, spectral as kernels_linalg_spectral
 from gradloom.composite.linalg import factorizations as composite_linalg_factorizations, norms as composite_linalg_norms, solve as composite_linalg_solve, spectral as composite_linalg_spectral
 from gradloom.formulas.linalg.factorizations import linalg_qr_jvp
 from gradloom.formulas.linalg.solve import cholesky_inverse_jvp, cholesky_jvp, cholesky_solve_jvp, householder_product_jvp, linalg_det_jvp, linalg_lu_jvp, linalg_lu_solve_jvp, linalg_solve_jvp, linalg_solve_triangular_jvp, lu_factor_ex_jvp, lu_unpack_jvp, ormqr_jvp, slogdet_jvp, triangular_solve_jvp
@@ -1672,7 +1672,7 @@ def geqrf(input, *, out=None):
         if out is not None:
             return write_out(geqrf, (input,), out, "same_dtype shared")
         try:
-            a_, tau_ = kernels_linalg_solve.geqrf(self_)
+            a_, tau_ = kernels_linalg_reflections.geqrf(self_)
         except Exception as error:
             raise refusal(error, 'geqrf', self_) from None
         a = None if a_ is None else ops.wrap(a_)
@@ -1731,7 +1731,7 @@ def linalg_householder_product(input, tau, *, out=None):
         if out is not None:
             return write_out(linalg_householder_product, (input, tau), out, "shared")
         try:
-            result_ = kernels_linalg_solve.householder_product(input_, tau_)
+            result_ = kernels_linalg_reflections.householder_product(input_, tau_)
         except Exception as error:
             raise refusal(error, 'linalg_householder_product', input_, tau_) from None
         if result_.__class__ is not ndarray:
@@ -1839,7 +1839,7 @@ def ormqr(input, input2, input3, left=True, transpose=False, *, out=None):
         if out is not None:
             return write_out(ormqr, (input, input2, input3, left, transpose), out, "same_dtype shared")
         try:
-            result_ = kernels_linalg_solve.ormqr(self_, input2_, input3_, left, transpose)
+            result_ = kernels_linalg_reflections.ormqr(self_, input2_, input3_, left, transpose)
         except Exception as error:
             raise refusal(error, 'ormqr', self_, input2_, input3_) from None
         if result_.__class__ is not ndarray:

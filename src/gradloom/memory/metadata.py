@@ -112,7 +112,7 @@ def view_geometry(array: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], 
     if wanted < 0 and size % -wanted == 0:
         shape = tuple([size // -wanted if n == -1 else n for n in shape])
         wanted = size
-    if wanted != size:
+    if wanted != size or min(shape, default=0) < 0:
         raise ValueError(f"cannot see {size} elements in shape {shape}")
     if not size:
         return tuple(shape), array.dtype, None

@@ -1,4 +1,4 @@
-"""PyTorch's checks of matrices, and the layout of its results."""
+"""PyTorch's checks of matrices, the layout of its results, and LAPACK's routines for one matrix."""
 
 from __future__ import annotations
 
@@ -55,3 +55,20 @@ def failed_element(bad):
     if bad.ndim == 2:
         return ""
     return f"(Batch element {int(bad.any((-2, -1)).reshape(-1).argmax())}): "
+
+
+def adjoint_of(A):
+    """Return the conjugate transposes of a batch of matrices."""
+    return np.swapaxes(A, -1, -2).conj()
+
+
+def matrices_of(array, core=2):
+    """Return a batch of matrices, or of vectors for core = 1, as one list."""
+    return array.reshape(int(np.prod(array.shape[: array.ndim - core])), *array.shape[array.ndim - core :])
+
+
+def lapack(name, *arrays):
+    """Return SciPy's function for a routine of LAPACK in the dtype of the arrays."""
+    from scipy.linalg import lapack as routines
+
+    return routines.get_lapack_funcs(name, arrays)

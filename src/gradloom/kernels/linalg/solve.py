@@ -1,4 +1,4 @@
-"""Factorizations for solving: Cholesky, LU, LDL and Householder reflections, and solutions by them.
+"""Factorizations for solving: Cholesky, LU and LDL, and solutions by them.
 
 LAPACK's routines take one matrix; SciPy provides those that NumPy does not. Batches broadcast.
 """
@@ -7,24 +7,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._common.dims import require_dim
 from .._common.errors import LinAlgError, size_mismatch, type_name
-from .checks import columns, require_floating, require_lapack, require_matrices, require_precise, require_square
-
-
-def _lapack(name, *arrays):
-    from scipy.linalg import lapack
-
-    return lapack.get_lapack_funcs(name, arrays)
-
-
-def _flat(array, core=2):
-    """Return a batch of matrices, or of vectors for core = 1, as one list."""
-    return array.reshape(int(np.prod(array.shape[: array.ndim - core])), *array.shape[array.ndim - core :])
-
-
-def _adjoint(A):
-    return np.swapaxes(A, -1, -2).conj()
+from .checks import (
+    adjoint_of,
+    columns,
+    lapack,
+    matrices_of,
+    require_floating,
+    require_lapack,
+    require_matrices,
+    require_precise,
+    require_square,
+)
 
 
 def positive_message(name, info):
@@ -42,18 +36,18 @@ def _cholesky(A, upper):
     info = np.zeros(A.shape[:-2], np.int32)
     if not A.size:
         return columns(A.copy()), info
-    lower = _adjoint(A) if upper else A
+    lower = adjoint_of(A) if upper else A
     try:
         found = np.linalg.cholesky(lower)
     except np.linalg.LinAlgError:
         found, codes = np.empty_like(lower, order="C"), info.reshape(-1)
-        factor, out = _lapack("potrf", lower), _flat(found)
-        for i, matrix in enumerate(_flat(lower)):
+        factor, out = lapack("potrf", lower), matrices_of(found)
+        for i, matrix in enumerate(matrices_of(lower)):
             out[i], codes[i] = factor(matrix, lower=True, clean=True)
     nan = np.isnan(np.diagonal(found, 0, -2, -1))
     if nan.any():  # of which LAPACK need not say that it is not positive
         info[...] = np.where((info == 0) & nan.any(-1), nan.argmax(-1) + 1, info)
-    return columns(_adjoint(found) if upper else found), info
+    return columns(adjoint_of(found) if upper else found), info
 
 
 def cholesky_ex(self, upper=False, check_errors=False):
@@ -85,9 +79,9 @@ def cholesky_inverse(self, upper=False):
     require_lapack("cholesky_inverse_out_cpu", self)
     if not self.size:
         return columns(self.copy())
-    found, invert = np.empty_like(self, order="C"), _lapack("potri", self)
-    out = _flat(found)
-    for i, matrix in enumerate(_flat(self)):
+    found, invert = np.empty_like(self, order="C"), lapack("potri", self)
+    out = matrices_of(found)
+    for i, matrix in enumerate(matrices_of(self)):
         triangle, info = invert(matrix, lower=not upper)
         if info:
             where = f"(Batch element {i}): " if self.ndim > 2 else ""
@@ -145,8 +139,8 @@ def cholesky_solve(self, input2, upper=False):
     L, B = _broadcast(L, B)
     found = np.zeros(B.shape, B.dtype)
     if B.size:
-        out, solve = _flat(found), _lapack("potrs", L)
-        for i, (factor, right) in enumerate(zip(_flat(L), _flat(B), strict=True)):
+        out, solve = matrices_of(found), lapack("potrs", L)
+        for i, (factor, right) in enumerate(zip(matrices_of(L), matrices_of(B), strict=True)):
             out[i] = solve(factor, right, lower=not upper)[0]
     return columns(found)
 
@@ -160,8 +154,8 @@ def _triangular(A, B, upper, unit=False, trans=0):
         return columns(_triangular_in_step(A, B, upper, unit, trans))
     found = np.zeros(B.shape, B.dtype)
     if B.size:
-        out, solve = _flat(found), blas.get_blas_funcs("trsm", (A,))
-        for i, (a, b) in enumerate(zip(_flat(A), _flat(B), strict=True)):
+        out, solve = matrices_of(found), blas.get_blas_funcs("trsm", (A,))
+        for i, (a, b) in enumerate(zip(matrices_of(A), matrices_of(B), strict=True)):
             out[i] = solve(1.0, a, b, side=0, lower=not upper, trans_a=trans, diag=unit)
     return columns(found)
 
@@ -261,8 +255,8 @@ def _lu(A):
     if _goes_in_step(A):
         factors[...], pivots[...], info[...] = _lu_in_step(A)
     elif A.size:
-        factor, out, order, codes = _lapack("getrf", A), _flat(factors), _flat(pivots, 1), info.reshape(-1)
-        for i, matrix in enumerate(_flat(A)):
+        factor, out, order, codes = lapack("getrf", A), matrices_of(factors), matrices_of(pivots, 1), info.reshape(-1)
+        for i, matrix in enumerate(matrices_of(A)):
             out[i], order[i], codes[i] = factor(matrix)
     pivots += 1
     return columns(factors), pivots, info
@@ -380,7 +374,7 @@ def lu_solve(LU, pivots, B, left=True, adjoint=False):
 
 def _lu_solve(LU, pivots, B, left=True, adjoint=False):
     if not left:
-        return columns(_adjoint(_lu_solve(LU, pivots, _adjoint(B), True, not adjoint)))
+        return columns(adjoint_of(_lu_solve(LU, pivots, adjoint_of(B), True, not adjoint)))
     LU, B = _broadcast(LU, B)
     order = np.broadcast_to(_order(pivots, LU.shape[-1]), LU.shape[:-1])[..., None]
     if not adjoint:
@@ -466,117 +460,6 @@ def slogdet(A):
     return np.asarray(sign), np.asarray(logs), LU, pivots
 
 
-def geqrf(self):
-    """Return the QR decomposition in LAPACK's form: R and the reflections in one matrix, and their factors tau."""
-    if self.ndim < 2:
-        raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
-    require_lapack("geqrf_cpu", self)
-    *batch, m, n = self.shape
-    found, tau = np.zeros(self.shape, self.dtype), np.zeros((*batch, min(m, n)), self.dtype)
-    if self.size:
-        factor, out, factors = _lapack("geqrf", self), _flat(found), _flat(tau, 1)
-        for i, matrix in enumerate(_flat(self)):
-            out[i], factors[i] = factor(matrix)[:2]
-    return columns(found), tau
-
-
-def _reflect(V, tau, found, reverse, adjoint=False):
-    """Apply the reflections 1 - tau v v^H, of which V has the vectors in its columns, to columns; in place."""
-    m, k = V.shape[-2], tau.shape[-1]
-    for i in range(k - 1, -1, -1) if reverse else range(k):
-        v = V[..., i:, i : i + 1].copy()
-        v[..., 0, :] = 1
-        factor = tau[..., i : i + 1, None]
-        _subtract_reflected(found[..., i:m, :], v, factor.conj() if adjoint else factor)
-    return found
-
-
-def _subtract_reflected(part, v, factor):
-    """Apply 1 - factor v v^H to columns in place; not where the factor is 0, even if v is not finite, as LAPACK."""
-    with np.errstate(all="ignore"):
-        part -= np.where(factor == 0, 0, factor * (v @ (_adjoint(v) @ part)))
-
-
-def householder_product(input, tau):
-    """Return the first columns of the product of reflections: Q from the results of `geqrf`."""
-    name = "torch.linalg.householder_product"
-    if input.ndim < 2:
-        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
-    m, n = input.shape[-2:]
-    if m < n:
-        raise RuntimeError(f"{name}: input.shape[-2] must be greater than or equal to input.shape[-1]")
-    require_dim(-1, tau.ndim)
-    if n < tau.shape[-1]:
-        raise RuntimeError(f"{name}: input.shape[-1] must be greater than or equal to tau.shape[-1]")
-    if input.ndim - tau.ndim != 1:
-        raise RuntimeError(
-            f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
-            f"input.ndim is equal to {input.ndim}"
-        )
-    if tau.shape[:-1] != input.shape[:-2]:
-        raise RuntimeError(
-            f"{name}: Expected batch dimensions of tau to be equal to input.shape[:-2], but got {list(tau.shape[:-1])}"
-        )
-    if tau.dtype != input.dtype:
-        raise RuntimeError(
-            f"{name}: tau dtype {type_name(tau.dtype)} does not match input dtype {type_name(input.dtype)}"
-        )
-    require_lapack("orgqr_cpu", input)
-    found = np.zeros(input.shape, input.dtype)
-    found[...] = np.eye(m, n)
-    for i in range(tau.shape[-1] - 1, -1, -1):
-        v = input[..., i:, i : i + 1].copy()
-        v[..., 0, :] = 1
-        factor = tau[..., i : i + 1, None]
-        _subtract_reflected(found[..., i:, i + 1 :], v, factor)
-        with np.errstate(all="ignore"):
-            found[..., i:, i : i + 1] = -factor * v  # of the unit vector e, e - factor v
-        found[..., i, i] += 1
-    return columns(found)
-
-
-def ormqr(self, input2, input3, left=True, transpose=False):
-    """Return Q C, C Q, Q^H C or C Q^H, where Q is the product of the reflections in `self` and `input2`."""
-    name, tau, other = "torch.ormqr", input2, input3
-    if self.ndim < 2:
-        raise RuntimeError(f"{name}: input must have at least 2 dimensions.")
-    if other.ndim < 2:
-        raise RuntimeError(f"{name}: other must have at least 2 dimensions.")
-    side = -2 if left else -1
-    if other.shape[side] < tau.shape[-1]:
-        raise RuntimeError(f"{name}: other.shape[{side}] must be greater than or equal to tau.shape[-1]")
-    if tau.shape[-1] != min(other.shape[side], self.shape[-1]):
-        raise RuntimeError(f"{name}: tau.shape[-1] must be equal to min(other.shape[{side}], input.shape[-1])")
-    if other.shape[side] != self.shape[-2]:
-        raise RuntimeError(f"{name}: other.shape[{side}] must be equal to input.shape[-2]")
-    if self.ndim - tau.ndim != 1:
-        raise RuntimeError(
-            f"{name}: Expected tau to have one dimension less than input, but got tau.ndim equal to {tau.ndim} and "
-            f"input.ndim is equal to {self.ndim}"
-        )
-    if self.ndim != other.ndim:
-        raise RuntimeError(
-            f"{name}: Expected other to have the same number of dimensions as input, but got other.ndim equal to "
-            f"{other.ndim} and input.ndim is equal to {self.ndim}"
-        )
-    for array, called, core in ((tau, "tau", 1), (other, "other", 2)):
-        batch = array.shape[: array.ndim - core]
-        if batch != self.shape[:-2]:
-            raise RuntimeError(
-                f"{name}: Expected batch dimensions of {called} to be equal to input.shape[:-2], but got {list(batch)}"
-            )
-    for array, called in ((tau, "tau"), (other, "other")):
-        if array.dtype != self.dtype:
-            raise RuntimeError(
-                f"{name}: Expected input and {called} to have the same dtype, but input has dtype"
-                f"{type_name(self.dtype)} and {called} has dtype {type_name(array.dtype)}"
-            )
-    require_lapack("ormqr_cpu", self)
-    if left:
-        return columns(_reflect(self, tau, other.copy(), not transpose, transpose))
-    return columns(_adjoint(_reflect(self, tau, _adjoint(other).copy(), transpose, not transpose)))
-
-
 def ldl_factor_ex(self, hermitian=False, check_errors=False):
     """Return L and the block-diagonal D of A = L D L^T, or L D L^H, in one matrix; pivots; the first zero of D."""
     name = "torch.linalg.ldl_factor_ex"
@@ -586,9 +469,9 @@ def ldl_factor_ex(self, hermitian=False, check_errors=False):
     factors, pivots = np.zeros(self.shape, self.dtype), np.zeros(self.shape[:-1], np.int32)
     info = np.zeros(self.shape[:-2], np.int32)
     if self.size:
-        factor = _lapack("hetrf" if hermitian and self.dtype.kind == "c" else "sytrf", self)
-        out, order, codes = _flat(factors), _flat(pivots, 1), info.reshape(-1)
-        for i, matrix in enumerate(_flat(self)):
+        factor = lapack("hetrf" if hermitian and self.dtype.kind == "c" else "sytrf", self)
+        out, order, codes = matrices_of(factors), matrices_of(pivots, 1), info.reshape(-1)
+        for i, matrix in enumerate(matrices_of(self)):
             triangle, order[i], codes[i] = factor(matrix, lower=True)
             out[i] = np.tril(triangle)
     if check_errors and info.any():
@@ -621,9 +504,11 @@ def ldl_solve(LD, pivots, B, hermitian=False):
     LD, B = _broadcast(LD, B)
     found = np.zeros(B.shape, B.dtype)
     if B.size:
-        solve = _lapack("hetrs" if hermitian and LD.dtype.kind == "c" else "sytrs", LD)
+        solve = lapack("hetrs" if hermitian and LD.dtype.kind == "c" else "sytrs", LD)
         order = np.broadcast_to(pivots, LD.shape[:-1])
-        out = _flat(found)
-        for i, (factor, swaps, right) in enumerate(zip(_flat(LD), _flat(order, 1), _flat(B), strict=True)):
+        out = matrices_of(found)
+        for i, (factor, swaps, right) in enumerate(
+            zip(matrices_of(LD), matrices_of(order, 1), matrices_of(B), strict=True)
+        ):
             out[i] = solve(factor, swaps, right, lower=True)[0]
     return columns(found)

@@ -6,7 +6,15 @@ import numpy as np
 
 from .._common.errors import LinAlgError, size_mismatch, type_name
 from .._common.numbers import is_half, widen
-from .checks import columns, failed_element, require_floating, require_lapack, require_matrices, require_square
+from .checks import (
+    adjoint_of,
+    columns,
+    failed_element,
+    require_floating,
+    require_lapack,
+    require_matrices,
+    require_square,
+)
 
 _FAILED = "The algorithm failed to converge because the input matrix"
 _LARGE = 64  # rows and columns from which SciPy's call costs less than it saves
@@ -161,9 +169,9 @@ def pinv(self, atol=None, rtol=None, hermitian=False):
         values, vectors = eigh(self)
         sizes = np.abs(values)
         inverse = _reciprocals(values, sizes, sizes.max(-1, keepdims=True), self, atol, rtol)
-        return (vectors * inverse[..., None, :]) @ _adjoint(vectors)
+        return (vectors * inverse[..., None, :]) @ adjoint_of(vectors)
     u, s, vh = svd(self)
-    return (_adjoint(vh) * _reciprocals(s, s, s[..., :1], self, atol, rtol)[..., None, :]) @ _adjoint(u)
+    return (adjoint_of(vh) * _reciprocals(s, s, s[..., :1], self, atol, rtol)[..., None, :]) @ adjoint_of(u)
 
 
 def _reciprocals(values, sizes, greatest, matrix, atol, rtol):
@@ -265,7 +273,7 @@ def lstsq(self, b, rcond=None, driver=None):
         kept = s > real.type(cut) * s[..., :1]
         rank = kept.sum(-1, dtype=np.int64)
         inverse = np.divide(1, s, out=np.zeros_like(s), where=kept)
-        solution[...] = _adjoint(vh) @ (inverse[..., None] * (_adjoint(u) @ right))
+        solution[...] = adjoint_of(vh) @ (inverse[..., None] * (adjoint_of(u) @ right))
         values = s if driver != "gelsy" else values
     residuals = np.zeros(0, real)
     if (m > n or not self.size) and driver != "gelsy" and (driver == "gels" or (rank == n).all()):
@@ -274,10 +282,6 @@ def lstsq(self, b, rcond=None, driver=None):
             error = np.where(self.any((-2, -1), keepdims=True), error, 0)
         residuals = (error.real**2 + error.imag**2 if error.dtype.kind == "c" else error**2).sum(-2)
     return (solution[..., 0] if vectors else solution), residuals, rank, values
-
-
-def _adjoint(x):
-    return np.swapaxes(x, -1, -2).conj()
 
 
 def _check_lstsq(A, B, driver):
@@ -303,7 +307,7 @@ def _check_lstsq(A, B, driver):
 def _full_rank_solution(A, B):
     """Solve by a QR decomposition of A, or of A^H if A is wide. Raises LinAlgError if the triangle is singular."""
     tall = A.shape[-2] >= A.shape[-1]
-    q, r = np.linalg.qr(A if tall else _adjoint(A))
+    q, r = np.linalg.qr(A if tall else adjoint_of(A))
     without = ~A.any((-2, -1), keepdims=True)  # matrices of zeros, of which LAPACK's solution is 0
     r, B = np.where(without, np.eye(r.shape[-1], dtype=r.dtype), r), np.where(without, 0, B)
     zeros = np.diagonal(r, 0, -2, -1) == 0
@@ -316,5 +320,5 @@ def _full_rank_solution(A, B):
             f"does not have full rank (error code: {code})."
         )
     if tall:
-        return np.linalg.solve(r, _adjoint(q) @ B)
-    return q @ np.linalg.solve(_adjoint(r), B)
+        return np.linalg.solve(r, adjoint_of(q) @ B)
+    return q @ np.linalg.solve(adjoint_of(r), B)
