@@ -1,5 +1,6 @@
 # `make` lists the targets. Only python3 and make are needed: everything else is installed into .venv (the library, its
-# tests and the demo) and .venv-torch (PyTorch and HIPS autograd, to compare with; nothing else uses them).
+# tests and the demo), .venv-torch (PyTorch and HIPS autograd, to compare with; nothing else uses them) and
+# .venv-ecosystem (packages that import torch, without PyTorch).
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
@@ -12,6 +13,7 @@ MUTANTS_ARGS ?= --workers 2
 
 VENV := .venv
 TORCH_VENV := .venv-torch
+ECO_VENV := .venv-ecosystem
 # Tests are handed out in the order of the files, so that what a file sets up is set up once or twice. The limit for one
 # test is the last resort against one that hangs: every wait in the tests has an end of its own, much sooner.
 IN_PARALLEL := -n $(WORKERS) --maxprocesses 16 --dist worksteal --timeout 900
@@ -20,7 +22,7 @@ IN_PARALLEL := -n $(WORKERS) --maxprocesses 16 --dist worksteal --timeout 900
 .DELETE_ON_ERROR:
 # The targets share one checkout, and the benchmark wants the machine to itself: -j runs them one after another.
 .NOTPARALLEL:
-.PHONY: help demo test packaging debug generate check conformance bench fuzz mutants matrix docs clean force
+.PHONY: help demo test packaging debug generate check conformance ecosystem bench fuzz mutants matrix docs clean force
 
 help: ## list the targets
 	@echo "make TARGET, where TARGET is one of"
@@ -33,7 +35,7 @@ demo: generate ## train the digit classifier: accuracy, weights and a picture in
 
 test: $(VENV)/installed ## run the tests that need no PyTorch, but for those of `make packaging`
 	@echo "about 11,700 tests, which take five minutes on two cores"
-	@$(VENV)/bin/python -m pytest $(addprefix --ignore=tests/,conformance packaging stubs docs) $(IN_PARALLEL) $(PYTEST_ARGS)
+	@$(VENV)/bin/python -m pytest $(addprefix --ignore=tests/,conformance ecosystem packaging stubs docs) $(IN_PARALLEL) $(PYTEST_ARGS)
 
 packaging: $(VENV)/installed ## test what users get: wheels, packages of operators, types, the examples of the pages
 	@echo "about 300 tests, which take three minutes on two cores"
@@ -55,12 +57,15 @@ conformance: $(TORCH_VENV)/installed ## compare with PyTorch 2.13
 	@echo "about 15,000 tests, which take six minutes on two cores"
 	@$(TORCH_VENV)/bin/python -m pytest tests/conformance tests/semantics $(IN_PARALLEL) $(PYTEST_ARGS)
 
+ecosystem: $(ECO_VENV)/installed ## run programs that use transformers, lightning, einops ... on gradloom (docs/ecosystem.md)
+	@$(ECO_VENV)/bin/python -m pytest tests/ecosystem $(IN_PARALLEL) $(PYTEST_ARGS)
+
 # The tests of the generator, of packages and of pages are left out: they look at generated/ as it is without the folder.
 debug: $(VENV)/installed ## run the tests with operators that check what their kernels do (docs/debug.md)
 	@$(VENV)/bin/gradloom generate --debug
 	@echo "about 7,000 tests, which take fifteen minutes on two cores"
 	@trap 'rm -rf generated/debug' EXIT; GRADLOOM_DEBUG=1 \
-	    $(VENV)/bin/python -m pytest $(addprefix --ignore=tests/,conformance codegen docs packaging stubs) $(IN_PARALLEL) \
+	    $(VENV)/bin/python -m pytest $(addprefix --ignore=tests/,conformance ecosystem codegen docs packaging stubs) $(IN_PARALLEL) \
 	    $(PYTEST_ARGS)
 
 bench: $(TORCH_VENV)/installed ## time gradloom, PyTorch and HIPS autograd side by side; a table, and bench.json
@@ -81,7 +86,7 @@ docs: $(VENV)/installed-docs ## build the documentation into build/site and test
 	@echo "the documentation is in build/site: open build/site/index.html"
 
 clean: ## remove the environments, build results, caches, demo-output/ and bench.json
-	@rm -rf $(VENV) $(TORCH_VENV) .venv-matrix build dist *.egg-info demo-output bench.json
+	@rm -rf $(VENV) $(TORCH_VENV) $(ECO_VENV) .venv-matrix build dist *.egg-info demo-output bench.json
 	@rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -94,10 +99,16 @@ $(VENV)/installed-docs: $(VENV)/installed
 $(TORCH_VENV)/installed: pyproject.toml setup.py
 	@$(PYTHON) .ci/environment.py $(TORCH_VENV) conformance,bench $@
 
+$(ECO_VENV)/installed: pyproject.toml setup.py tests/ecosystem/requirements.txt
+	@$(PYTHON) .ci/environment.py $(ECO_VENV) test $@ --with tests/ecosystem/requirements.txt
+
 # The stamp names the checkout: an environment that came along in a copied folder would run the code of the original.
 ifneq ($(shell cat $(VENV)/installed 2>/dev/null),$(CURDIR))
 $(VENV)/installed: force
 endif
 ifneq ($(shell cat $(TORCH_VENV)/installed 2>/dev/null),$(CURDIR))
 $(TORCH_VENV)/installed: force
+endif
+ifneq ($(shell cat $(ECO_VENV)/installed 2>/dev/null),$(CURDIR))
+$(ECO_VENV)/installed: force
 endif
