@@ -68,7 +68,7 @@ def serve(library: str, threads: int) -> None:
         print(json.dumps(content), file=answers, flush=True)
 
     try:
-        given, programs, version = _load(library, threads)
+        given, version = _load(library, threads)
     except Exception as error:
         return answer({"error": _describe(error)})
     answer({"version": version, "blas": _blas(library)})
@@ -77,11 +77,12 @@ def serve(library: str, threads: int) -> None:
         request = json.loads(line)
         name = request["program"]
         try:
-            if not hasattr(programs, name):
-                answer({"times": {}})
-                continue
             if name not in samples:
-                samples[name] = getattr(programs, name)(given)
+                program = find_program(library, name)
+                if program is None:
+                    answer({"times": {}})
+                    continue
+                samples[name] = program(given)
                 samples[name]()  # the first run pays for imports, allocations and caches
             answer({"times": _measure(samples[name], request["budget"])})
         except Exception as error:
@@ -92,12 +93,26 @@ def _load(library: str, threads: int):
     if library == "autograd":
         from importlib.metadata import version
 
-        given = importlib.import_module("autograd.numpy")
-        return given, importlib.import_module("rows_autograd"), version("autograd")
+        return importlib.import_module("autograd.numpy"), version("autograd")
     module = importlib.import_module(library)
     if threads:
         module.set_num_threads(threads)
-    return module, importlib.import_module("rows_torch"), str(getattr(module, "__version__", ""))
+    module.manual_seed(0)
+    return module, str(getattr(module, "__version__", ""))
+
+
+def find_program(library: str, name: str):
+    """Return the program of that name for the library, None where it has none."""
+    if library == "autograd":
+        return getattr(importlib.import_module("rows_autograd"), name, None)
+    statements = importlib.import_module("rows_statements")
+    if name in statements.STATEMENTS:
+        return statements.program(name)
+    sweeps = importlib.import_module("sweeps")
+    if name in sweeps.names():
+        return sweeps.program(name)
+    modules = map(importlib.import_module, ("rows_torch", "rows_training"))
+    return next((getattr(module, name) for module in modules if hasattr(module, name)), None)
 
 
 def _blas(library: str) -> str:

@@ -1,23 +1,24 @@
 """What is measured: the rows of the table, their units and limits. How, for each library, is in rows_*.py.
 
-A program (a function of rows_torch.py or rows_autograd.py) prepares its inputs and returns a `sample`
-function; each call of that runs the program once and returns the seconds of its parts, by name. A `Row` shows
-one part.
+A program (a function of rows_torch.py, rows_training.py or rows_autograd.py, or a statement of rows_statements.py)
+prepares its inputs and returns a `sample` function; each call of that runs the program once and returns the seconds of
+its parts, by name. A `Row` shows one part.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-CONTENDERS = ("gradloom", "torch-1", "torch-2", "autograd")
+# A library and its threads.
+CONTENDERS = ("gradloom-1", "gradloom-2", "torch-1", "torch-2", "autograd")
 MILLI, MICRO = 1e-3, 1e-6
 
 
 class Row(NamedTuple):
     """One line of the table.
 
-    `scale` is the unit in seconds. `limit` bounds gradloom's time over `reference`'s ("torch" is the faster
-    of its two settings) or, with `difference`, what importing costs over importing NumPy, in the row's unit.
+    `scale` is the unit in seconds. `limit` bounds the better of gradloom's two times over the better of PyTorch's or,
+    with `difference`, what importing costs over importing NumPy, in the row's unit.
     """
 
     program: str
@@ -26,14 +27,27 @@ class Row(NamedTuple):
     unit: str
     scale: float
     limit: float | None = None
-    reference: str = "torch"
     difference: bool = False
 
 
+TRAINING = (
+    ("regression", "linear regression, batch 256"),
+    ("classifier", "64-128-128-10 network with dropout, batch 64"),
+    ("batch_norm_convnet", "3 convolutions with batch norm, 32x3x32x32"),
+    ("character_rnn", "names, RNN cell 64 wide, 32 x 16 letters"),
+    ("character_gru", "names, GRU cell 64 wide, 32 x 16 letters"),
+    ("character_lstm", "names, LSTM layer 64 wide, 32 x 16 letters"),
+    ("character_transformer", "names, transformer, 4 layers 64 wide, 32 x 16"),
+    ("gpt", "GPT, 4 layers 128 wide, 8 x 128 characters"),
+    ("autoencoder", "variational autoencoder, batch 128"),
+    ("gan", "GAN of two small networks, batch 64"),
+    ("physics", "Burgers' equation by second derivatives, 256 points"),
+    ("graph_network", "graph network, 500 nodes, 2,000 edges"),
+)
 ROWS = (
     Row("chain", "forward", "1000 x (x = x*b; x = x+a), 4 float64: forward", "us/op", MICRO, 1.1),
     Row("chain", "backward", "1000 x (x = x*b; x = x+a), 4 float64: backward", "us/op", MICRO, 0.8),
-    Row("convnet", "step", "convolutional network, batch 64: training step", "ms", MILLI, 1.3, "torch-2"),
+    Row("convnet", "step", "convolutional network, batch 64: training step", "ms", MILLI, 1.3),
     Row("imports", "import", "import, over import numpy", "ms", MILLI, 60.0, difference=True),
     Row("mlp", "step", "784-500-10 network, batch 64: training step", "ms", MILLI),
     Row("elementwise", "forward", "tanh(x*y + x), 1e6 float32: forward", "ms", MILLI),
@@ -63,4 +77,5 @@ ROWS = (
     Row("long_graph", "build", "graph of 100,000 nodes: build", "ms", MILLI),
     Row("long_graph", "backward", "graph of 100,000 nodes: backward", "ms", MILLI),
     Row("long_graph", "free", "graph of 100,000 nodes: free, never run backward", "ms", MILLI),
+    *(Row(program, "step", f"{title}: training step", "ms", MILLI) for program, title in TRAINING),
 )

@@ -1,0 +1,147 @@
+"""From measured times to what is printed: the table of rows, the table of statements, JSON, and pages with both."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rows import CONTENDERS, MICRO, ROWS, Row
+from rows_statements import STATEMENTS
+
+NOTE = (
+    "Medians. A ratio is gradloom's time over PyTorch's on the same number of threads, `best` that of the better of\n"
+    "each one's two times. Other load on the machine distorts it."
+)
+PARTS = "forward", "backward"
+Times = dict[tuple[str, str, str], list[float]]  # (contender, program, part) -> seconds
+Cells = dict[str, float]  # contender -> median in the row's unit
+
+
+def medians(times: Times) -> dict[str, Cells]:
+    """Return {title of a row: its cells}."""
+    table: dict[str, Cells] = {}
+    for row in ROWS:
+        cells = table[row.title] = {}
+        for name in CONTENDERS:
+            if seconds := times.get((name, row.program, row.part)):
+                cells[name] = statistics.median(seconds) / row.scale
+    return table
+
+
+def ratio(cells: Cells, threads: str = "") -> float | None:
+    """Return gradloom's time over PyTorch's with "1" or "2" threads, or ("") of the better of each."""
+    ours, theirs = (
+        [cells[name] for name in cells if name.startswith(f"{library}-{threads}")] for library in ("gradloom", "torch")
+    )
+    return min(ours) / min(theirs) if ours and theirs else None
+
+
+def verdict(row: Row, cells: Cells) -> str:
+    """Return the row's limit, and whether it is kept."""
+    if row.limit is None:
+        return ""
+    value = cells.get("gradloom-1") if row.difference else ratio(cells)
+    limit = f"{row.limit:g}{' ' + row.unit if row.difference else ''}"
+    return limit if value is None else f"{limit} {'kept' if value <= row.limit else 'EXCEEDED'}"
+
+
+def render(table: dict[str, Cells]) -> str:
+    """Return the rows in Markdown."""
+    lines = []
+    for row in ROWS:
+        if cells := table[row.title]:
+            numbers = [_number(cells[name]) if name in cells else "" for name in CONTENDERS]
+            ratios = ["" if row.difference else _ratio(ratio(cells, threads)) for threads in ("1", "2", "")]
+            lines.append((row.title, row.unit, *numbers, *ratios, verdict(row, cells)))
+    return _markdown(("row", "unit", *CONTENDERS, "ratio 1", "ratio 2", "best", "limit"), lines, left=2)
+
+
+def render_statements(times: Times) -> str:
+    """Return the statements in Markdown, on one thread, with the geometric means of their ratios."""
+    lines, ratios = [], {part: [] for part in PARTS}
+    for statement in STATEMENTS:
+        line = [f"`{statement}`"]
+        for part in PARTS:
+            seconds = [times.get((name, statement, part)) for name in ("gradloom-1", "torch-1")]
+            ours, theirs = (statistics.median(found) / MICRO if found else None for found in seconds)
+            both = ours / theirs if ours and theirs else None
+            if both:
+                ratios[part].append(both)
+            line += ["" if ours is None else _number(ours), "" if theirs is None else _number(theirs), _ratio(both)]
+        lines.append(tuple(line))
+    head = "statement, us", *(f"{name} {part}" for part in PARTS for name in ("gradloom", "PyTorch", "ratio"))
+    return f"{_markdown(head, lines, left=1)}\n\n{summarise_statements(ratios)}"
+
+
+def summarise_statements(ratios: dict[str, list[float]]) -> str:
+    found = [
+        f"{part} {math.exp(statistics.fmean(map(math.log, values))):.2f} ({sum(value > 2 for value in values)} of "
+        f"{len(values)} above 2)"
+        for part, values in ratios.items()
+        if values
+    ]
+    return f"Geometric means of the ratios: {', '.join(found)}." if found else ""
+
+
+def _markdown(head: tuple[str, ...], lines: Iterable[tuple[str, ...]], left: int) -> str:
+    """Return a table whose first `left` columns stand to the left, the others to the right."""
+    lines = [head, *lines]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+    def padded(line: tuple[str, ...]) -> str:
+        texts = [text.ljust(width) for text, width in zip(line[:left], widths[:left], strict=True)]
+        numbers = (text.rjust(width) for text, width in zip(line[left:], widths[left:], strict=True))
+        return "| " + " | ".join([*texts, *numbers]) + " |"
+
+    dashes = ["-" * (width + 1) + ("-" if i < left else ":") for i, width in enumerate(widths)]
+    return "\n".join([padded(lines[0]), f"|{'|'.join(dashes)}|", *map(padded, lines[1:])])
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def write_between(page: Path, tables: dict[str, str]) -> None:
+    """Replace what stands between the comments `make bench: NAME` and `make bench: end NAME` of a page by its table.
+
+    Raises ValueError if the page has no such comments.
+    """
+    text = page.read_text()
+    found = [name for name in tables if f"<!-- make bench: {name} -->" in text]
+    if not found:
+        raise ValueError(f"{page} has no lines <!-- make bench: {next(iter(tables))} --> to put a table after")
+    for name in found:
+        before, begin, rest = text.partition(f"<!-- make bench: {name} -->\n")
+        _, end, after = rest.partition(f"<!-- make bench: end {name} -->")
+        if not end:
+            raise ValueError(f"{page} has no line <!-- make bench: end {name} --> to put the table before")
+        text = f"{before}{begin}{tables[name]}\n{end}{after}"
+    page.write_text(text)
+
+
+def write_json(path: Path, times: Times, about: dict[str, str], errors: dict[tuple[str, str], str]) -> None:
+    """Write every median, in seconds, with its number of samples, and what failed."""
+    rows = {(row.program, row.part): row for row in ROWS}
+    measured: dict[tuple[str, str], dict] = {}
+    for (contender, program, part), seconds in times.items():
+        row = rows.get((program, part))
+        entry = measured.setdefault(
+            (program, part),
+            {"program": program, "part": part, "title": row.title if row else program, "median": {}, "samples": {}},
+        )
+        entry["median"][contender], entry["samples"][contender] = statistics.median(seconds), len(seconds)
+    for entry in measured.values():
+        cells = entry["median"]
+        entry["ratio"] = {name: ratio(cells, threads) for name, threads in (("1", "1"), ("2", "2"), ("best", ""))}
+    failed = [{"library": name, "program": program, "error": text} for (name, program), text in errors.items()]
+    when = datetime.now(UTC).isoformat(timespec="seconds")
+    content = {"when": when, "unit": "s", "machine": about, "rows": list(measured.values()), "failed": failed}
+    path.write_text(json.dumps(content, indent=2) + "\n")
