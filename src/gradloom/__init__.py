@@ -131,6 +131,7 @@ if _typing.TYPE_CHECKING:
     from .tensors.removed import eig as eig, lstsq as lstsq, matrix_rank as matrix_rank, solve as solve
     from .tensors.removed import symeig as symeig
     from .composite.linalg.solve import lu as lu
+    from .composite.linalg.lobpcg import lobpcg as lobpcg
     from .composite.linalg.low_rank import pca_lowrank as pca_lowrank, svd_lowrank as svd_lowrank
     from .tensors.interchange import asarray as asarray, from_dlpack as from_dlpack, from_file as from_file
     from .tensors.interchange import frombuffer as frombuffer, to_dlpack as to_dlpack
@@ -182,6 +183,7 @@ _LAZY = {
         ".serialization": "load save",
         ".compat.legacy_types": "set_default_tensor_type",
         ".tensors.removed": "eig lstsq matrix_rank solve symeig",
+        ".composite.linalg.lobpcg": "lobpcg",
         ".composite.linalg.low_rank": "pca_lowrank svd_lowrank",
         ".composite.linalg.solve": "lu",
         ".autograd.zero_tangent": "_efficientzerotensor",

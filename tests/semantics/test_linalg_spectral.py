@@ -188,3 +188,81 @@ def test_solving_with_one_by_one_matrices_does_not_write_to_the_inputs(torch):
     assert torch.allclose(solution, right / matrices)
     spread = torch.linalg.solve_triangular(matrices, torch.ones(1, 1, 1).expand(20, 1, 1), upper=True)
     assert torch.allclose(spread, 1 / matrices)
+
+
+def positive_matrices(torch, *batch):
+    torch.manual_seed(3)
+    x = torch.randn(*batch, 20, 20, dtype=torch.float64)
+    return x @ x.mT / 20
+
+
+@pytest.mark.parametrize("method", ["ortho", "basic"])
+@pytest.mark.parametrize("largest", [True, False])
+def test_lobpcg_finds_extreme_eigenpairs(torch, method, largest):
+    a, seen = positive_matrices(torch, 3), []
+    start = torch.randn(3, 20, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    values, vectors = torch.lobpcg(a, 3, X=start, largest=largest, method=method, niter=200, tracker=seen.append)
+    expected = torch.linalg.eigvalsh(a)
+    expected = expected.flip(-1)[:, :3] if largest else expected[:, :3]
+    assert torch.allclose(values, expected, atol=1e-8)
+    assert torch.allclose(a @ vectors, vectors * values.unsqueeze(-2), atol=1e-5)
+    assert len(seen) < (80 if largest else 300)
+    assert {w.iparams["batch_index"] for w in seen} == {2} and seen[-1].ivars["converged_count"] >= 3
+
+
+def test_lobpcg_takes_a_second_matrix_and_a_sparse_one(torch):
+    a, b = positive_matrices(torch), torch.diag(torch.linspace(1, 2, 20, dtype=torch.float64))
+    torch.manual_seed(1)
+    values, vectors = torch.lobpcg(a, 2, b, largest=False)
+    assert torch.allclose(a @ vectors, b @ vectors * values, atol=1e-6)
+    assert torch.allclose(vectors.mT @ b @ vectors, torch.eye(2, dtype=torch.float64))
+    values, _ = torch.lobpcg(torch.diag(torch.arange(1.0, 13.0)).to_sparse(), k=2)
+    assert torch.allclose(values, torch.tensor([12.0, 11.0]))
+
+
+@pytest.mark.parametrize("k, largest", [(1, True), (2, False), (3, True), (4, True)])
+def test_lobpcg_has_the_gradient_of_eigh(torch, k, largest):
+    a = positive_matrices(torch, 2).requires_grad_()
+    torch.manual_seed(1)
+    values, vectors = torch.lobpcg(a, k, largest=largest, tol=1e-13)
+    assert values.grad_fn.name() == "LOBPCGAutogradFunctionBackward"
+
+    def loss(values, vectors):  # without the signs of the vectors
+        weights = torch.linspace(1, 2, 20 * k, dtype=torch.float64).reshape(20, k)
+        return (values**2).sum() + (vectors**2 * weights).sum()
+
+    (grad,) = torch.autograd.grad(loss(values, vectors), a)
+    values, vectors = torch.linalg.eigh(a)
+    if largest:
+        values, vectors = values.flip(-1), vectors.flip(-1)
+    (expected,) = torch.autograd.grad(loss(values[:, :k], vectors[:, :, :k]), a)
+    assert torch.allclose(grad, (expected + expected.mT) / 2, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "call, error, message",
+    [
+        ("eye(5), 2", ValueError, r"number of A rows \(=5\) is smaller than 3 x the number of requested eigenpairs"),
+        ("ones(5, 4), 1", AssertionError, r"A must be square, got shape torch.Size\(\[5, 4\]\)"),
+        ("eye(5), 1, eye(6)", AssertionError, "A and B must have same shape"),
+        ("eye(5), 1, X=ones(6, 1)", AssertionError, r"X shape mismatch: .* expected \(5, 1\)"),
+    ],
+)
+def test_lobpcg_refuses_wrong_shapes(torch, call, error, message):
+    with pytest.raises(error, match=message):
+        eval(f"torch.lobpcg({call})", {"torch": torch, "eye": torch.eye, "ones": torch.ones})
+
+
+def test_lobpcg_has_no_gradient_with_a_second_matrix(torch):
+    a = torch.diag(torch.arange(1.0, 13.0)).requires_grad_()
+    with pytest.raises(ValueError, match="does not support backward with B != I yet"):
+        torch.lobpcg(a, k=2, B=torch.eye(12))[0].sum().backward()
+
+
+def test_a_tracker_ends_lobpcg(torch):
+    def stop(worker):
+        worker.bvars["force_stop"] = worker.ivars["istep"] == 3
+
+    seen = []
+    torch.lobpcg(positive_matrices(torch), 2, tracker=lambda worker: (stop(worker), seen.append(worker.ivars["istep"])))
+    assert seen == [1, 2, 3]

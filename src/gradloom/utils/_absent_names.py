@@ -16,7 +16,7 @@ NAMES = {
         float8_e5m2fnuz float8_e8m0fnu fork fused_moving_avg_obs_fake_quant futures fx get_autocast_ipu_dtype
         get_autocast_xla_dtype get_device get_device_module get_file_path hsmm hspmm hub import_ir_module
         import_ir_module_from_buffer indices_copy init_num_threads int1 int2 int3 int4 int5 int6 int7 int_repr
-        is_autocast_ipu_enabled is_autocast_xla_enabled is_distributed is_vulkan_available jagged lobpcg
+        is_autocast_ipu_enabled is_autocast_xla_enabled is_distributed is_vulkan_available jagged
         merge_type_from_type_comment miopen_batch_norm miopen_convolution miopen_convolution_add_relu
         miopen_convolution_relu miopen_convolution_transpose miopen_ctc_loss miopen_depthwise_convolution
         miopen_rnn mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights

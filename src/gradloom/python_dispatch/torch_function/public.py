@@ -18,7 +18,7 @@ _ROOT = __name__.partition(".")[0]
 # default dtypes) cannot be overridden, nor can these few:
 _WITH_TENSORS = ("generated", "functional", "tensors.indexing", "tensors.construction", "dispatch.promotion")
 # Functions of the top-level namespace that are imported on first use.
-_LAZY = ("lu", "pca_lowrank", "svd_lowrank")
+_LAZY = ("lobpcg", "lu", "pca_lowrank", "svd_lowrank")
 _IGNORED = frozenset(
     ("is_tensor", "is_storage", "broadcast_shapes", "from_numpy", "set_default_dtype", "get_default_dtype")
 )
