@@ -218,6 +218,9 @@ _LAZY = {
     for name in names.split()
 }
 
+# Functions on lists of tensors, by the beginning of their names.
+_LAZY_FAMILIES = {"_foreach_": ".tensors.foreach", "_fused_": ".optim._fused_operators"}
+
 
 def _device_context(given):
     from importlib import import_module
@@ -250,12 +253,14 @@ if not _typing.TYPE_CHECKING:
             if found is not None:
                 globals()[name] = found
                 return found
-        if name.startswith("_foreach_"):
-            from .tensors import foreach
+        for start, module in _LAZY_FAMILIES.items():
+            if name.startswith(start):
+                from importlib import import_module
 
-            if name in vars(foreach):
-                found = globals()[name] = getattr(foreach, name)
-                return found
+                families = import_module(module, __name__)
+                if name in vars(families):
+                    found = globals()[name] = getattr(families, name)
+                    return found
         if name.endswith("Storage"):
             from .storage import storage_type
 

@@ -1,5 +1,5 @@
-"""Operators on lists of tensors against PyTorch, on the samples of its own database: values, in-place forms, gradients
-and errors."""
+"""Operators on lists of tensors against PyTorch: on the samples of its own database values, in-place forms, gradients
+and errors; their schemas; and the updates of optimizers that are such operators."""
 
 from __future__ import annotations
 
@@ -130,3 +130,77 @@ def test_what_lists_refuse(call):
             eval(f"L.{call}", {"L": library, "A": [library.ones(2), library.ones(3)]})
         messages.append((caught.type, str(caught.value).splitlines()[0]))
     assert messages[1] == messages[0]
+
+
+LISTS = sorted({schema.name for schema in torch._C._jit_get_all_schemas() if schema.name.startswith("aten::_foreach_")})
+FUTILE = ("aten::_foreach_copy", "aten::_foreach_zero")  # functional forms of two that only write
+
+
+def in_aten(library, name):
+    packet = getattr(library.ops.aten, name)
+    return {overload: getattr(packet, overload) for overload in packet.overloads()}
+
+
+def test_lists_are_operators_of_the_same_schemas():
+    assert len(LISTS) > 90
+    for name in set(LISTS).difference(FUTILE):
+        theirs, ours_ = (in_aten(library, name.removeprefix("aten::")) for library in (torch, gradloom))
+        expected = {key: str(one._schema) for key, one in theirs.items() if not key.endswith("out")}
+        assert {key: str(one._schema) for key, one in ours_.items()} == expected
+    assert gradloom.ops.aten._foreach_add_.Scalar([gradloom.ones(2)], 1) is None
+    assert gradloom.ops.aten._foreach_add([gradloom.ones(2)], 1)[0].tolist() == [2, 2]
+
+
+ADAM = {"beta1": 0.9, "beta2": 0.99, "weight_decay": 0.1, "eps": 1e-8}
+SGD = {"weight_decay": 0.1, "momentum": 0.9}
+UPDATES = [
+    ("adam", 6, {**ADAM, "amsgrad": True, "maximize": False}),
+    ("adamw", 6, {**ADAM, "amsgrad": False, "maximize": True}),
+    ("sgd", 3, {**SGD, "dampening": 0.1, "nesterov": False, "maximize": False, "is_first_step": True}),
+    ("sgd", 3, {**SGD, "dampening": 0.0, "nesterov": True, "maximize": True, "is_first_step": False}),
+    ("adagrad", 4, {"lr_decay": 0.1, "weight_decay": 0.1, "eps": 1e-8, "maximize": True}),
+]
+
+
+def updated(library, short, lists, options, form):
+    """Return the lists after an update, or the results of its functional or out form."""
+    library.manual_seed(1)
+    given = [[library.rand(3), library.rand(2, 2)] for _ in range(5)]
+    steps = [library.tensor(3.0), library.tensor(4.0)]
+    if short.startswith("adam"):
+        given = [*(given if options["amsgrad"] else [*given[:4], []]), steps]
+    else:
+        given = [*given[: 3 if short == "adagrad" else lists], *([steps] if short == "adagrad" else [])]
+    assert len(given) == lists
+    options = {k: library.tensor(v[0]) if isinstance(v, list) else v for k, v in options.items()}
+    if form == "_":
+        assert getattr(library, f"_fused_{short}_")(*given, **options) is None
+        return given
+    overload = ("tensor_lr_" if hasattr(options["lr"], "item") else "") + form
+    overload = getattr(getattr(library.ops.aten, f"_fused_{short}"), overload.rstrip("_") or "default")
+    if form == "out":
+        out = [library.zeros_like(x) for x in given[0]]
+        assert overload(*given, **options, out=out) is None
+        return [out, *given]
+    return [*overload(*given, **options), *given]
+
+
+@pytest.mark.parametrize("form", ["_", "", "out"])
+@pytest.mark.parametrize("lr", [0.1, [0.1]], ids=["number", "tensor"])
+@pytest.mark.parametrize("scale", [{}, {"grad_scale": [2.0], "found_inf": [0.0]}, {"found_inf": [1.0]}])
+@pytest.mark.parametrize("short, lists, options", UPDATES, ids=lambda value: value if isinstance(value, str) else "")
+def test_updates_of_lists_give_what_pytorch_gives(short, lists, options, scale, lr, form):
+    expected, found = (
+        updated(library, short, lists, {**options, **scale, "lr": lr}, form) for library in (torch, gradloom)
+    )
+    assert [len(x) for x in found] == [len(x) for x in expected]
+    for a, b in zip(found, expected, strict=True):
+        for x, y in zip(a, b, strict=True):
+            np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=2e-6, atol=1e-6)
+
+
+def test_updates_are_operators_of_the_same_schemas():
+    for short in ("adam", "adamw", "sgd", "adagrad"):
+        for name in (f"_fused_{short}", f"_fused_{short}_"):
+            theirs, ours_ = (in_aten(library, name) for library in (torch, gradloom))
+            assert {k: str(v._schema) for k, v in ours_.items()} == {k: str(v._schema) for k, v in theirs.items()}

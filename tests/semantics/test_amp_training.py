@@ -84,3 +84,47 @@ def test_the_losses_are_those_of_pytorch(gradloom, dtype):
     ours, _ = train(gradloom, 30, getattr(gradloom, dtype))
     theirs, _ = train(reference, 30, getattr(reference, dtype))
     assert ours == pytest.approx(theirs, rel=0.02)
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "SGD", "Adagrad"])
+def test_a_fused_step_unscales_gradients_and_leaves_out_infinite_ones(torch, name):
+    def parameters(fused):
+        p = torch.nn.Parameter(torch.arange(3.0))
+        optimizer = getattr(torch.optim, name)([p], lr=0.1, fused=fused)
+        for gradient, infinite in ((1.0, 0), (3.0, 1), (2.0, 0)):
+            p.grad = torch.full((3,), gradient)
+            if fused:
+                p.grad *= 4
+                optimizer.grad_scale, optimizer.found_inf = torch.tensor(4.0), torch.tensor(float(infinite))
+            if fused or not infinite:
+                optimizer.step()
+                assert p.grad.tolist() == [gradient * (4 if infinite else 1)] * 3
+        return p
+
+    assert torch.allclose(parameters(True), parameters(False))
+
+
+@pytest.mark.parametrize("name", ["Adam", "SGD"])
+def test_a_scaler_leaves_unscaling_to_fused_steps(torch, name):
+    p = torch.nn.Parameter(torch.arange(3.0))
+    optimizer = getattr(torch.optim, name)([p], lr=0.1, fused=True)
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale((p * p).sum()).backward()
+    assert p.grad.tolist() == [0, 16, 32]
+    scaler.step(optimizer)
+    scaler.update()
+    assert torch.allclose(p.grad, torch.tensor([0.0, 2, 4]))
+    assert not hasattr(optimizer, "grad_scale")
+
+
+@pytest.mark.parametrize("name", ["Adam", "AdamW", "SGD", "Adagrad"])
+def test_fused_steps_refuse_complex_parameters_and_sparse_gradients(torch, name):
+    kind = getattr(torch.optim, name)
+    p = torch.ones(2, dtype=torch.complex64, requires_grad=True)
+    p.grad = torch.ones_like(p)
+    with pytest.raises(RuntimeError, match="requires all the params to be floating point Tensors .* torch.complex64"):
+        kind([p], fused=True).step()
+    p = torch.ones(2, requires_grad=True)
+    p.grad = torch.ones(2).to_sparse()
+    with pytest.raises(RuntimeError, match="does not support sparse grad"):
+        kind([p], fused=True).step()

@@ -392,11 +392,16 @@ def namespace_of(name: str) -> Namespace:
 
 def _own_namespace() -> Namespace:
     from ..generated import namespaces as generated, overloads
+    from ..tensors import foreach
 
     def make(name: str) -> OpOverloadPacket:
+        if name in on_lists:
+            return OpOverloadPacket("aten", name, [Row(*row) for row in on_lists[name]])
         return packet("aten", name, overloads.OVERLOADS, generated.OVERLOADS, generated.OPERATORS.get(name))
 
-    return Namespace("aten", overloads.OVERLOADS, make)
+    # the optimizers stand above this module, so theirs are imported by name
+    on_lists = foreach.overloads() | import_module("gradloom.optim._fused_operators").overloads()
+    return Namespace("aten", (*overloads.OVERLOADS, *on_lists), make)
 
 
 def packet(

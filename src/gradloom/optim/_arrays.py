@@ -100,9 +100,13 @@ def operands(parameter: Tensor, what: str, *kept: Tensor | None) -> tuple[Any, .
     Raises:
         RuntimeError: for a sparse gradient.
     """
-    gradient = parameter.grad
-    if gradient.is_sparse:
+    if parameter.grad.is_sparse:
         raise sparse_refusal(what)
+    return arrays_of(parameter, parameter.grad, *kept)
+
+
+def arrays_of(parameter: Tensor, gradient: Tensor, *kept: Tensor | None) -> tuple[Any, ...]:
+    """Return what `operands` does, for a gradient that need not be the parameter's own."""
     try:
         if thread.dispatch_modes:
             raise AttributeError("a mode sees the operators")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, sparse_refusal
+from gradloom.optim._fused import skips
 from gradloom.optim._recorded import update
 from gradloom.optim.optimizer import Optimizer
 
@@ -27,7 +28,7 @@ _NONNEGATIVE = {
 def options(given: dict[str, Any], names: str) -> dict[str, Any]:
     """Return an optimizer's `defaults` after checking them.
 
-    There is one implementation of each optimizer, so `foreach`, `fused` and `capturable` select nothing.
+    There is one implementation of each optimizer, so `foreach` and `capturable` select nothing.
 
     Args:
         given: the constructor's `locals()`.
@@ -91,6 +92,8 @@ class RuleOptimizer(Optimizer):
         loss = self._loss_of(closure)
         name = type(self).__name__
         for group in self.param_groups:
+            if skips(self, group):
+                continue
             kept = tuple(self._kept(group))
             for parameter in group["params"]:
                 if parameter.grad is None:

@@ -31,7 +31,8 @@ class Adagrad(RuleOptimizer):
         weight_decay: factor of the L2 penalty.
         initial_accumulator_value: initial value of s.
         eps: added to the denominator.
-        foreach, fused: accepted without effect.
+        foreach: accepted without effect.
+        fused: require parameters of a floating dtype, and let a `GradScaler` unscale gradients within the step.
         maximize: maximize the objective.
         differentiable: record the step; parameters that require grad must not be leaves.
 
@@ -55,6 +56,8 @@ class Adagrad(RuleOptimizer):
     ) -> None:
         names = "lr lr_decay eps weight_decay initial_accumulator_value foreach maximize differentiable fused"
         super().__init__(params, options(locals(), names))
+        if fused:
+            self._step_supports_amp_scaling = True
         # Unlike the other optimizers, Adagrad has its state from the start.
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -76,18 +79,23 @@ class Adagrad(RuleOptimizer):
         return number(group["lr"]) / (1 + (count - 1) * group["lr_decay"])
 
     def _rule(self, group, count, state):
-        rate = self._rate(group, count)
+        rate, decay, eps, maximize = self._rate(group, count), group["weight_decay"], group["eps"], group["maximize"]
 
         def rule(xp, parameter, gradient, total, scratch):
-            gradient = decayed(parameter, gradient, group["weight_decay"], group["maximize"])
-            total += xp.multiply(gradient, gradient, out=scratch)
-            root = xp.sqrt(total, out=scratch)
-            root += group["eps"]
-            update = xp.divide(gradient, root, out=scratch)
-            update *= rate
-            parameter -= update
+            adagrad(xp, parameter, gradient, total, scratch, rate, decay, eps, maximize)
 
         return rule
+
+
+def adagrad(xp, parameter, gradient, total, scratch, rate, weight_decay, eps, maximize):
+    """Update rule; `total` is the sum of squares."""
+    gradient = decayed(parameter, gradient, weight_decay, maximize)
+    total += xp.multiply(gradient, gradient, out=scratch)
+    root = xp.sqrt(total, out=scratch)
+    root += eps
+    update = xp.divide(gradient, root, out=scratch)
+    update *= rate
+    parameter -= update
 
 
 class Adadelta(RuleOptimizer):

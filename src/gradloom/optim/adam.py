@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, number
+from gradloom.optim._fused import skips
 from gradloom.optim._recorded import update
 from gradloom.optim._rule import decayed, options
 from gradloom.optim.optimizer import Optimizer
@@ -38,7 +39,8 @@ class Adam(Optimizer):
         eps: added to the denominator.
         weight_decay: factor of the L2 penalty, or of the decoupled decay.
         amsgrad: use the maximum of all v so far.
-        foreach, capturable, fused: accepted without effect.
+        foreach, capturable: accepted without effect.
+        fused: require parameters of a floating dtype, and let a `GradScaler` unscale gradients within the step.
         maximize: maximize the objective.
         differentiable: record the step; parameters that require grad must not be leaves.
         decoupled_weight_decay: decay the parameters themselves, as `AdamW` does.
@@ -78,27 +80,25 @@ class Adam(Optimizer):
             "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable fused decoupled_weight_decay"
         )
         super().__init__(params, options(locals(), names))
+        if fused:
+            self._step_supports_amp_scaling = True
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once; return the closure's loss, or None."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
-            beta1, beta2 = map(number, group["betas"])
-            lr = number(group["lr"])
-            decay = group["weight_decay"]
-            decoupled = decay if group["decoupled_weight_decay"] else 0
-            numbers = 1 - beta1, beta2, 0 if decoupled else decay, 1 - lr * decoupled, group["maximize"]
+            if skips(self, group):
+                continue
+            lr, (beta1, beta2) = number(group["lr"]), map(number, group["betas"])
+            options = group["weight_decay"], group["eps"], group["maximize"], group["decoupled_weight_decay"]
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
                 state = self._state_of(parameter, group["amsgrad"])
-                count = advance(state)
-                root = (1 - beta2**count) ** 0.5
-                # Both bias corrections are in the numbers: one pass less over the arrays.
-                rates = lr / (1 - beta1**count) * root, group["eps"] * root
+                numbers = numbers_of(advance(state), lr, beta1, beta2, *options)
                 greatest = state["max_exp_avg_sq"] if group["amsgrad"] else None
                 kept = state["exp_avg"], state["exp_avg_sq"], greatest
-                update(_adam, group, parameter, "Adam", kept, *numbers, *rates)
+                update(adam, group, parameter, "Adam", kept, *numbers)
         return loss
 
     def _state_of(self, parameter, amsgrad):
@@ -125,7 +125,8 @@ class AdamW(Adam):
         weight_decay: each step multiplies a parameter by 1 - lr * weight_decay.
         amsgrad: use the maximum of all v so far.
         maximize: maximize the objective.
-        foreach, capturable, fused: accepted without effect.
+        foreach, capturable: accepted without effect.
+        fused: require parameters of a floating dtype, and let a `GradScaler` unscale gradients within the step.
         differentiable: record the step; parameters that require grad must not be leaves.
 
     Raises:
@@ -181,7 +182,15 @@ def _check_tensors(lr, betas, foreach, capturable):
                 raise ValueError(f"{name} as a Tensor is not supported for capturable=False and foreach=True")
 
 
-def _adam(
+def numbers_of(count, lr, beta1, beta2, weight_decay, eps, maximize, decoupled):
+    """Return the last arguments of `adam` for a parameter's step number `count`."""
+    root = (1 - beta2**count) ** 0.5
+    penalty, shrink = (0, 1 - lr * weight_decay) if decoupled else (weight_decay, 1)
+    # Both bias corrections are in the numbers: one pass less over the arrays.
+    return 1 - beta1, beta2, penalty, shrink, maximize, lr / (1 - beta1**count) * root, eps * root
+
+
+def adam(
     xp, parameter, gradient, mean, square, greatest, scratch, rate1, beta2, decay, shrink, maximize, step_size, eps
 ):
     """Update rule; `greatest` is the maximum of `square` so far with AMSGrad, else None."""

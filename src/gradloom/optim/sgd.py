@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.optim._arrays import number
+from gradloom.optim._fused import skips
 from gradloom.optim._recorded import update
 from gradloom.optim._rule import options
 from gradloom.optim.optimizer import Optimizer
@@ -39,7 +40,8 @@ class SGD(Optimizer):
         weight_decay: factor of the L2 penalty.
         nesterov: use Nesterov momentum.
         maximize: maximize the objective.
-        foreach, fused: accepted without effect.
+        foreach: accepted without effect.
+        fused: require parameters of a floating dtype, and let a `GradScaler` unscale gradients within the step.
         differentiable: record the step; parameters that require grad must not be leaves.
 
     Raises:
@@ -67,11 +69,15 @@ class SGD(Optimizer):
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
         super().__init__(params, defaults)
+        if fused:
+            self._step_supports_amp_scaling = True
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update the parameters once; return the closure's loss, or None."""
         loss = self._loss_of(closure)
         for group in self.param_groups:
+            if skips(self, group):
+                continue
             rate, decay = number(group["lr"]), number(group["weight_decay"])
             numbers = rate, decay, group["momentum"], group["nesterov"], group["maximize"]
             for parameter in group["params"]:
@@ -87,11 +93,11 @@ class SGD(Optimizer):
                         # The first direction is the gradient itself, undampened.
                         state["momentum_buffer"], dampening = gl.zeros_like(parameter), 0
                     buffer = state["momentum_buffer"]
-                update(_sgd, group, parameter, "SGD", (buffer,), *numbers, dampening)
+                update(sgd, group, parameter, "SGD", (buffer,), *numbers, dampening)
         return loss
 
 
-def _sgd(xp, parameter, gradient, buffer, scratch, lr, weight_decay, momentum, nesterov, maximize, dampening):
+def sgd(xp, parameter, gradient, buffer, scratch, lr, weight_decay, momentum, nesterov, maximize, dampening):
     """Update rule; `buffer` is None without momentum."""
     work = scratch
     if weight_decay != 0:

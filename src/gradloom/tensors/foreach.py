@@ -153,11 +153,7 @@ def _of_family(family: str, inplace: bool) -> Callable[..., Any]:
     name = f"_foreach_{family.rstrip('_')}{'_' if inplace else ''}"
     entries = [_overload(parameters, of_one, inplace) for parameters, of_one in _FAMILIES[family]]
     if family == "pow" and not inplace:
-
-        def powers_of_number(number, exponents):
-            return tuple([ops.pow(number, exponent) for exponent in exponents])
-
-        entries.append(((("self", "Scalar"), ("exponent", "Tensor[]")), powers_of_number))
+        entries.append(_POWERS_OF_NUMBER)
     function = overloaded_function(name, tuple(entries))
     if not inplace:
         return function
@@ -171,13 +167,73 @@ def _of_family(family: str, inplace: bool) -> Callable[..., Any]:
     return changed
 
 
-def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+def _powers_of_number(number, exponents):
+    return tuple([ops.pow(number, exponent) for exponent in exponents])
+
+
+_POWERS_OF_NUMBER = (("self", "Scalar"), ("exponent", "Tensor[]")), _powers_of_number
+
+
+def _forms() -> Iterator[tuple[str, bool]]:
+    """Yield each family with the forms it has: in-place or not."""
     for family in _FAMILIES:
         for inplace in (False, True):
-            if inplace if family in _RETURNING else not inplace and family.endswith("_"):
-                continue
-            function = _of_family(family, inplace)
-            yield function.__name__, function
+            if not (inplace if family in _RETURNING else not inplace and family.endswith("_")):
+                yield family, inplace
+
+
+def _functions() -> Iterator[tuple[str, Callable[..., Any]]]:
+    for family, inplace in _forms():
+        function = _of_family(family, inplace)
+        yield function.__name__, function
 
 
 globals().update(_functions())
+
+
+def overloads() -> dict[str, list[tuple[str, Callable[..., Any], str]]]:
+    """Return the overloads of all functions: name -> (overload, function of all arguments, schema). Those of in-place
+    functions return None, as their schemas say."""
+    found = {}
+    for family, inplace in _forms():
+        name = f"_foreach_{family.rstrip('_')}{'_' if inplace else ''}"
+        entries = [(_overload_name(family, p), *_overload(p, of_one, inplace)) for p, of_one in _FAMILIES[family]]
+        if name == "_foreach_pow":
+            entries.append(("ScalarAndTensor", *_POWERS_OF_NUMBER))
+        found[name] = [
+            (overload, _with_result(function, inplace), _schema(name, overload, parameters, inplace))
+            for overload, parameters, function in entries
+        ]
+    return found
+
+
+def _overload_name(family, parameters):
+    """Return PyTorch's name of an overload: the kind of the number, or of the list, that distinguishes it."""
+    kinds = [parameter[1] for parameter in parameters if parameter != "*"]
+    names = {"Scalar": "Scalar", "Scalar[]": "ScalarList", "Tensor": "Tensor"}
+    if "*" in parameters and kinds[0] == "Tensor[]":  # `alpha` distinguishes nothing
+        return "List"
+    return next((names[kind] for kind in kinds if kind in names), "List" if len(_FAMILIES[family]) > 1 else "default")
+
+
+def _schema(name, overload, parameters, inplace):
+    words = []
+    for parameter in parameters:
+        if parameter == "*":
+            words.append("*")
+            continue
+        written = inplace and parameter[0] == "self"
+        default = f"={parameter[2]}" if len(parameter) == 3 else ""
+        words.append(f"{'Tensor(a!)[]' if written else parameter[1]} {parameter[0]}{default}")
+    full = name if overload == "default" else f"{name}.{overload}"
+    return f"{full}({', '.join(words)}) -> {'()' if inplace else 'Tensor[]'}"
+
+
+def _with_result(function, inplace):
+    """Return the function with the result of an operator: a list, or None if it works in place."""
+
+    def call(*values):
+        found = function(*values)
+        return None if inplace else list(found)
+
+    return call
