@@ -21,6 +21,7 @@ from pathlib import Path
 import digits_data
 import digits_report
 import numpy as np
+import output
 
 import gradloom as torch
 
@@ -128,7 +129,7 @@ def run(args):
     from tqdm import tqdm
 
     began = time.perf_counter()
-    out = digits_report.make_folder(Path(args.out))  # before the work, not after it
+    out = output.make_folder(Path(args.out))  # before the work, not after it
     data = digits_data.load(args.data)
     print(f"{data.name}: {len(data.train_labels):,} images to train on, {len(data.test_labels):,} held out")
 
@@ -158,7 +159,7 @@ def main(argv=None):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a half-written file is removed then, too
     try:
         run(args)
-    except (digits_data.DataError, digits_report.OutputError, Diverged) as error:
+    except (digits_data.DataError, output.OutputError, Diverged) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1 if isinstance(error, Diverged) else 2
     except ImportError as error:

@@ -10,9 +10,13 @@ import pytest
 
 from tests.waiting import LIMIT
 
+from .test_training import FILES
+
 EXPECTED = Path(__file__).with_name("expected")
 EXAMPLES = Path(__file__).parents[2] / "examples"
-LONG = {"train_digits.py", "digits_data.py", "digits_report.py"}  # the demo: test_train_digits.py, ...
+# The demo (test_train_digits.py, ...), those that train something, and what they share (test_training.py).
+LONG = {"train_digits.py", "digits_data.py", "digits_report.py", "training.py", "pictures.py", "output.py"}
+LONG |= {f"{name}.py" for name in FILES}
 
 
 def test_every_example_is_tested():

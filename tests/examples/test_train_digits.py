@@ -9,6 +9,8 @@ from pathlib import Path
 
 import digits_report
 import numpy as np
+import output
+import pictures
 import pytest
 import train_digits
 from PIL import Image
@@ -60,7 +62,7 @@ def test_a_run_prints_the_accuracy_and_leaves_weights_and_a_picture(mnist, tmp_p
     assert all(array.dtype == np.float32 and np.isfinite(array).all() for array in weights.values())
     with Image.open(out / "digits.png") as picture:
         picture.load()
-        assert picture.size == (digits_report.WIDTH, digits_report.HEIGHT)
+        assert picture.size == (pictures.WIDTH, digits_report.HEIGHT)
 
 
 def test_the_seed_decides_the_weights(mnist, tmp_path):
@@ -126,7 +128,7 @@ def test_a_run_that_is_stopped_leaves_no_file(mnist, tmp_path, which, code):
 
 @pytest.mark.parametrize(
     "error, expected",
-    [(KeyboardInterrupt(), KeyboardInterrupt), (OSError(28, "No space left on device"), digits_report.OutputError)],
+    [(KeyboardInterrupt(), KeyboardInterrupt), (OSError(28, "No space left on device"), output.OutputError)],
 )
 def test_a_write_that_fails_keeps_the_former_file(tmp_path, monkeypatch, error, expected):
     path = tmp_path / "digits.safetensors"
