@@ -74,3 +74,29 @@ def test_other_dtypes_are_refused(dtype):
 def test_dtypes_of_a_draw_and_its_concentration_must_agree():
     with pytest.raises(RuntimeError, match="Found dtype Double but expected Float"):
         torch._standard_gamma_grad(torch.ones(2), torch.ones(2).double())
+
+
+CONCENTRATIONS = {
+    "equal": torch.full((5000,), 2.5, dtype=torch.float64),
+    "exponential": torch.ones(5000, dtype=torch.float64),
+    "boosted": torch.full((5000,), 0.3, dtype=torch.float64),
+    "varying": torch.linspace(1, 50, 5000, dtype=torch.float64),
+    "varying, boosted": torch.linspace(1e-3, 0.999, 5000, dtype=torch.float64),
+    "with zeros": torch.arange(5000, dtype=torch.float64) % 3,
+    "with nan": torch.tensor([2.0, float("nan")], dtype=torch.float64).repeat(500),
+    "large": torch.full((5000,), 1e7, dtype=torch.float64),
+    "odd": torch.full((65,), 1.5, dtype=torch.float64),
+}
+
+
+@pytest.mark.parametrize("concentrations", CONCENTRATIONS.values(), ids=CONCENTRATIONS)
+def test_draws_in_runs_are_those_of_the_loop(concentrations, monkeypatch):
+    def drawn():
+        torch.manual_seed(0)
+        torch.randn(1, dtype=torch.float64)  # leaves the second number of a pair
+        numbers = torch._standard_gamma(concentrations).tolist()
+        return numbers, torch.rand(2).tolist(), torch.randn(1, dtype=torch.float64).tolist()
+
+    in_runs = drawn()
+    monkeypatch.setattr("gradloom.kernels.random.gamma._MANY", 1 << 30)
+    assert repr(in_runs) == repr(drawn())

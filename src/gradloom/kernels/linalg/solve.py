@@ -19,6 +19,15 @@ from .checks import (
     require_precise,
     require_square,
 )
+from .in_step import (
+    cholesky_in_step,
+    cholesky_inverse_in_step,
+    cholesky_solve_in_step,
+    goes_in_step,
+    lu_solve_in_step,
+    solve_in_step,
+    triangular_in_step,
+)
 
 
 def positive_message(name, info):
@@ -37,6 +46,8 @@ def _cholesky(A, upper):
     if not A.size:
         return columns(A.copy()), info
     lower = adjoint_of(A) if upper else A
+    if goes_in_step(A) and (found := cholesky_in_step(lower)) is not None:
+        return columns(adjoint_of(found) if upper else found), info
     try:
         found = np.linalg.cholesky(lower)
     except np.linalg.LinAlgError:
@@ -79,6 +90,8 @@ def cholesky_inverse(self, upper=False):
     require_lapack("cholesky_inverse_out_cpu", self)
     if not self.size:
         return columns(self.copy())
+    if goes_in_step(self) and np.diagonal(self, 0, -2, -1).all():
+        return columns(cholesky_inverse_in_step(self, upper))
     found, invert = np.empty_like(self, order="C"), lapack("potri", self)
     out = matrices_of(found)
     for i, matrix in enumerate(matrices_of(self)):
@@ -137,6 +150,8 @@ def cholesky_solve(self, input2, upper=False):
     require_lapack("cholesky_cpu", self)
     B, L = self, input2
     L, B = _broadcast(L, B)
+    if B.size and goes_in_step(L):
+        return cholesky_solve_in_step(L, B, upper)
     found = np.zeros(B.shape, B.dtype)
     if B.size:
         out, solve = matrices_of(found), lapack("potrs", L)
@@ -150,8 +165,8 @@ def _triangular(A, B, upper, unit=False, trans=0):
     from scipy.linalg import blas
 
     A, B = _broadcast(A, B)
-    if B.size and _goes_in_step(A):
-        return columns(_triangular_in_step(A, B, upper, unit, trans))
+    if B.size and goes_in_step(A):
+        return triangular_in_step(A, B, upper, unit, trans)
     found = np.zeros(B.shape, B.dtype)
     if B.size:
         out, solve = matrices_of(found), blas.get_blas_funcs("trsm", (A,))
@@ -194,81 +209,32 @@ def triangular_solve(self, A, upper=True, transpose=False, unitriangular=False):
     return _triangular(A, B, upper, unitriangular, int(transpose)), columns(A.copy())
 
 
-def _goes_in_step(A):
-    """Return whether a batch has so many small matrices that steps over all of them at once cost less than a call of
-    LAPACK for each."""
-    size = max(A.shape[-2:])
-    return A.size > 0 and size <= 16 and A.size >= 4 * size * A.shape[-1] * A.shape[-2]
-
-
-def _last(batch):
-    """Return a copy of a batch of matrices with the batch as one dimension, the last."""
-    return np.array(np.moveaxis(batch.reshape(-1, *batch.shape[-2:]), 0, -1), order="C")
-
-
-def _lu_in_step(A):
-    """Return the factors, the pivots counted from 0, and the number of the first zero pivot, by Gaussian elimination of
-    one column of all matrices after the other."""
+def _lu(A, B=None):
+    """Return the LU factorization of each matrix, its pivots counted from 1, the first zero of the diagonal, and the
+    solution of A X = B, with B in the same batch, or None."""
     *batch, m, n = A.shape
-    work = _last(A)
-    count = work.shape[-1]
-    pivots, info = np.zeros((count, min(m, n)), np.int32), np.zeros(count, np.int32)
-    for j in range(min(m, n)):
-        column = work[j:, j]
-        sizes = np.abs(column.real) + np.abs(column.imag) if column.dtype.kind == "c" else np.abs(column)
-        best = sizes.argmax(0) + j
-        pivots[:, j] = best
-        chosen, every = best[None, None], work[j].copy()
-        row = np.take_along_axis(work, np.broadcast_to(chosen, (1, n, count)), 0)[0]
-        np.put_along_axis(work, np.broadcast_to(chosen, (1, n, count)), every[None], 0)
-        work[j] = row
-        zero = row[j] == 0
-        if zero.any():
-            info[zero & (info == 0)] = j + 1
-        below = work[j + 1 :, j]
-        np.divide(below, np.where(zero, 1, row[j]), out=below)
-        work[j + 1 :, j + 1 :] -= below[:, None] * row[j + 1 :]
-    return np.moveaxis(work, -1, 0).reshape(A.shape), pivots.reshape(*batch, -1), info.reshape(batch)
-
-
-def _triangular_in_step(A, B, upper, unit, trans):
-    """Solve as `_triangular` does, by one row of all right-hand sides after the other."""
-    a, x = _last(A), _last(B)
-    if trans:
-        a, upper = a.swapaxes(0, 1), not upper
-        a = a.conj() if trans == 2 else a
-    n = a.shape[0]
-    with np.errstate(all="ignore"):
-        for i in range(n - 1, -1, -1) if upper else range(n):
-            if not unit:
-                x[i] /= a[i, i]
-            others = slice(0, i) if upper else slice(i + 1, n)
-            x[others] -= a[others, i, None] * x[i]
-    return np.moveaxis(x, -1, 0).reshape(B.shape)
-
-
-def _lu(A):
-    """Return the LU factorization of each matrix, its pivots counted from 1, and the first zero of the diagonal."""
-    *batch, m, n = A.shape
+    if goes_in_step(A):
+        factors, pivots, info, solution = solve_in_step(A, B)
+        pivots += 1
+        return factors, pivots, info, solution
     factors, pivots = np.zeros(A.shape, A.dtype), np.zeros((*batch, min(m, n)), np.int32)
     info = np.zeros(batch, np.int32)
-    if _goes_in_step(A):
-        factors[...], pivots[...], info[...] = _lu_in_step(A)
-    elif A.size:
+    if A.size:
         factor, out, order, codes = lapack("getrf", A), matrices_of(factors), matrices_of(pivots, 1), info.reshape(-1)
         for i, matrix in enumerate(matrices_of(A)):
             out[i], order[i], codes[i] = factor(matrix)
     pivots += 1
-    return columns(factors), pivots, info
+    factors = columns(factors)
+    return factors, pivots, info, None if B is None else _lu_solve(factors, pivots, B)
 
 
 def lu_factor_ex(A, pivot=True, check_errors=False):
     """Return L and U in one matrix, pivots counted from 1, and the number of the first zero pivot, or 0."""
     _require_lu("torch.lu_factor", A, pivot)
-    found = _lu(A)
-    if check_errors and found[2].any():
-        raise RuntimeError(zero_pivot_message("torch.linalg.lu_factor_ex", found[2]))
-    return found
+    factors, pivots, info, _ = _lu(A)
+    if check_errors and info.any():
+        raise RuntimeError(zero_pivot_message("torch.linalg.lu_factor_ex", info))
+    return factors, pivots, info
 
 
 def _require_lu(name, A, pivot):
@@ -317,7 +283,7 @@ def _unpacked(LU, pivots):
 def lu(A, pivot=True):
     """Return P, L and U with A = P L U."""
     _require_lu("linalg.lu", A, pivot)
-    factors, pivots, _ = _lu(A)
+    factors, pivots, _, _ = _lu(A)
     return _unpacked(factors, pivots)
 
 
@@ -376,6 +342,8 @@ def _lu_solve(LU, pivots, B, left=True, adjoint=False):
     if not left:
         return columns(adjoint_of(_lu_solve(LU, pivots, adjoint_of(B), True, not adjoint)))
     LU, B = _broadcast(LU, B)
+    if B.size and goes_in_step(LU):
+        return lu_solve_in_step(LU, np.broadcast_to(pivots, LU.shape[:-1]), B, adjoint)
     order = np.broadcast_to(_order(pivots, LU.shape[-1]), LU.shape[:-1])[..., None]
     if not adjoint:
         taken = np.take_along_axis(B, order, -2)
@@ -411,11 +379,12 @@ def solve_ex(A, B, left=True, check_errors=False):
     require_matrices(name, right, "B")
     _equation(name, A, right, left)
     require_lapack("lu_cpu", A)
-    batch = _batch(A, right)
-    LU, pivots, info = _lu(np.broadcast_to(A, batch + A.shape[-2:]))
+    wide, rights = _broadcast(A, right)
+    LU, pivots, info, found = _lu(wide, rights if left else None)
     if check_errors and info.any():
         raise LinAlgError(singular_solve_message("torch.linalg.solve_ex", info))
-    found = _lu_solve(LU, pivots, right, left)
+    if found is None:
+        found = _lu_solve(LU, pivots, right, left)
     return found[..., 0] if vector else found, LU, pivots, info
 
 
@@ -440,7 +409,7 @@ def _is_odd(pivots):
 def det(A):
     """Return the determinants, and the LU factorizations with their pivots."""
     _require_det("linalg.det", A)
-    LU, pivots, _ = _lu(A)
+    LU, pivots, _, _ = _lu(A)
     diagonal = np.diagonal(LU, axis1=-2, axis2=-1)
     return np.asarray(diagonal.prod(-1) * _is_odd(pivots).astype(A.dtype)), LU, pivots
 
@@ -449,7 +418,7 @@ def slogdet(A):
     """Return the signs and the logarithms of the magnitudes of determinants, and LU factorizations with pivots."""
     require_square("linalg.slogdet", A)
     require_precise("linalg.slogdet", A)
-    LU, pivots, _ = _lu(A)
+    LU, pivots, _, _ = _lu(A)
     diagonal = np.diagonal(LU, axis1=-2, axis2=-1)
     with np.errstate(divide="ignore"):
         logs = np.log(np.abs(diagonal)).sum(-1)

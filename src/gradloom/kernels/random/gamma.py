@@ -8,6 +8,7 @@ approximate them. Regions, orders and coefficients are PyTorch's (Jankowiak and 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,7 +28,8 @@ def draw_gamma(stream: Stream, concentrations: np.ndarray) -> np.ndarray:
     """Return a gamma number of rate 1 for every concentration, in the order of the elements, none below the smallest
     normal number of the dtype.
 
-    A Python loop, at a few microseconds per element.
+    Note [Gamma numbers in runs]. A Python loop, at a few microseconds per element, if some concentrations are below 1
+    and others are not.
 
     Args:
         concentrations: float32 or float64; raises NotImplementedError for another dtype.
@@ -53,35 +55,143 @@ def draw_dirichlet(stream: Stream, concentrations: np.ndarray) -> np.ndarray:
     return np.fmin(np.nextafter(one, 0 * one), np.fmax(np.finfo(concentrations.dtype).tiny, values))
 
 
+class _Shapes(NamedTuple):
+    """What a draw needs to know of concentrations, none of them 0: all are flat, in float64.
+
+    Note [Gamma numbers in runs]
+    A draw takes two uniforms for a pair of normal numbers every other time, and one more to accept or reject; and one
+    before that if the concentration is below 1 (it is boosted by 1, and the draw multiplied by a power of a uniform).
+    As long as nothing is rejected, two elements take four uniforms, or six if both are boosted, and each at a known
+    place. So where all elements are boosted, or none is, the pairs that start at each place of a batch of uniforms are
+    judged at once, and runs of accepted ones are computed at once. The elements between runs are drawn one by one.
+    """
+
+    boosted: np.ndarray
+    powers: np.ndarray  # of the uniform
+    offsets: np.ndarray  # concentration - 1/3, boosted
+
+    @property
+    def are_alike(self) -> bool:
+        return bool(self.boosted.all() or not self.boosted.any())
+
+
+_BATCH = 1 << 14  # uniforms whose pairs are judged at once
+_MANY = 64  # elements that are worth it
+_MARGIN = np.float32(1e-3)  # more than the error of a judgment in float32
+
+
 def _gammas(stream: Stream, concentrations: np.ndarray) -> np.ndarray:
     """Draw gamma numbers in float64, in the shape of the concentrations."""
     number = concentrations.dtype.type
-    below, boosted = concentrations < 1, concentrations + number(1)
-    shapes = np.where(below, boosted, concentrations)
+    values = np.zeros(concentrations.size)
+    drawn = concentrations.reshape(-1) != 0
+    given = concentrations.reshape(-1)[drawn]
+    boosted = given < 1
     # In the dtype of the concentrations, as PyTorch computes them.
     with np.errstate(all="ignore"):
-        powers = np.where(below, number(1) / concentrations, number(1)).ravel().tolist()
-        offsets = (shapes - number(_THIRD)).ravel().tolist()
-    values = []
+        powers = np.where(boosted, number(1) / given, number(1)).astype(np.float64)
+        offsets = (np.where(boosted, given + number(1), given) - number(_THIRD)).astype(np.float64)
+    shapes = _Shapes(boosted, powers, offsets)
+    found = np.empty(given.size)
     with stream.lock:
         uniforms = Uniforms(stream)
         try:
-            for alpha, boost, power, d in zip(
-                concentrations.ravel().tolist(), below.ravel().tolist(), powers, offsets, strict=True
-            ):
-                if alpha == 0:
-                    values.append(0.0)
-                    continue
-                scale = (1 - uniforms.next()) ** power if boost else 1.0
-                values.append(scale * _accepted(stream, uniforms, d))
+            if given.size >= _MANY and shapes.are_alike:
+                done = 0
+                while done < given.size:
+                    done = _draw_batch(stream, uniforms, shapes, found, done)
+            else:
+                for i, shape in enumerate(zip(*[x.tolist() for x in shapes], strict=True)):
+                    found[i] = _draw_one(stream, uniforms, *shape)
         finally:
             uniforms.give_back()
-    return np.array(values, np.float64).reshape(concentrations.shape)
+    values[drawn] = found
+    return values.reshape(concentrations.shape)
 
 
-def _accepted(stream: Stream, uniforms: Uniforms, d: float) -> float:
-    """Return a gamma number of concentration d + 1/3 >= 1 by the method of Marsaglia and Tsang (2000). A `d` that is
-    not positive gives NaN."""
+def _draw_one(stream, uniforms, boost, power, d):
+    scale = (1 - uniforms.next()) ** power if boost else 1.0
+    return _accepted(stream, uniforms, d, scale)
+
+
+def _draw_batch(stream, uniforms, shapes, found, start):
+    """Draw elements from `start` on with one batch of uniforms, and return how many are done."""
+    size, extra = len(found), int(shapes.boosted[0])
+    period = 4 + 2 * extra
+    count = min(_BATCH, period * (size - start) // 2 + 8 * period)
+    numbers = uniforms.batch(count)
+    runs = memoryview(_accepted_runs(numbers, shapes, period))
+    powers, offsets = memoryview(shapes.powers), memoryview(shapes.offsets)
+    in_runs, places = np.zeros(size, np.bool_), np.zeros(count, np.bool_)
+    done, at = start, 0
+    while done < size and at + 2 * period <= count:
+        if stream.cached_normal is None and (run := min(runs[at], (size - done) // 2)):
+            uniforms.used = after = at + run * period
+            places[at + extra : after : period] = True
+            in_runs[done : done + 2 * run] = True
+            done += 2 * run
+        else:
+            found[done] = _draw_one(stream, uniforms, extra, powers[done], offsets[done])
+            done += 1
+            if uniforms.used <= at:
+                break  # another batch has been drawn
+        at = uniforms.used
+    _compute(numbers, np.flatnonzero(places), np.flatnonzero(in_runs), shapes, found)
+    return done
+
+
+@np.errstate(all="ignore")
+def _accepted_runs(numbers, shapes, period):
+    """Return for each place of a batch how many pairs of elements that start there are accepted one after the other,
+    int64. Computed in float32: what is within `_MARGIN` of a bound counts as rejected."""
+    extra, d = int(shapes.boosted[0]), shapes.offsets
+    largest = np.float32(np.fmax.reduce(np.where(d > 0, 1 / np.sqrt(9 * d), np.nan)))
+    alike = np.float32(d[0]) if (d == d[0]).all() else None
+    last = len(numbers) - period + 1  # starts of whole pairs
+    rest = (1 - numbers).astype(np.float32)
+    angles = np.float32(2 * math.pi) * rest[extra : extra + last]  # of 1 - u
+    radii = np.sqrt(-2 * np.log(rest[extra + 1 : extra + 1 + last]))
+    runs = np.zeros((len(numbers) // period + 2, period), np.bool_)
+    accepted = runs.reshape(-1)[:last]
+    accepted[...] = True
+    for x, judge in ((np.cos(angles), extra + 2), (-np.sin(angles), 2 * extra + 3)):
+        x *= radii
+        u, xx = rest[judge : judge + last], x * x
+        y = 1 + largest * x
+        enough = u < 1 - _MARGIN - _SQUEEZE * xx * xx
+        if alike is not None:
+            v = y * y * y
+            enough |= np.log(u) < 0.5 * xx + alike * (1 - v + np.log(v)) - _MARGIN * (1 + alike)
+        accepted &= enough & ~(y <= _MARGIN)
+    rows = np.arange(len(runs))[:, None]
+    stops = np.minimum.accumulate(np.where(runs, len(runs), rows)[::-1], 0)[::-1]
+    return np.ascontiguousarray(stops - rows).reshape(-1)
+
+
+def _compute(numbers, places, elements, shapes, found):
+    """Compute the elements of runs, pairs whose angles are at `places`, by libm, which rounds as PyTorch's numbers."""
+    extra = int(shapes.boosted[0])
+    angles = 2 * math.pi * numbers[places]
+    normals = np.stack([_by_libm(math.cos, angles), _by_libm(math.sin, angles)], 1)
+    normals *= np.sqrt(-2 * _by_libm(math.log1p, -numbers[places + 1]))[:, None]
+    d = shapes.offsets[elements]
+    with np.errstate(all="ignore"):
+        y = 1 + np.where(d > 0, 1 / np.sqrt(9 * d), np.nan) * normals.reshape(-1)
+        if extra:
+            bases = 1 - numbers[np.stack([places - 1, places + 3], 1).reshape(-1)]
+            d = d * _by_libm(math.pow, bases, shapes.powers[elements])
+        found[elements] = d * (y * y * y)
+
+
+def _by_libm(function, *arrays):
+    return np.fromiter(map(function, *map(memoryview, arrays)), np.float64, len(arrays[0]))
+
+
+def _accepted(stream: Stream, uniforms: Uniforms, d: float, scale: float) -> float:
+    """Return `scale` times a gamma number of concentration d + 1/3 >= 1 by the method of Marsaglia and Tsang (2000).
+
+    A `d` that is not positive gives NaN.
+    """
     c = 1 / math.sqrt(9 * d) if d > 0 else math.nan
     while True:
         x = _next_normal(stream, uniforms)
@@ -91,9 +201,9 @@ def _accepted(stream: Stream, uniforms: Uniforms, d: float) -> float:
         v = y * y * y
         u = 1 - uniforms.next()
         xx = x * x
-        # NaN is accepted.
-        if not u >= 1 - _SQUEEZE * xx * xx or not math.log(u) >= 0.5 * xx + d * (1 - v + math.log(v)):
-            return d * v
+        # Comparisons with NaN are false, and only the first accepts it.
+        if u < 1 - _SQUEEZE * xx * xx or math.log(u) < 0.5 * xx + d * (1 - v + math.log(v)):
+            return scale * d * v
 
 
 def _next_normal(stream: Stream, uniforms: Uniforms) -> float:

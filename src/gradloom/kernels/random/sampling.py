@@ -107,30 +107,42 @@ def draw_poisson(stream: Stream, rates: np.ndarray) -> np.ndarray:
 
 
 class Uniforms:
-    """Uniform doubles in [0, 1), one at a time, drawn from the stream in growing batches."""
+    """Uniform doubles in [0, 1), drawn from the stream in growing batches and handed out one at a time.
 
-    __slots__ = ("_stream", "_mark", "_batch", "_used")
+    Attributes:
+        used: how many numbers of the current batch have been handed out.
+    """
+
+    __slots__ = ("_stream", "_mark", "_batch", "used")
 
     def __init__(self, stream: Stream):
         self._stream = stream
         self._mark = None
-        self._batch: list[float] = []
-        self._used = 0
+        self._batch: list[float] | memoryview = []
+        self.used = 0
 
     def next(self) -> float:
-        used = self._used
+        used = self.used
         if used == len(self._batch):
             self._mark = self._stream.mark()
             self._batch = self._stream.uniform53(min(4096, 4 * used + 16)).tolist()
             used = 0
-        self._used = used + 1
+        self.used = used + 1
         return self._batch[used]
+
+    def batch(self, count: int) -> np.ndarray:
+        """Return the next `count` numbers, a batch of which none has been handed out."""
+        self.give_back()
+        self._mark, self.used = self._stream.mark(), 0
+        numbers = self._stream.uniform53(count)
+        self._batch = numbers.data
+        return numbers
 
     def give_back(self) -> None:
         """Rewind the stream to the state in which only the numbers handed out have been drawn."""
         if self._mark is not None:
             self._stream.rewind(self._mark)
-            self._stream.words64(self._used)
+            self._stream.words64(self.used)
 
 
 def _multiplied(uniforms: Uniforms, rate: float) -> int:
