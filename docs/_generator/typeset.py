@@ -45,7 +45,7 @@ def formulas(page: str) -> str:
     Raises PluginError, which ends the build, for TeX that is wrong.
     """
     page = _INLINE.sub(lambda m: f"<span data-search-exclude>{_mathml(m[1], 'inline')}</span>", page)
-    return _DISPLAY.sub(lambda m: f"<div data-search-exclude>{_mathml(m[1], 'block')}</div>", page)
+    return _DISPLAY.sub(lambda m: f'<div class="formula" data-search-exclude>{_mathml(m[1], "block")}</div>', page)
 
 
 @lru_cache(maxsize=4096)
