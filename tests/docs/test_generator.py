@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import xml.dom.minidom
 
 import pytest
 
 from gradloom.codegen.operators import native_functions
-from tests.docs.pages import ROOT
+from tests.docs.pages import PAGES, ROOT
 
 GENERATOR = ROOT / "docs" / "_generator"
 
@@ -129,3 +130,19 @@ def test_formulas_are_set_and_wrong_ones_end_the_build(module):
     for wrong in (r"\nonesuch{x}", r"x^2^3", r"\frac"):
         with pytest.raises(exceptions.PluginError, match="cannot be set"):
             typeset.formulas(rf'<span class="arithmatex">\({wrong}\)</span>')
+
+
+def test_the_pictures_are_those_that_the_program_draws(module):
+    pictures = module("pictures")
+    for name, draw in pictures.DRAWINGS.items():
+        made = draw()
+        assert (pictures.ASSETS / name).read_text(encoding="utf-8") == made, f"{name}: run docs/_generator/pictures.py"
+        xml.dom.minidom.parseString(made)
+
+
+def test_pictures_are_small_and_shown(module):
+    pictures = module("pictures")
+    shown = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    for name in [*pictures.DRAWINGS, "digits.png"]:
+        assert 1000 < (pictures.ASSETS / name).stat().st_size < pictures.LARGEST
+        assert f"assets/{name}" in shown

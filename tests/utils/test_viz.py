@@ -242,10 +242,9 @@ def test_names_may_hold_anything(name, kind):
     assert labels(picture, "AccumulateGrad")[0][1:-1] == lines
     if kind == "output":
         assert read(picture.dot)[0]["o0"][:-1] == lines
-    if shutil.which("dot") is not None:
-        document = xml.dom.minidom.parseString(picture.svg())
-        text = "".join(t.firstChild.data for t in document.getElementsByTagName("text"))
-        assert "".join(lines).replace(" ", "") in text.replace("\xa0", "").replace(" ", "")
+    document = xml.dom.minidom.parseString(picture.svg())
+    text = "".join(t.firstChild.data for t in document.getElementsByTagName("text"))
+    assert "".join(lines).replace(" ", "") in text.replace("\xa0", "").replace(" ", "")
 
 
 # --- what can be drawn -----------------------------------------------------------------------------------------------
@@ -352,16 +351,87 @@ def test_what_dot_says_is_passed_on(own_dot, tmp_path):
         viz.graph(chain()).save(tmp_path / "a.bad")
 
 
-def test_without_dot_the_text_is_there_and_the_picture_says_what_is_missing(no_dot, tmp_path):
+def parsed(text):
+    """(groups of text lines by y, boxes, paths) of a drawing that was made without dot."""
+    document = xml.dom.minidom.parseString(text)
+    numbers = {"rect": ("x", "y", "width", "height"), "ellipse": ("cx", "cy", "rx", "ry")}
+    boxes = []
+    for tag, names in numbers.items():
+        for element in document.getElementsByTagName(tag):
+            if element.getAttribute("width") != "100%":
+                a, b, c, d = (float(element.getAttribute(name)) for name in names)
+                boxes.append((a, b, a + c, b + d) if tag == "rect" else (a - c, b - d, a + c, b + d))
+    texts = [t.firstChild.data for t in document.getElementsByTagName("text") if t.firstChild is not None]
+    return texts, boxes, [p.getAttribute("d") for p in document.getElementsByTagName("path")][1:]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_without_dot_every_node_and_edge_is_drawn(program, no_dot):
+    picture = viz.graph(program())
+    texts, boxes, paths = parsed(picture.svg())
+    assert len(boxes) == len(picture.vertices)
+    assert len(paths) == len({(e.source, e.target) for e in picture.edges})
+    for vertex in picture.vertices:
+        assert all(line in texts for line in vertex.lines)
+    for i, (left, top, right, bottom) in enumerate(boxes):  # none covers another, none is outside of the picture
+        assert left >= 0 and top >= 0
+        for a, b, c, d in boxes[:i]:
+            assert right <= a or c <= left or bottom <= b or d <= top
+
+
+def inside(x, y, box):
+    return box[0] + 1 < x < box[2] - 1 and box[1] + 1 < y < box[3] - 1
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_arrows_point_down_from_box_to_box_and_run_through_none(program, no_dot):
+    _, boxes, paths = parsed(viz.graph(program()).svg())
+    for path in paths:
+        x, y, *_ = map(float, re.findall(r"-?[\d.]+", path))
+        points = [(x, y)]
+        for kind, numbers in re.findall(r"([CV])([^CVM]*)", path):
+            values = list(map(float, numbers.split()))
+            if kind == "V":
+                points.append((points[-1][0], values[0]))
+                continue
+            (a, b), (_, middle, c, _, _, d) = points[-1], values
+            for i in range(1, 11):
+                t = i / 10
+                across, down = 3 * (1 - t) * t * t + t**3, 3 * (1 - t) * t
+                points.append((a + (c - a) * across, (1 - t) ** 3 * b + down * middle + t**3 * d))
+        assert [y for _, y in points] == sorted(y for _, y in points)
+        assert not [p for p in points for box in boxes if inside(*p, box)]
+        for x, y in (points[0], points[-1]):
+            assert any(box[0] <= x <= box[2] and min(abs(y - box[1]), abs(y - box[3])) < 0.2 for box in boxes)
+
+
+def test_without_dot_a_small_graph_is_a_picture_and_the_rest_says_what_is_missing(no_dot, tmp_path):
     picture = viz.graph(chain())
-    with pytest.raises(RuntimeError, match="the program `dot` of Graphviz, which is not installed: `apt install"):
-        picture.svg()
+    assert picture._repr_mimebundle_() == {"image/svg+xml": picture.svg(), "text/plain": repr(picture)}
+    picture.save(tmp_path / "a.svg")
+    assert (tmp_path / "a.svg").read_text() == picture.svg() == viz.graph(chain()).svg()
     picture.save(tmp_path / "a.dot")
     assert (tmp_path / "a.dot").read_text() == picture.dot
+    with pytest.raises(RuntimeError, match="another format than SVG, needs the program `dot` of Graphviz"):
+        picture.save(tmp_path / "a.png")
+
+
+def test_without_dot_a_large_graph_says_how_to_draw_it(no_dot):
+    x = leaf(1)
+    for _ in range(viz.LARGEST_OWN_DRAWING):
+        x = x + 1
+    picture = viz.graph(x)
     assert picture._repr_svg_() is None
+    with pytest.raises(RuntimeError, match="more than 200 nodes, .*`dot` of Graphviz, which is not installed: `apt"):
+        picture.svg()
     shown = picture._repr_mimebundle_()
-    assert set(shown) == {"text/plain"}
-    assert picture.dot in shown["text/plain"] and "not installed" in shown["text/plain"]
+    assert set(shown) == {"text/plain"} and "not installed" in shown["text/plain"] and "`.dot`" in shown["text/plain"]
+
+
+def test_names_are_escaped_in_a_picture_without_dot(no_dot):
+    w = leaf(2)
+    texts, boxes, _ = parsed(viz.graph({"a<b&c": w.sum()}, {"two\nlines": w}).svg())
+    assert {"a<b&c", "two", "lines"} <= set(texts) and len(boxes) == 3
 
 
 def test_a_file_without_a_suffix_is_refused(tmp_path):

@@ -27,11 +27,13 @@ from ..types.dtype import TYPE_OF
 __all__ = ["Edge", "Graph", "Vertex", "graph"]
 
 LARGEST_DRAWING = 2_000  # maximum number of nodes; Graphviz takes minutes for more
-_STYLE = {"output": 'shape=oval, fillcolor="#fdf3d0"', "leaf": 'fillcolor="#d8e8f8"', "node": 'fillcolor="#ffffff"'}
+LARGEST_OWN_DRAWING = 200  # without Graphviz; larger ones cannot be read
+_COLORS = {"output": "#fdf3d0", "leaf": "#d8e8f8", "node": "#ffffff"}
 _HOW_TO_INSTALL = (
-    "the picture needs the program `dot` of Graphviz, which is not installed: `apt install graphviz`, `brew install "
-    "graphviz`, `conda install graphviz`, or https://graphviz.org/download. Without it there is `.dot`, the graph in "
-    "Graphviz's language, which other programs and web pages draw"
+    f"a picture of more than {LARGEST_OWN_DRAWING} nodes, or in another format than SVG, needs the program `dot` of "
+    "Graphviz, which is not installed: `apt install graphviz`, `brew install graphviz`, `conda install graphviz`, or "
+    "https://graphviz.org/download. Without it there is `.dot`, the graph in Graphviz's language, which other programs "
+    "and web pages draw"
 )
 
 
@@ -103,24 +105,31 @@ class Graph:
     @cached_property
     def dot(self) -> str:
         """The graph in Graphviz's language, DOT; the same for the same program."""
-        several = {e.target for e in self.edges if e.input}
+        several = self._several
         lines = [
             "digraph backward {",
             '  node [shape=box, style="filled", fontname="Helvetica", fontsize=11];',
             '  edge [fontname="Helvetica", fontsize=9, color="#666666"];',
         ]
-        lines += [f"  {v.id} [label={_quoted(v.lines)}, {_STYLE[v.kind]}];" for v in self.vertices]
+        lines += [f"  {v.id} [label={_quoted(v.lines)}, {_dot_style(v.kind)}];" for v in self.vertices]
         for e in self.edges:
-            words = ([f"{e.input}: {e.shape}"] if e.target in several else [e.shape]) if e.shape else []
-            lines.append(f"  {e.source} -> {e.target}{f' [label={_quoted(words)}]' if words else ''};")
+            word = _label(e, several)
+            lines.append(f"  {e.source} -> {e.target}{f' [label={_quoted([word])}]' if word else ''};")
         return "\n".join([*lines, "}", ""])
 
+    @property
+    def _several(self) -> set[str]:
+        """Vertices that receive several gradients."""
+        return {e.target for e in self.edges if e.input}
+
     def svg(self) -> str:
-        """Return the picture as SVG.
+        """Return the picture as SVG: Graphviz's where its program `dot` is installed, else a plainer one.
 
         Raises:
-            RuntimeError: if Graphviz's program `dot` is not installed or fails.
+            RuntimeError: if `dot` fails; if it is not installed and the graph has more than 200 nodes.
         """
+        if shutil.which("dot") is None and len(self.vertices) <= LARGEST_OWN_DRAWING:
+            return self._own_svg()
         return self._drawn("svg").decode("utf-8")
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -128,12 +137,16 @@ class Graph:
 
         Raises:
             ValueError: for a path without a suffix.
-            RuntimeError: if a picture needs `dot`, which is not installed or does not know the format.
+            RuntimeError: if the picture needs `dot` (all but SVG of up to 200 nodes), which is not installed or does
+                not know the format.
         """
         kind = Path(path).suffix.removeprefix(".").lower()
         if not kind:
             raise ValueError(f"{os.fspath(path)!r} has no suffix, which says what to write: .dot, .svg, .png or .pdf")
-        data = self.dot.encode() if kind in ("dot", "gv") else self._drawn(kind)
+        if kind in ("dot", "gv"):
+            data = self.dot.encode()
+        else:
+            data = self.svg().encode() if kind == "svg" else self._drawn(kind)
         Path(path).write_bytes(data)
 
     def source(self) -> Any:
@@ -160,11 +173,22 @@ class Graph:
             raise RuntimeError(f"Graphviz's `dot -T{kind}` failed: {done.stderr.decode(errors='replace').strip()}")
         return done.stdout
 
+    def _own_svg(self) -> str:
+        """Return a picture that needs no other program."""
+        from ._layered import Arrow, Box, svg
+
+        boxes = [
+            Box(tuple("\n".join(v.lines).split("\n")), "oval" if v.kind == "output" else "box", _COLORS[v.kind])
+            for v in self.vertices
+        ]
+        place, several = {v.id: i for i, v in enumerate(self.vertices)}, self._several
+        arrows = [Arrow(place[e.source], place[e.target], _label(e, several)) for e in self.edges]
+        return svg(boxes, arrows, repr(self).strip("<>"))
+
     def _repr_svg_(self) -> str | None:
-        """Return the picture for a notebook; None if it cannot be drawn."""
-        if shutil.which("dot") is None or len(self.vertices) > LARGEST_DRAWING:
-            return None
-        return self.svg()
+        """Return the picture for a notebook; None if the graph is too large for one."""
+        largest = LARGEST_OWN_DRAWING if shutil.which("dot") is None else LARGEST_DRAWING
+        return self.svg() if len(self.vertices) <= largest else None
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
         """Return the picture, or the graph's text and the reason why there is no picture."""
@@ -176,7 +200,7 @@ class Graph:
                 "text/plain": f'{self!r}, too large to be drawn here: `.dot` has it, and `.save("graph.svg")` '
                 "draws it all the same"
             }
-        return {"text/plain": f"{self!r}: {_HOW_TO_INSTALL}.\n\n{self.dot}"}
+        return {"text/plain": f"{self!r}: {_HOW_TO_INSTALL}."}
 
 
 def graph(outputs: Any, params: Any = None, *, saved: bool = True) -> Graph:
@@ -291,6 +315,15 @@ def _names(params: Any) -> dict[tuple[Node, int], list[str]]:
         if node is not None:
             found.setdefault((node, number), []).append(str(pair[0]))
     return found
+
+
+def _label(edge: Edge, several: set[str]) -> str:
+    """Return the text at an arrow: the shape, and which gradient it is of a target that receives several."""
+    return f"{edge.input}: {edge.shape}" if edge.shape and edge.target in several else edge.shape
+
+
+def _dot_style(kind: str) -> str:
+    return f'{"shape=oval, " if kind == "output" else ""}fillcolor="{_COLORS[kind]}"'
 
 
 def _quoted(lines: Iterable[str]) -> str:
