@@ -16,6 +16,7 @@ from .records import (
     DeviceRecord,
     ForeignFunction,
     GeneratorRecord,
+    OptionsRecord,
     Symbol,
     TensorRecord,
     Unconvertible,
@@ -105,6 +106,8 @@ class Library:
                 return self.adapt_function(value.function)
             if isinstance(value, DeviceRecord):
                 return self.find("device")(value.name)
+            if isinstance(value, OptionsRecord):
+                return self.find(value.name)(**map_leaves(leaf, value.fields))
             if isinstance(value, GeneratorRecord):
                 generator = self.find("Generator")()
                 generator.manual_seed(value.seed)

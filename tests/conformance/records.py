@@ -8,6 +8,7 @@ PyTorch and in the candidate alike, so both sides always start from equal and fr
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -54,6 +55,14 @@ class Symbol:
 @dataclass(frozen=True)
 class DeviceRecord:
     name: str
+
+
+@dataclass(frozen=True)
+class OptionsRecord:
+    """An options object, a dataclass of the library: its public name and its fields."""
+
+    name: str
+    fields: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,9 @@ class Recorder:
             return GeneratorRecord(value.initial_seed())
         if isinstance(value, torch.Size):
             return tuple(value)
+        if isinstance(value, torch.nn.LinearCrossEntropyOptions):
+            fields = {field.name: self.record(getattr(value, field.name)) for field in dataclasses.fields(value)}
+            return OptionsRecord("nn.LinearCrossEntropyOptions", fields)
         if isinstance(value, torch.nn.Module) and any(True for _ in value.parameters()):
             raise Unconvertible("a module with parameters as an argument")
         if callable(value) and not isinstance(value, type):

@@ -20,12 +20,7 @@ from .results import OpResult
 SAMPLES = {"float64": 10, "complex128": 4}
 # What differs, and why.
 _COMPLEX = "PyTorch makes a convolution of complex numbers of three real ones"
-_CHUNKED = "PyTorch has an operator of its own that works through the classes in chunks"
-KNOWN = {
-    **{f"nn.functional.conv{kind}{n}d": _COMPLEX for kind in ("", "_transpose") for n in (1, 2, 3)},
-    "nn.functional.linear_cross_entropy.chunked": _CHUNKED,
-    "nn.functional.linear_cross_entropy.chunked_none": _CHUNKED,
-}
+KNOWN = {**{f"nn.functional.conv{kind}{n}d": _COMPLEX for kind in ("", "_transpose") for n in (1, 2, 3)}}
 TO_COMPARE = [op for op in op_db if op.supports_autograd]
 
 

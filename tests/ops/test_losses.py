@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -127,3 +128,69 @@ def test_what_is_refused(call, error, words):
     with pytest.raises(error) as found:
         call()
     assert words in str(found.value)
+
+
+def chunked(reduction, options, weight=None, memory=None):
+    """The chunked loss of 256 rows and 2,000 classes, its gradients, and those of the plain loss."""
+    made = np.random.default_rng(0)
+    given = [gradloom.from_numpy(made.standard_normal(shape)).requires_grad_() for shape in ((256, 8), (2000, 8), 2000)]
+    target = gradloom.from_numpy(made.integers(0, 2000, 256))
+    target[3] = -100
+    x, w, b = given
+    found = []
+    for chosen in (options, None):
+        if memory is not None:
+            tracemalloc.start()
+        loss = F.linear_cross_entropy(x, w, target, linear_bias=b, weight=weight, reduction=reduction, options=chosen)
+        found.append([loss, *gradloom.autograd.grad((loss * 2).sum(), given)])
+        if memory is not None:
+            memory.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    return found
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+@pytest.mark.parametrize("options", [{}, {"batch_chunk_size": 7}, {"chunking_method": "aspect_ratio:3"}])
+def test_chunks_of_a_linear_cross_entropy_add_up_to_the_loss(reduction, options):
+    weight = gradloom.arange(1.0, 2001.0, dtype=gradloom.float64)
+    found, expected = chunked(reduction, gradloom.nn.LinearCrossEntropyOptions(**options), weight)
+    for ours, plain in zip(found, expected, strict=True):
+        assert gradloom.allclose(ours, plain, rtol=1e-10)
+    assert "batch_chunked" in found[0].grad_fn.name() and "batch_chunked" not in expected[0].grad_fn.name()
+
+
+@pytest.mark.parametrize("reduction", ["mean", "none"])
+def test_chunks_of_a_linear_cross_entropy_need_no_memory_for_all_logits(reduction):
+    logits, memory = 256 * 2000 * 8, []
+    chunked(reduction, gradloom.nn.LinearCrossEntropyOptions(batch_chunk_size=8), memory=memory)
+    assert memory[0] < logits / 3 and memory[1] > logits
+
+
+def test_chunks_of_a_linear_cross_entropy_keep_their_gradients_only_if_asked():
+    w, target = scores(5, 3), gradloom.tensor([1, 2])
+    for keep in (True, False):
+        x = scores(2, 3).requires_grad_()
+        loss = F.linear_cross_entropy(x, w, target, options=gradloom.nn.LinearCrossEntropyOptions(keep))
+        loss.backward(retain_graph=True)
+        first = x.grad.clone()
+        if keep:
+            loss.backward()
+            assert gradloom.equal(x.grad, 2 * first)
+        else:
+            with pytest.raises(RuntimeError, match="chunked backward called twice; retain_graph=True"):
+                loss.backward()
+
+
+def test_what_chunks_of_a_linear_cross_entropy_refuse():
+    options, x, target = gradloom.nn.LinearCrossEntropyOptions, gradloom.ones(4, 3), gradloom.tensor([0, 1, 2, 0])
+    with pytest.raises(ValueError, match=r"batch_chunk_size \(=3\) and chunking_method \('aspect_ratio'\) give"):
+        F.linear_cross_entropy(x, x, target, options=options(batch_chunk_size=3, chunking_method="aspect_ratio"))
+    with pytest.raises(RuntimeError, match="supports float32 acc_dtype with float16/bfloat16 inputs"):
+        F.linear_cross_entropy(x, x, target, options=options(acc_dtype=gradloom.float64))
+    with pytest.warns(UserWarning, match="``options`` ignored; .* label_smoothing=0.1"):
+        smooth = F.linear_cross_entropy(x, x, target, label_smoothing=0.1, options=options())
+    assert smooth.item() == pytest.approx(math.log(4))
+    batched = gradloom.vmap(lambda row: F.linear_cross_entropy(row, x, target, options=options()))(
+        gradloom.ones(2, 4, 3)
+    )
+    assert batched.tolist() == pytest.approx([math.log(4)] * 2)

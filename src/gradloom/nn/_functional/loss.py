@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.autograd.grad_mode import untracked
+from gradloom.core import late
 from gradloom.nn._functional import operators as ops
+from gradloom.nn._functional.chunked_loss import chunked_loss, chunks_of
 from gradloom.nn._reduction import get_enum, named
 from gradloom.utils._documentation import pointwise_loss
 
@@ -129,21 +131,52 @@ def linear_cross_entropy(
         weight: (C,), factor of each class, or None.
         ignore_index: class index whose elements add nothing to the loss; -100 if None.
         label_smoothing: share of the target, in [0, 1], spread evenly over all classes.
-        options: accepted without effect: PyTorch's choice of chunks to save memory.
+        options: None, or a `LinearCrossEntropyOptions`: compute in chunks of rows, so that the logits of all rows never
+            exist at once. Chunks have first derivatives only. They need int64 class indices, a `linear_weight` (C,
+            in_features) and no label_smoothing; otherwise a warning says that the options are ignored.
 
     Shape:
         output: (); (N, d1, ...) for reduction "none".
 
     Raises:
-        RuntimeError: if shapes do not match.
+        RuntimeError: if shapes do not match, or for an ignore_index with probabilities.
     """
     _check_linear_cross_entropy(input, linear_weight, linear_bias)
     shape = linear_weight.shape[:-1]
+    if ignore_index is not None and target.shape == (*input.shape[:-1], *shape):
+        raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
+    if options is not None and _has_chunks(linear_weight, target, linear_bias, reduction, label_smoothing):
+        rows = input.shape[0] if input.dim() == 2 else 1
+        chunking = chunks_of(options, rows, input.shape[-1], shape[0], input.dtype)
+        settings = reduction, -100 if ignore_index is None else ignore_index, chunking
+        if not late.any_batched((input, linear_weight, target, linear_bias)):
+            return chunked_loss(input, linear_weight, target, linear_bias, weight, settings)
     rows = linear_weight.flatten(0, -2)
     logits = ops.linear(input, rows, None if linear_bias is None else linear_bias.flatten())
     logits = logits.reshape(*input.shape[:-1], *shape)
     ignored = -100 if ignore_index is None else ignore_index
     return ops.cross_entropy_loss(logits, target, weight, get_enum(reduction), ignored, label_smoothing)
+
+
+def _has_chunks(linear_weight, target, linear_bias, reduction, label_smoothing):
+    """Return whether a loss can be computed in chunks; warn if it cannot."""
+    features = tuple(linear_weight.shape[1:-1])
+    if (
+        not features
+        and reduction in ("mean", "sum", "none")
+        and label_smoothing == 0.0
+        and target.dtype == gl.int64  # not probabilities
+    ):
+        return True
+    warnings.warn(
+        "linear_cross_entropy: ``options`` ignored; chunked path needs reduction in {'mean','sum','none'}, "
+        "label_smoothing == 0, target.dtype == int64, out_features == (). Got "
+        f"reduction={reduction!r}, label_smoothing={label_smoothing}, target.dtype={target.dtype}, "
+        f"out_features={features}, tracing=False, "
+        f"linear_bias.shape={None if linear_bias is None else tuple(linear_bias.shape)}.",
+        stacklevel=3,
+    )
+    return False
 
 
 def _check_linear_cross_entropy(input, weight, bias):

@@ -1,4 +1,4 @@
-"""How PyTorch's linear cross entropy chooses its chunks; gradloom computes the plain loss."""
+"""How a linear cross entropy is divided into chunks of rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,20 @@ __all__ = ["LinearCrossEntropyOptions"]
 
 @dataclass(frozen=True)
 class LinearCrossEntropyOptions:
-    """Options of `linear_cross_entropy`; checked, but without effect, as there are no chunks.
+    """Options of `linear_cross_entropy`, which let it compute the loss in chunks of rows.
+
+    Chunks save memory and time where there are more rows than features and more classes than features.
 
     Args:
-        allow_retain_graph: allow several backward passes.
+        allow_retain_graph: allow several backward passes for the reductions "mean" and "sum".
         batch_chunk_size: rows of a chunk, 1 or more; None lets `chunking_method` decide.
-        chunking_method: "auto", "aspect_ratio", "aspect_ratio:n" with n of 1 or more, or None.
-        acc_policy: "auto", "accurate", "balanced" or "compact".
-        acc_dtype: a floating dtype, or None.
+        chunking_method: "aspect_ratio" chooses a power of 2 for which a chunk's logits are as large as the input;
+            "aspect_ratio:n", with n of 1 or more, an n-th of it; "auto" "aspect_ratio" for half precision and
+            "aspect_ratio:2" otherwise. None, without a `batch_chunk_size`, is one chunk.
+        acc_policy: with an `acc_dtype` other than the input's, which values have it: "accurate" (which is "auto" for
+            half precision) all, "balanced" and "compact" not the logits in float16.
+        acc_dtype: the dtype of intermediate results. None is float32 for half precision and an `acc_policy` of "auto",
+            otherwise the input's dtype, which is also the only other choice.
 
     Raises:
         ValueError: for another value.
