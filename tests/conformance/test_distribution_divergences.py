@@ -190,6 +190,19 @@ def test_arguments_are_not_checked_without_validation():
             d.Distribution.set_default_validate_args(True)
 
 
+def test_classes_of_another_library_are_registered():
+    class Other:
+        pass
+
+    for library in (gradloom, torch):
+        d = library.distributions
+        try:
+            assert d.register_kl(d.Normal, Other)(lambda p, q: 3) and d.kl_divergence(d.Normal(0.0, 1.0), Other()) == 3
+        finally:
+            del d.kl._KL_REGISTRY[d.Normal, Other]
+            d.kl._KL_MEMOIZE.clear()
+
+
 def test_an_ambiguous_pair_is_warned_of():
     for library in (gradloom, torch):
         d = library.distributions

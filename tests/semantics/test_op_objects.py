@@ -249,6 +249,19 @@ def test_operators_that_only_modes_see_are_there_before_there_was_a_mode(torch):
     assert str(torch.ops.aten.lift_fresh.default) == "aten.lift_fresh.default"
 
 
+def test_operators_of_pinned_memory_and_sparse_products(torch):
+    aten, x = torch.ops.aten, torch.ones(2, 2)
+    assert aten.is_pinned(x) is False
+    for pin in aten.pin_memory, aten._pin_memory.default:
+        with pytest.raises(RuntimeError, match="accelerator"):
+            pin(x)
+    sparse, dense = torch.eye(2).to_sparse().requires_grad_(), x.clone().requires_grad_()
+    found = aten._sparse_addmm.default(x, sparse, dense, alpha=2)
+    found.sum().backward()
+    assert found.tolist() == [[3.0, 3.0], [3.0, 3.0]] and found.grad_fn.name() == "SparseAddmmBackward0"
+    assert dense.grad.tolist() == [[2.0, 2.0], [2.0, 2.0]]
+
+
 def test_the_module_of_an_operator_object_names_its_namespace(torch):
     for found in torch.ops.aten.add, torch.ops.aten.add.Tensor:
         assert found.__module__ == f"{torch.__name__}._ops.aten"

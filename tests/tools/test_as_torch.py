@@ -86,6 +86,18 @@ def test_classes_imported_later_say_torch():
         """)
 
 
+def test_names_of_modules_that_packages_import():
+    assert shown("""
+        import gradloom.as_torch
+        from torch.distributions.normal import Normal
+        from torch.distributions import normal
+        from torch.optim.lr_scheduler import LRScheduler, _LRScheduler
+        from torch.serialization import MAP_LOCATION
+        print(Normal.__module__, normal.__file__.endswith("_normal.py"), _LRScheduler.__bases__[0] is LRScheduler)
+        print(str in MAP_LOCATION.__args__, float in MAP_LOCATION.__args__)
+        """).splitlines() == ["torch.distributions.normal True True", "True False"]
+
+
 @pytest.mark.parametrize("statement", [f"import torch.{A}", f"from torch import {A}", f"import torch; torch.{A}"])
 def test_what_is_missing_is_named(program, statement):
     path = program(f"{statement}\n")

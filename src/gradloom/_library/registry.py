@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
+from importlib import import_module
 from typing import Any
 
 from ..ops._objects import OpOverload, OpOverloadPacket, Row, namespace_of
@@ -184,19 +185,36 @@ def key_of_device(device_type: str) -> str:
     raise RuntimeError(f"Expected one of {', '.join(_DEVICES)} device type at start of device string: {device_type}")
 
 
-# Wrappers of operations that tensors do without an operator; gradloom.ops defines them on first use.
-
-
 @cache
-def define_operators_of_modes() -> tuple[LibraryOperator, LibraryOperator]:
-    """Define `aten::_local_scalar_dense` and `aten::lift_fresh`, once."""
-    local_scalar = define("aten", "_local_scalar_dense(Tensor self) -> Scalar")
-    local_scalar.kernels["CPU"] = _item
-    lift_fresh = define("aten", "lift_fresh(Tensor(a) self) -> Tensor(a)")
-    lift_fresh.kernels["CPU"] = lambda tensor: tensor
-    return local_scalar, lift_fresh
+def without_wrapper(name: str) -> LibraryOperator:
+    """Define an operator of PyTorch for what gradloom's tensors do without one, once; see `ops._objects.Namespace`."""
+    schema, kernel = _WITHOUT_WRAPPER[name]
+    operator = define("aten", schema)
+    operator.kernels["CompositeImplicitAutograd" if name == "_sparse_addmm" else "CPU"] = kernel
+    return operator
 
 
 def _item(tensor: Any) -> Any:
     found = tensor._array.item()
     return float(found) if tensor._array.dtype.kind == "V" else found
+
+
+def _pin_memory(self: Any, device: Any = None) -> Any:
+    return self.pin_memory(device)
+
+
+def _sparse_addmm(self: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+    return import_module("gradloom.sparse").addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+
+_WITHOUT_WRAPPER: dict[str, tuple[str, Callable[..., Any]]] = {
+    "_local_scalar_dense": ("_local_scalar_dense(Tensor self) -> Scalar", _item),
+    "lift_fresh": ("lift_fresh(Tensor(a) self) -> Tensor(a)", lambda tensor: tensor),
+    "is_pinned": ("is_pinned(Tensor self, Device? device=None) -> bool", lambda self, *device: self.is_pinned(*device)),
+    "pin_memory": ("pin_memory(Tensor(a) self, Device? device=None) -> Tensor(a)", _pin_memory),
+    "_pin_memory": ("_pin_memory(Tensor self, Device? device=None) -> Tensor", _pin_memory),
+    "_sparse_addmm": (
+        "_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+        _sparse_addmm,
+    ),
+}

@@ -82,7 +82,8 @@ def _provide_aliases() -> None:
     """Make a module for each entry of _MODULES, and let its classes name it as theirs, as PyTorch's do."""
     for name, kinds in _MODULES.items():
         alias = _ModuleType(f"{__name__}.{name}", f"An alias: {', '.join(kind.__name__ for kind in kinds)}.")
-        alias.__file__ = _sys.modules[kinds[0].__module__].__file__
+        # by its last part: gradloom.as_torch has named torch.distributions as the package of the classes
+        alias.__file__ = _sys.modules[f"{__name__}.{kinds[0].__module__.rpartition('.')[2]}"].__file__
         alias.__dict__.update({kind.__name__: kind for kind in kinds}, __all__=[kind.__name__ for kind in kinds])
         for kind in kinds:
             kind.__module__ = alias.__name__

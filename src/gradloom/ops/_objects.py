@@ -321,8 +321,8 @@ def _word(type_: Any) -> str:
     return f"Optional[{word}]" if type_.optional else word
 
 
-# Operators that only modes see: operations that tensors do without an operator. Defined on first use.
-_SEEN_BY_MODES = ("_local_scalar_dense", "lift_fresh")
+# Operators of PyTorch for what tensors do without one. They are defined on first use, for modes and subclasses.
+_WITHOUT_WRAPPER = ("_local_scalar_dense", "lift_fresh", "is_pinned", "pin_memory", "_pin_memory", "_sparse_addmm")
 
 
 class Namespace:
@@ -347,8 +347,8 @@ class Namespace:
             found: OpOverloadPacket | None = operators[name]
         except KeyError:
             own = self.__dict__["_name"]
-            if own == "aten" and name in _SEEN_BY_MODES:
-                import_module("gradloom._library.registry").define_operators_of_modes()
+            if own == "aten" and name in _WITHOUT_WRAPPER:
+                import_module("gradloom._library.registry").without_wrapper(name)
                 return operators[name]  # type: ignore[no-any-return]
             known = ", ".join(sorted(operators)) if len(operators) <= 50 else f"{len(operators)} others"
             # contains PyTorch's words, by which programs recognise a missing operator

@@ -321,12 +321,12 @@ def fresh(tensor: Any) -> Any:
 
 def local_scalar(tensor: Any) -> Any:
     """Call aten::_local_scalar_dense, as which modes and classes see `item()`."""
-    return import_module("gradloom._library.registry").define_operators_of_modes()[0](tensor)
+    return import_module("gradloom._library.registry").without_wrapper("_local_scalar_dense")(tensor)
 
 
 def lift_fresh(tensor: Any) -> Any:
     """Call aten::lift_fresh, as which modes see a tensor made from data."""
-    return import_module("gradloom._library.registry").define_operators_of_modes()[1](tensor)
+    return import_module("gradloom._library.registry").without_wrapper("lift_fresh")(tensor)
 
 
 def make_wrapper_subclass(

@@ -38,6 +38,8 @@ from ._unpickling import STORAGE_NAMES, STORAGE_TYPES, Archive, Facts, Members, 
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
+MAP_LOCATION = Callable[[Any, str], Any] | device | str | dict[str, str] | None  # for annotations
+
 
 def save(
     obj: Any,

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from gradloom.optim.lr_scheduler.base import *  # noqa: F403
+from gradloom.optim.lr_scheduler.base import _LRScheduler as _LRScheduler
 from gradloom.optim.lr_scheduler.combined import *  # noqa: F403
 from gradloom.optim.lr_scheduler.cyclic import *  # noqa: F403
 from gradloom.optim.lr_scheduler.factors import *  # noqa: F403

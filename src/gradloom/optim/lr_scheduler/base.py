@@ -162,6 +162,10 @@ class LRScheduler:
         return [copied(group["lr"]) for group in self.optimizer.param_groups]
 
 
+class _LRScheduler(LRScheduler):
+    """The base class by its old name."""
+
+
 def require_optimizer(optimizer: object) -> None:
     if not isinstance(optimizer, Optimizer):
         raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
