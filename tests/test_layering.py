@@ -53,6 +53,7 @@ LAYERS = (
         "testing",
         "signal",
         "compat",
+        "multiprocessing",
     ),
     # names that programs look for: SURFACE, every room that is not listed
     (),

@@ -90,6 +90,7 @@ if _typing.TYPE_CHECKING:
         masked,
         mps,
         mtia,
+        multiprocessing,
     )
     from . import (
         nn,
@@ -168,7 +169,7 @@ _LAZY_MODULES = frozenset(
     """
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
     serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
-    testing version xpu
+    testing version xpu multiprocessing
     """.split()
 )
 # Imported on first use.

@@ -13,6 +13,7 @@ import numpy as np
 
 from .core.tensor_base import warn_of_typed_storage
 from .dispatch.overloads.registry import types
+from .memory import shared
 from .memory.metadata import MetaArray
 from .memory.ownership import extent, flat, map_file, owner, rooted
 from .types.device import CPU, META, check_device, device
@@ -167,8 +168,8 @@ class _Storage:
         return -1
 
     def is_shared(self) -> bool:
-        """Return False: no memory is shared between processes."""
-        return False
+        """Return whether processes share the memory."""
+        return shared.is_shared(self._owner)
 
     def is_pinned(self, device: Any = None) -> bool:
         """Return False: there is no accelerator to pin memory for.
@@ -196,12 +197,15 @@ class _Storage:
         )
 
     def share_memory_(self) -> Self:
-        """Raise NotImplementedError: memory is not shared between processes.
+        """Move the storage to shared memory, with all its tensors; return the storage itself. See Tensor.share_memory_.
 
         Raises:
-            NotImplementedError: always.
+            RuntimeError: if there is no memory left.
         """
-        raise NotImplementedError("share_memory_() is not available: storages are not shared between processes")
+        from .tensors.sharing import share_storage
+
+        share_storage(self)
+        return self
 
     def _converted(self, kind: dtype_class) -> TypedStorage:
         return TypedStorage._of(self._elements().astype(kind.numpy), kind)
@@ -264,6 +268,22 @@ class UntypedStorage(_Storage):
         if isinstance(array, MetaArray):
             out.device = META
         return out
+
+    @classmethod
+    def _new_shared(cls, size: int, *, device: Any = "cpu") -> UntypedStorage:
+        """Return a storage of zeros in shared memory.
+
+        Args:
+            size: number of bytes.
+            device: the CPU.
+
+        Raises:
+            RuntimeError: if there is no memory left.
+        """
+        from .tensors.sharing import new_shared
+
+        check_device(device)
+        return cls._of(new_shared(size))
 
     @classmethod
     def from_file(cls, filename: str | PathLike[str], shared: bool = False, nbytes: int = 0) -> UntypedStorage:

@@ -158,6 +158,8 @@ def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
     if layout.size and (offset + layout.size) * array.itemsize > end - start:
         if not whole.flags.owndata and isinstance(whole.base, _Elements):
             raise RuntimeError("Trying to resize storage that is not resizable: it belongs to an array")
+        if type(whole.base).__module__ in ("mmap", f"{__package__}.shared"):
+            raise RuntimeError("Trying to resize storage that is not resizable: it is shared, or a file's")
         memory = np.empty(offset + layout.size, array.dtype)
         old = flat(whole).view(array.dtype)
         memory[: min(old.size, memory.size)] = old[: memory.size]

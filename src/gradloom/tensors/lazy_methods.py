@@ -12,6 +12,7 @@ from ..dispatch import _operators
 from ..kernels._common.layout import is_dense
 from ..memory.ownership import offset_in_elements
 from ..types.dtype import legacy_type_name
+from . import sharing
 from .removed import eig as eig, lstsq as lstsq, solve as solve, symeig as symeig
 
 if TYPE_CHECKING:
@@ -73,8 +74,8 @@ def const_data_ptr(self: Tensor) -> int:
 
 
 def is_shared(self: Tensor) -> bool:
-    """Return False: no memory is shared between processes."""
-    return False
+    """Return whether the storage is in memory that processes share."""
+    return sharing.is_shared(self)
 
 
 def is_pinned(self: Tensor, device: Any = None) -> bool:
@@ -98,14 +99,15 @@ def pin_memory(self: Tensor, device: Any = None) -> Tensor:
 
 
 def share_memory_(self: Tensor) -> Tensor:
-    """Raise NotImplementedError: memory cannot be shared with other processes.
+    """Move the storage to shared memory, unless it is there, and return the tensor itself.
 
-    Raises NotImplementedError always.
+    All tensors of this storage move along. NumPy arrays of the old memory, such as that of an earlier `numpy()`, keep
+    it. Processes that are forked, or that get the tensor in a message or as an argument, then use the same memory.
+
+    Raises RuntimeError if there is no memory left.
     """
-    raise NotImplementedError(
-        "share_memory_() is not available: tensors are not shared between processes. Send their "
-        "arrays, or use multiprocessing.shared_memory with torch.from_numpy()."
-    )
+    sharing.share((self,))
+    return self
 
 
 def storage_type(self: Tensor) -> type:

@@ -221,8 +221,15 @@ class Traversal:
         return self._apply(lambda tensor: gl.empty_like(tensor, device=device), recurse)
 
     def share_memory(self) -> Self:
-        """Move the storages of all parameters and buffers to shared memory."""
-        return self._apply(lambda tensor: tensor.share_memory_())
+        """Move the storages of all parameters, their gradients and buffers to shared memory; return the module.
+
+        Processes that are forked, or that get the module as an argument, then use the same parameters.
+        """
+        from ...tensors.sharing import share
+
+        parameters = list(self.parameters())
+        share([*parameters, *[p.grad for p in parameters if p.grad is not None], *self.buffers()])
+        return self
 
     def train(self, mode: bool = True) -> Self:
         """Set training mode, or evaluation mode with False, on this module and all descendants; return the module."""
