@@ -37,6 +37,9 @@ from .types.dtype import finfo as finfo, float as float, float16 as float16, flo
 from .types.dtype import get_default_dtype as get_default_dtype, half as half, iinfo as iinfo, int as int, int8 as int8
 from .types.dtype import int16 as int16, int32 as int32, int64 as int64, long as long, promote_types as promote_types
 from .types.dtype import set_default_dtype as set_default_dtype, short as short, uint8 as uint8, uint16 as uint16
+from .types.dtype import float8_e4m3fn as float8_e4m3fn, float8_e4m3fnuz as float8_e4m3fnuz
+from .types.dtype import float8_e5m2 as float8_e5m2, float8_e5m2fnuz as float8_e5m2fnuz
+from .types.dtype import float8_e8m0fnu as float8_e8m0fnu
 from .types.dtype import uint32 as uint32, uint64 as uint64
 from .random import Generator as Generator, default_generator as default_generator, get_rng_state as get_rng_state
 from .random import initial_seed as initial_seed, manual_seed as manual_seed, seed as seed
@@ -169,7 +172,7 @@ _LAZY_MODULES = frozenset(
     """
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
     serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
-    testing version xpu multiprocessing
+    testing version xpu multiprocessing distributed _dynamo
     """.split()
 )
 # Imported on first use.
@@ -189,6 +192,12 @@ _LAZY = {
         ".composite.linalg.solve": "lu",
         ".autograd.zero_tangent": "_efficientzerotensor",
         ".compiler": "compile",
+        ".jit": "ScriptFunction ScriptModule",
+        ".types.without_tensors": """
+            bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 int1 int2 int3 int4 int5 int6
+            int7 qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5 uint6 uint7
+            """,
+        ".compat.refused_names": "PyTorchFileReader PyTorchFileWriter",
         ".sparse": "sparse_coo_tensor spmm",
         ".storage": "TypedStorage UntypedStorage",
         ".tensors.interchange": "asarray from_dlpack from_file frombuffer to_dlpack",

@@ -6,6 +6,8 @@ from __future__ import annotations
 import builtins
 from typing import Any, Final, NoReturn, TypeVar
 
+from .utils._refused import declare
+
 __all__ = [
     "Final",
     "annotate",
@@ -95,6 +97,18 @@ def isinstance(obj: Any, target_type: Any) -> bool:
     return builtins.isinstance(obj, tuple(target_type) if builtins.isinstance(target_type, list) else target_type)
 
 
+class Error(RuntimeError):
+    """The class of errors in scripts; never raised, since there are none."""
+
+
+class ScriptWarning(Warning):
+    """The class of warnings about scripts; never given, since there are none."""
+
+
+class TracerWarning(Warning):
+    """The class of warnings about traces; never given, since functions are not traced."""
+
+
 def _refuse(name: str) -> NoReturn:
     raise RuntimeError(
         f"torch.jit.{name}: gradloom has no TorchScript. Keep the Python code of the module, and its "
@@ -110,3 +124,18 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> NoReturn:
 def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_shapes: bool = False) -> NoReturn:
     """Raise RuntimeError: there is no TorchScript."""
     _refuse("load")
+
+
+# Classes of what TorchScript makes: nothing is an instance of them.
+__getattr__ = declare(
+    __name__,
+    {
+        "": """
+            CompilationUnit Future RecursiveScriptModule ScriptFunction ScriptModule TopLevelTracedModule TracedModule
+            freeze optimize_for_inference
+            """,
+        "_script": "RecursiveScriptModule ScriptModule",
+        "_trace": "TopLevelTracedModule",
+    },
+    "gradloom has no TorchScript; functions and modules stay Python",
+)

@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING, Any
 from ..autograd import grad_mode
 from ..core.tensor import Tensor
 from ..dispatch.state import state
+from ..types.device import device
 
 if TYPE_CHECKING:
     from typing import NoReturn
+
+_TensorMeta = type(Tensor)
+
+
+def _get_accelerator(check: bool = False) -> Any:
+    """Return the device of the accelerator, or of the CPU if there is none: device(type="cpu")."""
+    return device("cpu")
 
 
 def _set_grad_enabled(enabled: bool) -> None:

@@ -80,8 +80,10 @@ class dtype:
 def _extension_type(name: str) -> np.dtype:
     import ml_dtypes
 
+    if not hasattr(ml_dtypes, name):
+        raise TypeError(f"gradloom has no tensors of dtype torch.{name}, only its name")
     found = np.dtype(getattr(ml_dtypes, name))
-    TYPE_OF[found] = globals()[name]
+    TYPE_OF[found] = _EXTENSIONS[name]
     return found
 
 
@@ -100,6 +102,15 @@ float32: dtype = dtype("float32", "float", np.float32, 4, FLOATING)
 float64: dtype = dtype("float64", "double", np.float64, 8, FLOATING)
 complex64: dtype = dtype("complex64", "cfloat", np.complex64, 8, COMPLEX)
 complex128: dtype = dtype("complex128", "cdouble", np.complex128, 16, COMPLEX)
+# Stored, converted and moved about, but not computed with.
+float8_e4m3fn: dtype = dtype("float8_e4m3fn", "float8_e4m3fn", None, 1, FLOATING)
+float8_e4m3fnuz: dtype = dtype("float8_e4m3fnuz", "float8_e4m3fnuz", None, 1, FLOATING)
+float8_e5m2: dtype = dtype("float8_e5m2", "float8_e5m2", None, 1, FLOATING)
+float8_e5m2fnuz: dtype = dtype("float8_e5m2fnuz", "float8_e5m2fnuz", None, 1, FLOATING)
+float8_e8m0fnu: dtype = dtype("float8_e8m0fnu", "float8_e8m0fnu", None, 1, FLOATING, signed=False)
+FLOAT8 = (float8_e4m3fn, float8_e4m3fnuz, float8_e5m2, float8_e5m2fnuz, float8_e8m0fnu)
+# By name: the types whose arrays are those of ml_dtypes.
+_EXTENSIONS = {d._name: d for d in (bfloat16, *FLOAT8)}
 
 ALL = (
     bool,
@@ -145,8 +156,8 @@ class _TypeTable(dict):
     """NumPy dtype -> gradloom dtype. Bounded by the number of dtypes that exist."""
 
     def __missing__(self, np_type):
-        if np_type.name == "bfloat16":
-            assert bfloat16.numpy  # the look-up registers it
+        if np_type.name in _EXTENSIONS:
+            assert _EXTENSIONS[np_type.name].numpy  # the look-up registers it
             return self[np_type]
         native = np_type.newbyteorder("=")
         if native in self:
@@ -225,6 +236,11 @@ def promote_types(a: dtype, b: dtype) -> dtype:
         a, b = _meant(a, "promote_types", "type1", 1), _meant(b, "promote_types", "type2", 2)
     if a is b:
         return a
+    if a in FLOAT8 or b in FLOAT8:
+        raise RuntimeError(
+            "Promotion for Float8 Types is not supported, attempted to promote "
+            f"{scalar_type_name(a)} and {scalar_type_name(b)}"
+        )
     if a.category < b.category:
         a, b = b, a
     if a.category == COMPLEX:
@@ -302,7 +318,7 @@ class finfo(_Info):
             raise TypeError(f"torch.finfo() requires a floating point input type. Use torch.iinfo to handle '{type!r}'")
         real = type.to_real()
         self.dtype: str = str(real)[6:]
-        if real is bfloat16:
+        if real._name in _EXTENSIONS:
             import ml_dtypes
 
             self._info = ml_dtypes.finfo(real.numpy)
@@ -339,7 +355,7 @@ class iinfo(_Info):
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
-_LEGACY = {
+SCALAR_NAMES = {
     float32: "Float",
     float64: "Double",
     float16: "Half",
@@ -355,17 +371,18 @@ _LEGACY = {
     uint16: "UInt16",
     uint32: "UInt32",
     uint64: "UInt64",
+    **{d: d._name.capitalize() for d in FLOAT8},
 }
 
 
 def scalar_type_name(d: dtype) -> str:
     """Return the type's name in PyTorch's messages: Float, Double, Long ..."""
-    return _LEGACY[d]
+    return SCALAR_NAMES[d]
 
 
 def legacy_type_name(d: dtype) -> str:
     """Return the class name that `Tensor.type()` returns: torch.FloatTensor ..."""
-    return f"torch.{_LEGACY[d]}Tensor"
+    return f"torch.{SCALAR_NAMES[d]}Tensor"
 
 
 def type_text(d: dtype) -> str:

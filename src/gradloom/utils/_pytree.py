@@ -9,7 +9,7 @@ the classes and functions of torch.utils._pytree must stay.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ._tree_spec import (
     CONTAINERS,
@@ -19,16 +19,21 @@ from ._tree_spec import (
     PyTreeSpec as PyTreeSpec,
     SequenceKey as SequenceKey,
     TreeSpec as TreeSpec,
+    _dict_flatten as _dict_flatten,
+    _dict_flatten_with_keys as _dict_flatten_with_keys,
+    _dict_unflatten as _dict_unflatten,
     flatten,
     kind_of,
     register_pytree_node as register_pytree_node,
 )
 
+PyTree: TypeAlias = Any
+SUPPORTED_NODES = CONTAINERS
+_get_node_type = kind_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from typing import Any, TypeAlias
 
-    PyTree: TypeAlias = Any
     _IsLeaf: TypeAlias = Callable[[Any], bool] | None
 
 
@@ -187,7 +192,7 @@ def _with_paths(tree, path: tuple, is_leaf) -> Iterator[tuple[Any, Any]]:
         yield path, tree
         return
     container = CONTAINERS[kind]
-    children, context = container.flatten(tree)
+    children, context = container.flatten_fn(tree)
     children = list(children)
     if container.keys is None:
         raise ValueError(
@@ -210,7 +215,7 @@ def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: _IsLeaf
         return [tree] * treespec.num_leaves
     if treespec.type is not kind:
         return None
-    children, context = CONTAINERS[kind].flatten(tree)
+    children, context = CONTAINERS[kind].flatten_fn(tree)
     children = list(children)
     if len(children) != treespec.num_children or context != treespec.context:
         return None

@@ -60,14 +60,14 @@ class Container(NamedTuple):
     """The way to flatten and rebuild one kind of container.
 
     Attributes:
-        flatten: container -> (children, context); the context is all else that `unflatten` needs.
-        unflatten: (children, context) -> container.
+        flatten_fn: container -> (children, context); the context is all else that `unflatten_fn` needs.
+        unflatten_fn: (children, context) -> container.
         keys: (children, context) -> the children's keys; None if they have none.
         label: name in a printed spec.
     """
 
-    flatten: Callable[[Any], tuple[Any, Any]]
-    unflatten: Callable[[Any, Any], Any]
+    flatten_fn: Callable[[Any], tuple[Any, Any]]
+    unflatten_fn: Callable[[Any, Any], Any]
     keys: Callable[[Any, Any], Any] | None
     label: str
 
@@ -80,16 +80,23 @@ def _under_keys(children, context):
     return map(MappingKey, context)
 
 
+def _dict_flatten(d: dict[Any, Any]) -> tuple[list[Any], list[Any]]:
+    return list(d.values()), list(d)
+
+
+def _dict_unflatten(values: Iterable[Any], keys: list[Any]) -> dict[Any, Any]:
+    return dict(zip(keys, values, strict=True))
+
+
+def _dict_flatten_with_keys(d: dict[Any, Any]) -> tuple[list[tuple[MappingKey, Any]], list[Any]]:
+    return [(MappingKey(key), value) for key, value in d.items()], list(d)
+
+
 _MAPPINGS = (dict, OrderedDict, defaultdict)
 CONTAINERS: dict[Any, Container] = {
     tuple: Container(lambda t: (t, None), lambda values, _: tuple(values), _numbered, "tuple"),
     list: Container(lambda t: (t, None), lambda values, _: list(values), _numbered, "list"),
-    dict: Container(
-        lambda t: (list(t.values()), list(t)),
-        lambda values, keys: dict(zip(keys, values, strict=True)),
-        _under_keys,
-        "dict",
-    ),
+    dict: Container(_dict_flatten, _dict_unflatten, _under_keys, "dict"),
     namedtuple: Container(
         lambda t: (tuple(t), type(t)),
         lambda values, cls: cls(*values),
@@ -97,10 +104,7 @@ CONTAINERS: dict[Any, Container] = {
         "namedtuple",
     ),
     OrderedDict: Container(
-        lambda t: (list(t.values()), list(t)),
-        lambda values, keys: OrderedDict(zip(keys, values, strict=True)),
-        _under_keys,
-        "OrderedDict",
+        _dict_flatten, lambda values, keys: OrderedDict(zip(keys, values, strict=True)), _under_keys, "OrderedDict"
     ),
     defaultdict: Container(
         lambda t: (list(t.values()), [t.default_factory, list(t)]),
@@ -245,7 +249,7 @@ class TreeSpec:
         mapping = self.type in _MAPPINGS and kind in _MAPPINGS
         if kind is not self.type and not mapping:
             raise ValueError(f"Node type mismatch; expected {self.type!r}, but got {type(tree)!r}.")
-        children, context = CONTAINERS[kind].flatten(tree)
+        children, context = CONTAINERS[kind].flatten_fn(tree)
         children = list(children)
         if len(children) != self.num_children and not mapping:
             raise ValueError(f"Node arity mismatch; expected {self.num_children}, but got {len(children)}.")
@@ -281,7 +285,7 @@ class TreeSpec:
     def _build(self, leaves: Iterator[Any]) -> Any:
         if self.type is None:
             return next(leaves)
-        return CONTAINERS[self.type].unflatten([c._build(leaves) for c in self._children], self.context)
+        return CONTAINERS[self.type].unflatten_fn([c._build(leaves) for c in self._children], self.context)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TreeSpec):
@@ -322,5 +326,5 @@ def flatten(tree, leaves: list, is_leaf) -> TreeSpec:
     if kind is None:
         leaves.append(tree)
         return LEAF
-    children, context = CONTAINERS[kind].flatten(tree)
+    children, context = CONTAINERS[kind].flatten_fn(tree)
     return TreeSpec(kind, context, [flatten(child, leaves, is_leaf) for child in children])

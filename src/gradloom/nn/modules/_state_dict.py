@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-_EXTRA_STATE = "_extra_state"
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class IncompatibleKeys(NamedTuple):
@@ -109,7 +109,7 @@ class StateDict:
         for name, tensor in self._own_state():
             destination[prefix + name] = tensor if keep_vars else tensor.detach()
         if type(self).get_extra_state is not StateDict.get_extra_state:
-            destination[prefix + _EXTRA_STATE] = self.get_extra_state()
+            destination[prefix + _EXTRA_STATE_KEY_SUFFIX] = self.get_extra_state()
 
     def _own_state(self):
         for name, parameter in self._parameters.items():
@@ -186,7 +186,7 @@ class StateDict:
                     error_msgs.append(problem)
             elif strict:
                 missing_keys.append(key)
-        extra_key = prefix + _EXTRA_STATE
+        extra_key = prefix + _EXTRA_STATE_KEY_SUFFIX
         if type(self).set_extra_state is not StateDict.set_extra_state:
             if extra_key in state_dict:
                 self.set_extra_state(state_dict[extra_key])

@@ -21,7 +21,11 @@ from gradloom.nn.modules._calling import (
     register_module_parameter_registration_hook,
 )
 from gradloom.nn.modules._registry import Registry
-from gradloom.nn.modules._state_dict import StateDict
+from gradloom.nn.modules._state_dict import (
+    _EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX,
+    StateDict,
+    _IncompatibleKeys as _IncompatibleKeys,
+)
 from gradloom.nn.modules._traversal import Traversal
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import Any
 import gradloom as gl
 
 from ...core.user_stack import warn_once
+from .._refused import refused
 from ._collate import default_collate, default_convert
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
@@ -168,6 +169,13 @@ class DataLoader:
         while batch := list(islice(examples, self.batch_size)):
             if len(batch) == self.batch_size or not self.drop_last:
                 yield self.collate_fn(batch)
+
+
+# Programs ask whether an iterator is one of these; iterators are generators here.
+_BaseDataLoaderIter: Any = refused("torch.utils.data.dataloader._BaseDataLoaderIter", "call iter() of a DataLoader")
+_MultiProcessingDataLoaderIter: Any = refused(
+    "torch.utils.data.dataloader._MultiProcessingDataLoaderIter", "call iter() of a DataLoader"
+)
 
 
 class _Endless(Sampler[None]):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradloom.nn.modules.module import Module
+from gradloom.utils._refused import declare
 
 __all__ = ["DataParallel"]
 
@@ -33,3 +34,10 @@ class DataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Return the module's result."""
         return self.module(*inputs, **kwargs)
+
+
+__getattr__ = declare(
+    __name__,
+    {"": "DistributedDataParallel", "distributed": "DistributedDataParallel"},
+    "gradloom runs in one process: use the module itself",
+)

@@ -1,0 +1,31 @@
+"""Dtypes without tensors: PyTorch's of quantized and packed elements, which programs name in tables and comparisons.
+
+Asking for a tensor of one raises TypeError.
+"""
+
+from __future__ import annotations
+
+from .dtype import COMPLEX, FLOATING, INTEGRAL, SCALAR_NAMES, dtype
+
+# Name -> itemsize, category.
+_NAMES = {
+    **dict.fromkeys("qint8 quint8 quint4x2 quint2x4 bits8 bits1x8 bits2x4 bits4x2".split(), (1, INTEGRAL)),
+    **{f"{kind}{bits}": (1, INTEGRAL) for kind in ("int", "uint") for bits in range(1, 8)},
+    "bits16": (2, INTEGRAL),
+    "qint32": (4, INTEGRAL),
+    "float4_e2m1fn_x2": (1, FLOATING),
+    "complex32": (4, COMPLEX),
+}
+
+
+def _make() -> dict[str, dtype]:
+    found = {
+        name: dtype(name, name, None, itemsize, category, signed=not name.startswith(("u", "q", "bits")))
+        for name, (itemsize, category) in _NAMES.items()
+    }
+    SCALAR_NAMES.update({d: name[:1].upper() + name[1:] for name, d in found.items()})
+    return found
+
+
+globals().update(_make())
+globals()["chalf"] = globals()["complex32"]

@@ -1,0 +1,85 @@
+"""Names of PyTorch that programs import but do not use: classes without instances, functions that raise."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, NoReturn
+
+from ._absent import absent
+
+
+def refused(name: str, reason: str, is_class: bool | None = None) -> Any:
+    """Return a class or function that is refused on use.
+
+    A program may import it, name it in annotations, derive from it, and ask whether something is an instance.
+
+    Args:
+        name: full, such as "torch.distributed.tensor.DTensor".
+        reason: text of the RuntimeError that a call raises, after the name.
+        is_class: whether it is a class; by default, whether the last part of the name begins with a capital.
+    """
+    module, _, last = name.rpartition(".")
+
+    def refuse(*arguments: Any, **options: Any) -> NoReturn:
+        raise RuntimeError(f"{name}: {reason}")
+
+    refuse.__doc__ = f"Raise RuntimeError: {reason}"
+    if not (last.lstrip("_")[:1].isupper() if is_class is None else is_class):
+        refuse.__module__, refuse.__name__, refuse.__qualname__ = module, last, last
+        return refuse
+    namespace = {"__new__": refuse, "__module__": module, "__doc__": refuse.__doc__}
+    return type(last, (), {**namespace, "__class_getitem__": classmethod(lambda cls, item: cls)})
+
+
+class _Names(ModuleType):
+    """A module whose names are made when a program asks for them."""
+
+    def __init__(self, name: str, make: Callable[[str, str], Any]) -> None:
+        super().__init__(name)
+        self.__path__: list[str] = []
+        self._make = make
+
+    def __getattr__(self, name: str) -> Any:
+        found = None if name.startswith("__") else self._make(self.__name__, name)
+        if found is None:
+            raise absent(self.__name__, name)
+        setattr(self, name, found)
+        return found
+
+
+def declare(package: str, names: Mapping[str, str], reason: str) -> Callable[[str], Any]:
+    """Declare the names that a package and modules below it refuse on use, and return the package's `__getattr__`.
+
+    Args:
+        package: full name of the package, whose module calls this when it is imported.
+        names: names by module, relative to the package ("" is the package itself): words separated by spaces.
+        reason: as for `refused`.
+    """
+    made: dict[str, Any] = {}  # by name: PyTorch gives the same class away in several modules
+    words = {module: frozenset(text.split()) for module, text in names.items()}
+
+    def make(module: str, name: str) -> Any:
+        if name not in words.get(module[len(package) + 1 :], ()):
+            return None
+        if name not in made:
+            made[name] = refused(f"{module.replace('gradloom', 'torch', 1)}.{name}", reason)
+        return made[name]
+
+    if len(names) > 1:
+        sys.modules[package].__dict__.setdefault("__path__", [])  # what a module needs to have others below it
+    for module in sorted(filter(None, names)):
+        full = f"{package}.{module}"
+        if full not in sys.modules:
+            parent, _, last = full.rpartition(".")
+            sys.modules[full] = _Names(full, make)
+            setattr(sys.modules[parent], last, sys.modules[full])
+
+    def __getattr__(name: str) -> Any:
+        found = make(package, name)
+        if found is None:
+            raise absent(package, name)
+        return found
+
+    return __getattr__
