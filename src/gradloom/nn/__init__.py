@@ -51,22 +51,25 @@ if TYPE_CHECKING:  # type checkers read the families' lists of names, but not an
     from gradloom.nn.modules.activation import *
     from gradloom.nn.modules.adaptive import *
     from gradloom.nn.modules.batchnorm import *
+    from gradloom.nn.modules.channelshuffle import *
     from gradloom.nn.modules.container import *
     from gradloom.nn.modules.conv import *
     from gradloom.nn.modules.distance import *
     from gradloom.nn.modules.dropout import *
     from gradloom.nn.modules.flatten import *
-    from gradloom.nn.modules.lazy import *
+    from gradloom.nn.modules.fold import *
+    from gradloom.nn.modules.instancenorm import *
     from gradloom.nn.modules.linear import *
     from gradloom.nn.modules.linear_cross_entropy_options import *
     from gradloom.nn.modules.loss import *
     from gradloom.nn.modules.normalization import *
     from gradloom.nn.modules.padding import *
+    from gradloom.nn.modules.pixelshuffle import *
     from gradloom.nn.modules.pooling import *
-    from gradloom.nn.modules.resampling import *
     from gradloom.nn.modules.rnn import *
     from gradloom.nn.modules.sparse import *
     from gradloom.nn.modules.transformer import *
+    from gradloom.nn.modules.upsampling import *
 else:
     from gradloom.nn.modules import *
     from gradloom.utils._absent import getattr_of as _getattr_of

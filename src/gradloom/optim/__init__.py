@@ -3,14 +3,19 @@
 import typing as _typing
 
 from gradloom.optim import lr_scheduler
-from gradloom.optim.adagrad import Adadelta, Adagrad
-from gradloom.optim.adam import Adam, AdamW
-from gradloom.optim.adam_variants import Adamax, NAdam, RAdam
+from gradloom.optim.adadelta import Adadelta
+from gradloom.optim.adagrad import Adagrad
+from gradloom.optim.adam import Adam
+from gradloom.optim.adamax import Adamax
+from gradloom.optim.adamw import AdamW
+from gradloom.optim.asgd import ASGD
 from gradloom.optim.lbfgs import LBFGS
 from gradloom.optim.matrices import Adafactor, Muon
+from gradloom.optim.nadam import NAdam
 from gradloom.optim.optimizer import Optimizer
+from gradloom.optim.radam import RAdam
 from gradloom.optim.rmsprop import RMSprop
-from gradloom.optim.rprop import ASGD, Rprop
+from gradloom.optim.rprop import Rprop
 from gradloom.optim.sgd import SGD
 from gradloom.optim.sparse_adam import SparseAdam
 

@@ -133,3 +133,21 @@ def running_square(xp, square, gradient, beta, scratch):
     change = xp.multiply(gradient, gradient, out=scratch)
     change *= 1 - beta
     square += change
+
+
+class AdamLike(RuleOptimizer):
+    """Base of Adam's variants: running means of g and g ** 2, and coupled or decoupled weight decay."""
+
+    _later_options = {**RuleOptimizer._later_options, "decoupled_weight_decay": False}
+
+    def _kept(self, group):
+        return {"exp_avg": 0, "exp_avg_sq": 0}
+
+    @staticmethod
+    def _prepared(parameter, gradient, group, lr):
+        """Return the gradient to descend; shrink the parameter in place if its decay is decoupled."""
+        decay = group["weight_decay"]
+        if decay and group.get("decoupled_weight_decay"):
+            parameter *= 1 - lr * decay
+            decay = 0
+        return decayed(parameter, gradient, decay, group["maximize"])

@@ -1,14 +1,14 @@
-"""Batch and instance normalisation."""
+"""Batch normalisation."""
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F, init
+from gradloom.nn.modules.lazy import LazyModuleMixin, _unshaped
 from gradloom.nn.modules.module import Module
-from gradloom.nn.parameter import Parameter
+from gradloom.nn.parameter import Parameter, UninitializedBuffer, is_lazy
 from gradloom.utils._documentation import spatial
 
 if TYPE_CHECKING:
@@ -21,9 +21,9 @@ __all__ = [
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
-    "InstanceNorm1d",
-    "InstanceNorm2d",
-    "InstanceNorm3d",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
     "SyncBatchNorm",
 ]
 
@@ -220,78 +220,81 @@ class SyncBatchNorm(_BatchNorm):
         return converted
 
 
-class _InstanceNorm(_NormBase):
-    """{n}d instance normalisation (Ulyanov et al. 2016).
-
-    output = (input - mean) / sqrt(var + eps) * weight + bias for each channel of each batch element, with mean and
-    biased variance over the spatial dimensions, or the running statistics in evaluation if they are tracked.
+class _LazyNorm(LazyModuleMixin):
+    """`{name}` whose `num_features` is taken from the first input.
 
     Args:
-        num_features: number of channels, C.
-        eps: added to the variance.
-        momentum: weight of a batch in the running statistics.
-        affine: learn weight and bias.
-        track_running_stats: keep running statistics and use them in evaluation.
+        eps, momentum, affine, track_running_stats, bias: as for `{name}`.
         device, dtype: device and dtype of parameters and buffers.
-        bias: learn the bias if `affine`.
 
     Shape:
-        input: (N, C, {in}) or (C, {in}).
+        input: as for `{name}`, with channels in dimension 1.
         output: as the input.
-        weight, bias, running_mean, running_var: (C,).
-
-    Raises:
-        ValueError: from `forward`, for an input with another number of dimensions or, with `affine`, of channels, and
-            for one spatial element.
     """
+
+    num_features: int
+    affine: bool
+    track_running_stats: bool
+    weight: Any
+    bias: Any
+    running_mean: Any
+    running_var: Any
+    num_batches_tracked: Any
 
     def __init__(
         self,
-        num_features: int,
         eps: float = 1e-5,
         momentum: float = 0.1,
-        affine: bool = False,
-        track_running_stats: bool = False,
+        affine: bool = True,
+        track_running_stats: bool = True,
         device: Device | None = None,
         dtype: DType | None = None,
         *,
         bias: bool = True,
     ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias)
+        super().__init__(0, eps, momentum, False, False, device, dtype)
+        self.affine, self.track_running_stats = affine, track_running_stats
+        if affine:
+            self.weight = _unshaped(device, dtype)
+            if bias:
+                self.bias = _unshaped(device, dtype)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(device=device, dtype=dtype)
+            self.running_var = UninitializedBuffer(device=device, dtype=dtype)
+            self.num_batches_tracked = gl.tensor(0, dtype=gl.int64, device=device)
 
-    def forward(self, input: Tensor) -> Tensor:
-        self._check_input_dim(input)
-        unbatched = input.dim() == self._dims[0]
-        channel_dim = input.dim() - self._dims[0]
-        if input.shape[channel_dim] != self.num_features:
-            if self.affine:
-                raise ValueError(
-                    f"expected input's size at dim={channel_dim} to match num_features "
-                    f"({self.num_features}), but got: {input.shape[channel_dim]}."
-                )
-            warnings.warn(
-                f"input's size at dim={channel_dim} does not match num_features. You can silence this "
-                "warning by not passing in num_features, which is not used because affine=False",
-                stacklevel=2,
-            )
-        input = input.unsqueeze(0) if unbatched else input
-        tensors = self.running_mean, self.running_var, self.weight, self.bias
-        momentum = self.momentum if self.momentum is not None else 0.0
-        use_input_stats = self.training or not self.track_running_stats
-        result = F.instance_norm(input, *tensors, use_input_stats, momentum, self.eps)
-        return result.squeeze(0) if unbatched else result
+    def reset_parameters(self) -> None:
+        """Reset statistics and parameters if they have shapes."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+        """Give parameters and buffers their shapes.
+
+        Args:
+            input: first input, (N, C, *).
+        """
+        if self.has_uninitialized_params():
+            self.num_features = input.shape[1]
+            for tensor in (*self._parameters.values(), *self._buffers.values()):
+                if is_lazy(tensor):
+                    tensor.materialize((self.num_features,))
+            self.reset_parameters()
+        if self.num_features == 0:
+            known = [t for t in (*self._parameters.values(), *self._buffers.values()) if t is not None and t.dim() == 1]
+            self.num_features = known[0].shape[0] if known else input.shape[1]
 
 
 @spatial(1)
-class InstanceNorm1d(_InstanceNorm):
-    _dims = (2, 3)
+class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):  # type: ignore[misc]
+    cls_to_become: type[Module] | None = BatchNorm1d
 
 
 @spatial(2)
-class InstanceNorm2d(_InstanceNorm):
-    _dims = (3, 4)
+class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):  # type: ignore[misc]
+    cls_to_become: type[Module] | None = BatchNorm2d
 
 
 @spatial(3)
-class InstanceNorm3d(_InstanceNorm):
-    _dims = (4, 5)
+class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):  # type: ignore[misc]
+    cls_to_become: type[Module] | None = BatchNorm3d

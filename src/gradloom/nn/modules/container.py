@@ -8,14 +8,13 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from gradloom.nn.modules._parameter_container import ParameterDict, ParameterList
+from gradloom.core.tensor import Tensor
 from gradloom.nn.modules.module import Module, _indent
+from gradloom.nn.parameter import Parameter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, Self
-
-    from gradloom import Tensor
 
 __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
@@ -300,3 +299,239 @@ class ModuleDict(Module):
             if len(pair) != 2:
                 raise ValueError(f"ModuleDict update sequence element #{number} has length {len(pair)}; 2 is required")
             self[pair[0]] = pair[1]
+
+
+def _as_part(value):
+    """Make a tensor a parameter, so that it is registered; return anything else as it is."""
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+
+
+def _described(key, value, type_name):
+    if not isinstance(value, Tensor):
+        return f"({key}): Object of type: {type(value).__name__}"
+    size = "x".join(str(extent) for extent in value.shape)
+    what = "Parameter" if isinstance(value, Parameter) else "Tensor"
+    return f"({key}): {what} containing: [{type_name(value)} of size {size}]"
+
+
+class ParameterList(Module):
+    """A list of parameters, registered under "0", "1", ...; tensors become parameters.
+
+    Args:
+        values: parameters, tensors or any other values.
+    """
+
+    def __init__(self, values: Iterable[Any] | None = None) -> None:
+        super().__init__()
+        self._size = 0
+        if values is not None:
+            self.extend(values)
+
+    def _position(self, index):
+        position = operator.index(index)
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"index {position} is out of range")
+        return position % len(self)
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return type(self)(getattr(self, str(position)) for position in range(len(self))[index])
+        return getattr(self, str(self._position(index)))
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        setattr(self, str(self._position(index)), _as_part(value))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self[position] for position in range(len(self)))
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if not name.isdigit()]
+
+    def append(self, value: Any) -> Self:
+        """Append a value; return the list."""
+        position = self._size
+        self._size += 1
+        self[position] = value
+        return self
+
+    def extend(self, values: Iterable[Any]) -> Self:
+        """Append the values of an iterable; return the list."""
+        if not isinstance(values, Iterable) or isinstance(values, Tensor):
+            raise TypeError(f"ParameterList.extend should be called with an iterable, but got {type(values).__name__}")
+        for value in values:
+            self.append(value)
+        return self
+
+    __iadd__ = extend
+
+    def extra_repr(self) -> str:
+        return "\n".join(
+            "  " + _described(position, value, lambda tensor: tensor.dtype) for position, value in enumerate(self)
+        )
+
+    def __repr__(self) -> str:
+        return _listed(self)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError("ParameterList should not be called.")
+
+
+class ParameterDict(Module):
+    """A dictionary of parameters; tensors put into it become parameters.
+
+    Args: a mapping (added in sorted order unless it keeps its own), or an iterable of (name, value).
+    """
+
+    def __init__(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]] | ParameterDict | None = None) -> Any:
+        super().__init__()
+        # The keys in order; the values are attributes of the module.
+        self._keys = {}
+        if parameters is not None:
+            self.update(parameters)
+
+    def _attribute(self, key):
+        if not isinstance(key, str):
+            raise TypeError(
+                "Index given to ParameterDict cannot be used as a key as it is not a string (type is "
+                f"'{type(key).__name__}')."
+            )
+        return key
+
+    def __getitem__(self, key: str) -> Any:
+        return getattr(self, self._attribute(key))
+
+    def __setitem__(self, key: str, value: Any) -> Any:
+        attribute = self._attribute(key)
+        self._keys[key] = None
+        setattr(self, attribute, _as_part(value))
+
+    def __delitem__(self, key: str) -> Any:
+        del self._keys[key]
+        delattr(self, self._attribute(key))
+
+    def __len__(self) -> Any:
+        return len(self._keys)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __reversed__(self) -> Iterator[str]:
+        return reversed(list(self._keys))
+
+    def __contains__(self, key: str) -> Any:
+        return key in self._keys
+
+    def copy(self) -> ParameterDict:
+        """Return a new ParameterDict with the same values."""
+        return ParameterDict([(key, self[key]) for key in self._keys])
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """Return the value of `key`, after setting it to `default` if there is none."""
+        if key not in self._keys:
+            self[key] = default
+        return self[key]
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        for key in list(self._keys):
+            del self[key]
+
+    def pop(self, key: str) -> Any:
+        """Remove `key` and return its value."""
+        value = self[key]
+        del self[key]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Remove and return the pair that was added last."""
+        key = next(reversed(self._keys))
+        return key, self.pop(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return the value of `key`, or `default`."""
+        return self[key] if key in self._keys else default
+
+    def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
+        """Return a new ParameterDict with the value `default` for each of `keys`."""
+        return ParameterDict([(key, default) for key in keys])
+
+    def keys(self) -> Iterable[str]:
+        """Return the names."""
+        return self._keys.keys()
+
+    def items(self) -> Iterable[tuple[str, Any]]:
+        """Return pairs (name, value)."""
+        return ((key, self[key]) for key in self._keys)
+
+    def values(self) -> Iterable[Any]:
+        """Return the values."""
+        return (self[key] for key in self._keys)
+
+    def update(self, parameters: Mapping[str, Any] | Iterable[tuple[str, Any]] | ParameterDict) -> None:
+        """Add the pairs of a mapping or iterable, overwriting existing names.
+
+        A plain mapping's names are added in sorted order, those of anything ordered in their own.
+
+        Args:
+            parameters: a mapping, or pairs of key and value.
+        """
+        if not isinstance(parameters, Iterable):
+            raise TypeError(
+                "ParametersDict.update should be called with an iterable of key/value pairs, but got "
+                f"{type(parameters).__name__}"
+            )
+        from collections import OrderedDict
+
+        if isinstance(parameters, (OrderedDict, ParameterDict)):
+            pairs = list(parameters.items())
+        elif isinstance(parameters, Mapping):
+            pairs = sorted(parameters.items())
+        else:
+            pairs = [_checked_pair(number, pair) for number, pair in enumerate(parameters)]
+        for key, value in pairs:
+            self[key] = value
+
+    def __or__(self, other: Mapping[str, Any] | ParameterDict) -> ParameterDict:
+        merged = self.copy()
+        merged.update(other)
+        return merged
+
+    def __ror__(self, other: Mapping[str, Any] | ParameterDict) -> ParameterDict:
+        merged = other.copy()
+        merged.update(self)
+        return merged
+
+    def __ior__(self, other: Mapping[str, Any] | ParameterDict) -> Self:
+        self.update(other)
+        return self
+
+    def extra_repr(self) -> str:
+        return "\n".join("  " + _described(key, value, lambda tensor: tensor.type()) for key, value in self.items())
+
+    def __repr__(self) -> Any:
+        return _listed(self)
+
+    def __call__(self, input: Any) -> Any:
+        raise RuntimeError("ParameterDict should not be called.")
+
+
+def _checked_pair(number, pair):
+    if not isinstance(pair, Iterable):
+        raise TypeError(f"ParameterDict update sequence element #{number} should be Iterable; is {type(pair).__name__}")
+    pair = tuple(pair)
+    if len(pair) != 2:
+        raise ValueError(f"ParameterDict update sequence element #{number} has length {len(pair)}; 2 is required")
+    return pair
+
+
+def _listed(holder):
+    """Return a repr with every entry on its own line, followed by child modules in full."""
+    lines = holder.extra_repr().split("\n") if len(holder) else []
+    lines += [f"({name}): {module!r}".replace("\n", "") for name, module in holder._modules.items()]
+    if not lines:
+        return holder._get_name() + "()"
+    body = "\n  ".join(lines)
+    return f"{holder._get_name()}(\n  {body}\n)"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F, init
+from gradloom.nn.modules.lazy import LazyModuleMixin, _unshaped
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _reverse_repeat_tuple, ntuple
 from gradloom.nn.parameter import Parameter
@@ -18,7 +19,20 @@ if TYPE_CHECKING:
     from gradloom import Tensor
     from gradloom.types import Device, DType, IntList
 
-__all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"]
+__all__ = [
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+]
 
 _PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
@@ -313,3 +327,120 @@ class ConvTranspose2d(_ConvTransposeNd):
 class ConvTranspose3d(_ConvTransposeNd):
     def _convolve(self, *args):
         return F.conv_transpose3d(*args)
+
+
+class _LazyConv(LazyModuleMixin):
+    """`{name}` whose `in_channels` is taken from the first input.
+
+    Args:
+        out_channels: number of channels of the output, C_out.
+        kernel_size: size of the kernels, an int or one per spatial dimension.
+        args, kwargs: further arguments of `{name}`.
+        bias: add a learned bias.
+        device, dtype: device and dtype of the parameters.
+
+    Shape:
+        input: (N, C_in, {in}) or (C_in, {in}).
+        output: (N, C_out, {out}) or (C_out, {out}), with the sizes of `{name}`.
+
+    Raises:
+        RuntimeError: from the first `forward`, for an input with another number of dimensions.
+        ValueError: from the first `forward`, if groups does not divide the number of channels.
+    """
+
+    in_channels: int
+    out_channels: int
+    groups: int
+    kernel_size: tuple[int, ...]
+    transposed: bool
+    weight: Any
+    bias: Any
+
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: int | IntList,
+        *args: Any,
+        bias: bool = True,
+        device: Device | None = None,
+        dtype: DType | None = None,
+        **kwargs: Any,
+    ) -> None:
+        before_bias = 5 if issubclass(type(self), _ConvTransposeNd) else 4
+        if len(args) > before_bias:  # bias was given by position
+            args, bias = (*args[:before_bias], False, *args[before_bias + 1 :]), args[before_bias]
+        else:
+            kwargs["bias"] = False
+        super().__init__(0, 0, kernel_size, *args, device=device, dtype=dtype, **kwargs)
+        self.out_channels = out_channels
+        self.weight = _unshaped(device, dtype)
+        if bias:
+            self.bias = _unshaped(device, dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters if they have shapes."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()  # type: ignore[misc]
+
+    def initialize_parameters(self, input: Tensor, *args: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        """Give the parameters their shapes.
+
+        Args:
+            input: first input.
+            args, kwargs: further arguments of `forward`.
+
+        Raises:
+            RuntimeError: for an input with another number of dimensions.
+            ValueError: if groups does not divide the number of channels.
+        """
+        if not self.has_uninitialized_params():
+            if self.in_channels == 0:
+                self.in_channels = self.weight.shape[0] if self.transposed else self.weight.shape[1] * self.groups
+            return
+        count = len(self.kernel_size)
+        if input.dim() not in (count + 1, count + 2):
+            raise RuntimeError(
+                f"Expected {count + 1}D (unbatched) or {count + 2}D (batched) input to "
+                f"{type(self).__name__}, but got input of size: {input.shape}"
+            )
+        self.in_channels = input.shape[-count - 1]
+        if self.in_channels % self.groups:
+            raise ValueError("in_channels must be divisible by groups")
+        rows, columns = (
+            (self.in_channels, self.out_channels) if self.transposed else (self.out_channels, self.in_channels)
+        )
+        with gl.no_grad():
+            self.weight.materialize((rows, columns // self.groups, *self.kernel_size))
+            if self.bias is not None:
+                self.bias.materialize((self.out_channels,))
+            self.reset_parameters()
+
+
+@spatial(1)
+class LazyConv1d(_LazyConv, Conv1d):  # type: ignore[misc]
+    cls_to_become: type[Module] | None = Conv1d
+
+
+@spatial(2)
+class LazyConv2d(_LazyConv, Conv2d):  # type: ignore[misc]
+    cls_to_become: type[Module] | None = Conv2d
+
+
+@spatial(3)
+class LazyConv3d(_LazyConv, Conv3d):  # type: ignore[misc]
+    cls_to_become: type[Module] | None = Conv3d
+
+
+@spatial(1)
+class LazyConvTranspose1d(_LazyConv, ConvTranspose1d):  # type: ignore[misc]
+    cls_to_become: type[Module] | None = ConvTranspose1d
+
+
+@spatial(2)
+class LazyConvTranspose2d(_LazyConv, ConvTranspose2d):  # type: ignore[misc]
+    cls_to_become: type[Module] | None = ConvTranspose2d
+
+
+@spatial(3)
+class LazyConvTranspose3d(_LazyConv, ConvTranspose3d):  # type: ignore[misc]
+    cls_to_become: type[Module] | None = ConvTranspose3d

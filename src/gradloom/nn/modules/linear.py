@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import gradloom as gl
 from gradloom.nn import functional as F, init
+from gradloom.nn.modules.lazy import LazyModuleMixin, _unshaped
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from gradloom import Tensor
     from gradloom.types import Device, DType
 
-__all__ = ["Bilinear", "Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
@@ -162,3 +163,52 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
         )
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """`Linear` whose `in_features` is taken from the first input.
+
+    Args:
+        out_features: size of the last dimension of the output.
+        bias: add a learned bias.
+        device, dtype: device and dtype of the parameters.
+
+    Shape:
+        input: (*, in_features).
+        output: (*, out_features).
+    """
+
+    cls_to_become: type[Module] | None = Linear
+    in_features: int
+    weight: Any
+    bias: Any
+
+    def __init__(
+        self, out_features: int, bias: bool = True, device: Device | None = None, dtype: DType | None = None
+    ) -> None:
+        super().__init__(0, 0, False)
+        self.out_features = out_features
+        self.weight = _unshaped(device, dtype)
+        if bias:
+            self.bias = _unshaped(device, dtype)
+
+    def reset_parameters(self) -> None:
+        """Draw the parameters if they have shapes."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input: Tensor) -> None:  # type: ignore[override]
+        """Give the parameters their shapes.
+
+        Args:
+            input: first input, (*, in_features).
+        """
+        if self.has_uninitialized_params():
+            with gl.no_grad():
+                self.in_features = input.shape[-1]
+                self.weight.materialize((self.out_features, self.in_features))  # type: ignore[attr-defined]
+                if self.bias is not None:
+                    self.bias.materialize((self.out_features,))  # type: ignore[attr-defined]
+                self.reset_parameters()
+        if self.in_features == 0:
+            self.in_features = self.weight.shape[-1]

@@ -1,8 +1,10 @@
-"""Sizes given as one number or one per dimension."""
+"""Sizes given as one number or one per dimension, and a base of modules that print their constants."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+from gradloom.nn.modules.module import Module
 
 if TYPE_CHECKING:
     from typing import Any
@@ -34,3 +36,10 @@ _quadruple = ntuple(4, "_quadruple")
 def _reverse_repeat_tuple(values, times):
     """Turn (a, b) into (b, b, a, a) for times=2: equal padding on both sides, as `pad` takes it."""
     return tuple(value for value in reversed(values) for _ in range(times))
+
+
+class _Constants(Module):
+    """Base that prints its `__constants__` as keyword arguments."""
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}={getattr(self, name)}" for name in self.__constants__)

@@ -1,0 +1,76 @@
+"""Adamax."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from gradloom.optim._arrays import number
+from gradloom.optim._rule import AdamLike, options, running_mean
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
+    from gradloom.optim.optimizer import ParamsT
+
+__all__ = ["Adamax"]
+
+
+class Adamax(AdamLike):
+    """Adamax (Kingma and Ba 2015): Adam by the infinity norm.
+
+    With g the gradient at step t::
+
+        g = g + weight_decay * p
+        m = betas[0] * m + (1 - betas[0]) * g
+        u = max(betas[1] * u, |g| + eps)
+        p = p - lr / (1 - betas[0] ** t) * m / u
+
+    Args:
+        params: parameters or parameter groups.
+        lr: learning rate.
+        betas: decays of m and u, in [0, 1).
+        eps: keeps u from being zero.
+        weight_decay: factor of the L2 penalty.
+        foreach, capturable: accepted without effect.
+        maximize: maximize the objective.
+        differentiable: record the step; parameters that require grad must not be leaves.
+
+    Raises:
+        ValueError: for a negative lr, eps or weight_decay, or betas outside [0, 1).
+    """
+
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 2e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        foreach: bool | None = None,
+        *,
+        maximize: bool = False,
+        differentiable: bool = False,
+        capturable: bool = False,
+    ) -> None:
+        names = "lr betas eps weight_decay foreach maximize differentiable capturable"
+        super().__init__(params, options(locals(), names))
+
+    def _kept(self, group):
+        return {"exp_avg": 0, "exp_inf": 0}
+
+    def _rule(self, group, count, state):
+        lr = number(group["lr"])
+        beta1, beta2 = group["betas"]
+        rate = lr / (1 - beta1**count)
+
+        def rule(xp, parameter, gradient, mean, largest, scratch):
+            gradient = self._prepared(parameter, gradient, group, lr)
+            running_mean(xp, mean, gradient, beta1, scratch)
+            size = xp.abs(gradient, out=scratch)
+            size += group["eps"]
+            largest *= beta2
+            xp.maximum(largest, size, out=largest)
+            update = xp.divide(mean, largest, out=scratch)
+            update *= rate
+            parameter -= update
+
+        return rule
