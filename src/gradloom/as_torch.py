@@ -5,8 +5,8 @@
     from torch.nn import functional as F
 
 Import it before anything imports torch. PyTorch, if it is installed, is hidden. Modules keep their identity (torch.nn
-is gradloom.nn). The package, its classes and `importlib.metadata` report the name torch, because packages check it.
-`gradloom run` does this for a program, and for the processes that it starts.
+is gradloom.nn). The package, its classes and functions, and `importlib.metadata` report the name torch, because
+packages check it. `gradloom run` does this for a program, and for the processes that it starts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution, DistributionFinder
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import gradloom
@@ -26,7 +26,6 @@ from .utils._absent import is_absent, refusal
 
 VERSION = "2.13.0+gradloom"
 _OURS, _THEIRS = "gradloom", "torch"
-_MACHINERY = ("importlib", "_frozen_importlib", _OURS, _THEIRS)
 
 
 def _renamed(name: str) -> str:
@@ -35,16 +34,6 @@ def _renamed(name: str) -> str:
 
 def _is_ours(name: Any) -> bool:
     return isinstance(name, str) and (name == _OURS or name.startswith(_OURS + "."))
-
-
-def asked_at() -> str:
-    """Return "file:line: " of the innermost frame outside gradloom and the import system, or ""."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in _MACHINERY:
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}: "
-        frame = frame.f_back  # type: ignore[assignment]
-    return ""
 
 
 class _Spec(ModuleSpec):
@@ -80,7 +69,7 @@ class _Existing:
 
 
 class _Renaming:
-    """A loader of gradloom's modules that renames their classes."""
+    """A loader of gradloom's modules that renames their classes and functions."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -90,8 +79,14 @@ class _Renaming:
         return created
 
     def exec_module(self, module: ModuleType) -> None:
-        self._loader.exec_module(module)
-        _rename_classes(module)
+        name = _renamed(module.__name__)
+        sys.modules[name] = module  # where typing, inspect and dataclasses look for the module of a class
+        try:
+            self._loader.exec_module(module)
+        except BaseException:
+            sys.modules.pop(name, None)
+            raise
+        _adopt(name, module)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -117,7 +112,7 @@ class _Finder(DistributionFinder):
             if not is_absent(fullname) or sys._getframe(2).f_globals.get("__name__") == "importlib.util":
                 return None
             # Without `name`, by which `from torch import x` would take it for a name that nobody has.
-            raise ModuleNotFoundError(f"{asked_at()}{refusal(fullname)}") from None
+            raise ModuleNotFoundError(refusal(fullname)) from None
         return _Spec(fullname, module)
 
     def _own_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
@@ -143,11 +138,29 @@ class _Torch(Distribution):
         raise FileNotFoundError(f"torch is gradloom here: it has no file {path}")
 
 
-def _rename_classes(module: ModuleType) -> None:
-    """Name torch as the module of the classes that a module holds."""
+def _adopt(name: str, module: ModuleType) -> None:
+    """Make a loaded module torch's, too, under a name, and the modules that it has made itself."""
+    _rename(module)
+    sys.modules[name], module.__spec__ = module, _Spec(name, module)
+    for made in list(vars(module).values()):
+        if isinstance(made, ModuleType) and made.__spec__ is None and _is_ours(made.__name__):
+            sys.modules[_renamed(made.__name__)] = made
+
+
+def _rename(module: ModuleType) -> None:
+    """Name torch as the module of the functions and classes that a module holds, and of the classes' methods."""
     for value in list(vars(module).values()):
         if isinstance(value, type) and _is_ours(value.__dict__.get("__module__")):
             value.__module__ = _renamed(value.__module__)
+            for member in list(vars(value).values()):
+                _rename_function(getattr(member, "__func__", member))  # of a static or class method
+        else:
+            _rename_function(value)
+
+
+def _rename_function(value: Any) -> None:
+    if isinstance(value, FunctionType) and _is_ours(value.__module__):
+        value.__module__ = _renamed(value.__module__)
 
 
 def _install() -> None:
@@ -158,7 +171,10 @@ def _install() -> None:
     sys.meta_path.insert(0, _Finder())
     for name, module in list(sys.modules.items()):
         if _is_ours(name) and module is not None:
-            _rename_classes(module)
+            if name == _OURS:
+                _rename(module)
+            else:
+                _adopt(_renamed(name), module)
     gradloom.__name__, gradloom.__version__ = _THEIRS, VERSION
     sys.modules.pop(_THEIRS, None)
     import_module(_THEIRS)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from .types.public import found_in as _found_in
+
 __all__ = [
     "allow_in_graph",
     "assume_constant_result",
@@ -88,3 +90,6 @@ def reset() -> None:
 
 def cudagraph_mark_step_begin() -> None:
     """Do nothing: only a compiler needs to know where a training step begins."""
+
+
+_found_in("gradloom", compile)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, overload
 
 from .core.tensor import Tensor
 from .dispatch import _operators
+from .types.public import found_in as _found_in
 from .types.size import Size
 
 if TYPE_CHECKING:
@@ -495,3 +496,6 @@ def bind(tensor_class: Any) -> None:
     _norm_method.__name__ = "norm"
     tensor_class.unique = unique
     tensor_class.unique_consecutive = unique_consecutive
+
+
+_found_in("gradloom", is_inference, is_storage, is_tensor, numel, typename)

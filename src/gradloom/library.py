@@ -24,6 +24,7 @@ from ._library.custom_ops import OPDEFS, CustomOpDef, custom_op
 from ._library.infer_schema import infer_schema
 from ._library.opcheck import OpCheckError, get_ctx, opcheck
 from ._library.operator import LibraryOperator
+from .types.public import found_in as _found_in
 
 __all__ = [
     "CustomOpDef",
@@ -405,3 +406,6 @@ def _set(operator: LibraryOperator, name: str, value: Any, lib: Library | None) 
     setattr(operator, name, value)
     if lib is not None:
         lib._undo.append(lambda: setattr(operator, name, None) if getattr(operator, name) is value else None)
+
+
+_found_in(__name__, custom_op, infer_schema, get_ctx, opcheck)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from .dispatch.state import whole_context
 from .kernels.random.streams import Stream, default_stream
 from .types.device import CPU, check_device
+from .types.public import found_in as _found_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -195,3 +196,6 @@ def fork_rng(devices: Any = None, enabled: bool = True) -> Iterator[None]:
         except BaseException:  # see Note [Interrupts]
             default_generator._stream.from_bytes(saved)
             raise
+
+
+_found_in("gradloom._C", Generator)

@@ -504,7 +504,7 @@ def storage_type(name: str) -> Any:
         if _class_name(kind) == name:
             made = _made.get(name)
             if made is None:
-                made = _made[name] = _OldClass(name, (TypedStorage,), {"dtype": kind, "__module__": "gradloom"})
+                made = _made[name] = _OldClass(name, (TypedStorage,), {"dtype": kind, "__module__": device.__module__})
             return made
     return None
 

@@ -17,7 +17,7 @@ def test_the_lists_are_up_to_date(path):
 def test_a_missing_name_says_that_it_is_missing(module):
     ours = absent._owner(module.replace("torch", "gradloom", 1))
     for name in absent.absent_names()[module][1][:20]:
-        with pytest.raises(AttributeError, match=rf"^gradloom has no {module}\.{name} yet; docs/absent.md"):
+        with pytest.raises(AttributeError, match=rf"gradloom has no {module}\.{name} yet; docs/absent.md"):
             getattr(ours, name)
     with pytest.raises(AttributeError, match=r"^module 'gradloom[\w.]*' has no attribute 'no_such_name'$"):
         getattr(ours, "no_such" + "_name")

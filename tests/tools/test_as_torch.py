@@ -98,6 +98,50 @@ def test_names_of_modules_that_packages_import():
         """).splitlines() == ["torch.distributions.normal True True", "True False"]
 
 
+def test_functions_and_the_tools_of_python_say_torch():
+    assert shown("""
+        import gradloom.as_torch
+        import inspect, pickle
+        import torch
+        for function in (torch.abs, torch.linalg.det, torch.nn.functional.relu, torch.optim.lr_scheduler.StepLR,
+                         torch.FloatTensor, torch.nn.Linear.forward):
+            assert pickle.loads(pickle.dumps(function)) is function
+            print(function.__module__, end=" ")
+        assert "def forward" in inspect.getsource(torch.nn.Linear) and inspect.getsource(torch.distributions.Normal)
+        print(torch.distributions.Normal(torch.zeros(2), 1.0).expand((3, 2)))
+        from torch import *
+        print(tensor([1]), torch.Tensor, torch.Size)
+        """).splitlines() == [
+        "torch torch._C._linalg torch.nn.functional torch.optim.lr_scheduler torch torch.nn.modules.linear "
+        "Normal(loc: torch.Size([3, 2]), scale: torch.Size([3, 2]))",
+        "tensor([1]) <class 'torch.Tensor'> <class 'torch.Size'>",
+    ]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"from torch.{A} import *",
+        f"import torch.{A}.inner",
+        f"import torch; getattr(torch, '{A}')",
+        f"import torch; torch.ones(1); torch.{A}()",
+    ],
+)
+def test_what_is_missing_is_named_with_its_place(statement):
+    error = shown(f"import gradloom.as_torch\n{statement}", check=False).splitlines()[-1]
+    assert f"<string>:2: gradloom has no torch.{A} yet; docs/absent.md" in error
+
+
+def test_what_is_missing_can_be_asked_for():
+    assert (
+        shown(f"""
+        import gradloom.as_torch, importlib.util, torch
+        print(hasattr(torch, "{A}"), getattr(torch, "{A}", 3), importlib.util.find_spec("torch.{A}"))
+        """)
+        == "False 3 None\n"
+    )
+
+
 @pytest.mark.parametrize("statement", [f"import torch.{A}", f"from torch import {A}", f"import torch; torch.{A}"])
 def test_what_is_missing_is_named(program, statement):
     path = program(f"{statement}\n")

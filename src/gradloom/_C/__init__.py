@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 from .._library.operator import _AutoDispatchBelowAutograd
@@ -12,6 +13,7 @@ from ..core.node import Node
 from ..dispatch.state import ALL_DISABLED, ENABLED, disabled_torch_function as _disabled_torch_function_impl, state
 from ..ops._schema import Argument, FunctionSchema, parse_schema
 from ..python_dispatch.torch_function.handlers import DisableTorchFunction, DisableTorchFunctionSubclass
+from . import _state
 
 if TYPE_CHECKING:
     from . import _autograd as _autograd, _functions as _functions, _functorch as _functorch, _profiler as _profiler
@@ -53,6 +55,9 @@ _LAZY = {
     "_EngineBase": ("gradloom.autograd.variable", "ImperativeEngine"),
     "_ImperativeEngine": ("gradloom.autograd.variable", "ImperativeEngine"),
 }
+
+# Modules of operators, which an import finds, too: pickles name the operators by them.
+sys.modules.update((space.__name__, space) for space in (_state._fft, _state._linalg, _state._nn, _state._special))
 
 if not TYPE_CHECKING:
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..dispatch.state import state
 from ..profiler.options import _ExperimentalConfig as _ExperimentalConfig
-from ..profiler.session import ProfilerActivity as ProfilerActivity
+from ..profiler.profiler import ProfilerActivity as ProfilerActivity
 
 __all__ = [
     "ActiveProfilerType",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..autograd import grad_mode
@@ -174,11 +175,12 @@ def _get_privateuse1_backend_name() -> str:
     return "privateuseone"
 
 
-class _Names:
+class _Names(ModuleType):
     """A namespace of functions by the names of their operators, such as `torch._C._nn`."""
 
     def __init__(self, name: str, module: str | None) -> None:
-        self.__name__, self._module = name, module
+        super().__init__(name)
+        self._module = module
 
     def __getattr__(self, name: str) -> Any:
         from ..dispatch import _operators

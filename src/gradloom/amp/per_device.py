@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..types.dtype import dtype as DType
+from ..types.public import found_in as _found_in
 from . import settings
 from .autocast_mode import autocast
 from .grad_scaler import GradScaler
@@ -81,3 +82,13 @@ is_autocast_cpu_enabled: Callable[[], bool] = _per_device("is_autocast_cpu_enabl
 set_autocast_cpu_enabled: Callable[[bool], None] = _per_device("set_autocast_cpu_enabled", "cpu", _enable, "enabled")
 get_autocast_gpu_dtype: Callable[[], DType] = _per_device("get_autocast_gpu_dtype", "cuda", _get)
 set_autocast_gpu_dtype: Callable[[DType], None] = _per_device("set_autocast_gpu_dtype", "cuda", _set, "dtype")
+
+_found_in(
+    "gradloom",
+    get_autocast_cpu_dtype,
+    get_autocast_gpu_dtype,
+    is_autocast_cpu_enabled,
+    set_autocast_cpu_dtype,
+    set_autocast_cpu_enabled,
+    set_autocast_gpu_dtype,
+)

@@ -10,6 +10,7 @@ from ..dispatch.overloads.registry import type_name
 from ..dispatch.state import AUTOCAST, state
 from ..types.device import TYPES
 from ..types.dtype import dtype as DType
+from ..types.public import found_in as _found_in
 from .casting import DEFAULT_DTYPES, settings
 
 
@@ -158,3 +159,18 @@ def autocast_decrement_nesting() -> int:
     found = settings()
     found.nesting -= 1
     return found.nesting
+
+
+_found_in(
+    "gradloom",
+    autocast_decrement_nesting,
+    autocast_increment_nesting,
+    clear_autocast_cache,
+    get_autocast_dtype,
+    is_autocast_cache_enabled,
+    is_autocast_enabled,
+    set_autocast_cache_enabled,
+    set_autocast_dtype,
+    set_autocast_enabled,
+)
+_found_in("gradloom.amp.autocast_mode", is_autocast_available)

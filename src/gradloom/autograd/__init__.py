@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from ..core.engine import queue_callback as queue_callback
 from ..core.node import Node
 from ..dispatch.state import state
+from ..types.public import found_in as _found_in
 from .anomaly_mode import detect_anomaly, set_detect_anomaly
 from .grad_mode import enable_grad, inference_mode, no_grad, set_grad_enabled
 from .gradcheck import gradcheck, gradgradcheck  # the functions replace the module of that name, as in PyTorch
@@ -113,3 +114,6 @@ else:
 
 def _is_running() -> bool:
     return state.graph_task is not None
+
+
+_found_in(__name__, backward, grad)

@@ -19,6 +19,7 @@ from ..core.views import replay_by_operator
 from ..dispatch import _operators
 from ..dispatch.interception import REPLAY, Call, attend, register
 from ..dispatch.state import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
+from ..types.public import found_in as _found_in
 
 __all__ = [
     "enable_grad",
@@ -432,3 +433,6 @@ def _exit_inference_mode(mode: inference_mode) -> None:
 def is_view_replay_enabled() -> bool:
     """Return the value of _force_original_view_tracking."""
     return state.view_replay
+
+
+_found_in("gradloom", is_grad_enabled, is_inference_mode_enabled)

@@ -17,6 +17,7 @@ from ..dispatch.state import SAVED_HOOKS, state, whole_context
 from ..memory.locks import new_lock
 from ..memory.metadata import Metadata
 from ..memory.ownership import address
+from ..types.public import found_in as _found_in
 from .passes import increment_version
 from .variable import Variable
 
@@ -422,3 +423,6 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
         finally:
             context.clear()
             context._active = False
+
+
+_found_in(__name__, Node, increment_version)

@@ -10,6 +10,7 @@ import warnings
 from typing import Any
 
 from ..core.user_stack import is_warn_always_enabled as is_warn_always_enabled, set_warn_always as set_warn_always
+from ..types.public import found_in as _found_in
 
 
 class OutOfMemoryError(RuntimeError):
@@ -169,3 +170,5 @@ __all__ = [
     for name, value in list(globals().items())
     if callable(value) and getattr(value, "__module__", "") == __name__ and not name.startswith("_")
 ]
+
+_found_in("gradloom", *(globals()[name] for name in __all__))

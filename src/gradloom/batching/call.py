@@ -10,6 +10,7 @@ from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
 from ..dispatch.interception import Call as Intercepted
 from ..dispatch.promotion import result_type_of
+from ..types.public import home_of
 from .levels import Level
 from .tensor import BatchedTensor, batched, physical_at
 
@@ -46,7 +47,7 @@ class Operator(NamedTuple):
 @lru_cache(4096)  # more than there are wrappers
 def operator_of(wrapper: Any) -> Operator | None:
     """Return a wrapper's row; None if no table has one, as for operators that are made at run time."""
-    package, _, family = wrapper.__module__.partition(".variable_type.")
+    package, _, family = home_of(wrapper).partition(".variable_type.")
     if not family:
         return None
     try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
 from ..dispatch.interception import VMAP, register
+from ..types.public import found_in as _found_in
 from ..utils._pytree import _broadcast_to_and_flatten, tree_flatten, tree_unflatten
 from .handler import handle_call
 from .levels import Level, running
@@ -231,3 +232,6 @@ def _in_chunks(func: Any, name: str, inputs: _Inputs, out_dims: Any, randomness:
         _at(column[0] if dim is None else ops.cat(column, 0), dim) for dim, *column in zip(dims, *parts, strict=True)
     ]
     return tree_unflatten(joined, spec)
+
+
+_found_in("gradloom.func", vmap)

@@ -29,6 +29,7 @@ from ..types.device import (
     strided,
 )
 from ..types.dtype import BY_NAME, PYTHON_TYPES, bfloat16, dtype, int8, uint8
+from ..types.public import found_in
 from .python_operators import bind_python_operators
 
 _LAZY_METHODS = (
@@ -138,7 +139,16 @@ def bind() -> dict:
     for name in _SPARSE_METHODS:
         setattr(Tensor, name, _imported_with_sparse_tensors(name))
     bind_python_operators(namespaces.GUARDS)
+    _name_modules(namespaces)
     return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
+
+
+def _name_modules(namespaces: Any) -> None:
+    """Make the functions of a namespace answer its name as their module."""
+    root = __name__.partition(".")[0]
+    for space, members in namespaces.MODULES.items():
+        found_in(f"{root}._C._{space}", *map(namespaces.OPERATORS.get, members.values()))
+    found_in(root, *map(namespaces.OPERATORS.get, namespaces.FUNCTIONS))
 
 
 # (holder, name) for each attribute of Tensor or gradloom that `gradloom.ops` has bound to an operator of a package.

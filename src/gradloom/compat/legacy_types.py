@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from ..core.tensor import Tensor
 from ..tensors.construction import legacy_tensor
 from ..types.dtype import ALL, dtype, legacy_type_name, set_default_dtype
+from ..types.public import found_in as _found_in
 
 
 class _TensorType(type):
@@ -64,5 +65,9 @@ def tensor_type(name: str) -> Any:
     """Return the legacy class with this name, such as "FloatTensor"; None if there is none."""
     for found in ALL:
         if legacy_type_name(found) == f"torch.{name}":
-            return _TensorType(name, (), {"dtype": found, "__doc__": f"Makes tensors of type {found}."})
+            doc = f"Makes tensors of type {found}."
+            return _TensorType(name, (), {"dtype": found, "__module__": Tensor.__module__, "__doc__": doc})
     return None
+
+
+_found_in("gradloom", set_default_tensor_type)

@@ -18,6 +18,7 @@ import numpy as np
 
 from ..dispatch import _operators
 from ..dispatch.state import ANOMALY, each_thread, overrides_operators, state
+from ..types.public import found_in as _found_in
 from . import node as nodes
 from .node import NodeHooks
 from .user_stack import current_stack, stack_lines
@@ -104,3 +105,6 @@ def _has_nan(array) -> bool:
     if array is None or array.dtype.kind not in "fcV":
         return False
     return bool(np.isnan(array).any())
+
+
+_found_in("gradloom", is_anomaly_enabled, is_anomaly_check_nan_enabled, set_anomaly_enabled)

@@ -6,6 +6,8 @@ import os
 import re
 import sys
 
+from ..types.public import found_in as _found_in
+
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _NN = os.path.join(_FOLDER, "nn", "")
 # Files with generated code: gradloom's, operator packages', and that of operators defined in memory.
@@ -131,3 +133,6 @@ def is_generated(code) -> bool:
 
 def _is_plumbing(code) -> bool:
     return is_ours(code) and not code.co_filename.startswith(_NN)
+
+
+_found_in("gradloom", is_warn_always_enabled, set_warn_always)

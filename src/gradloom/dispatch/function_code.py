@@ -46,7 +46,7 @@ def copy_of(function: FunctionType, name: str, replaced: Mapping[int, Any] = {})
     """
     names = function.__globals__
     own = {n: replaced.get(id(names[n]), names[n]) for n in _own_code(function).co_names if n in names}
-    own |= {"__builtins__": builtins, "__name__": function.__module__}
+    own |= {"__builtins__": builtins, "__name__": names["__name__"]}
     found = FunctionType(_own_code(function), own, name, function.__defaults__)
     found.__kwdefaults__, found.__doc__ = function.__kwdefaults__, function.__doc__
     _copies.setdefault(function, []).append(found)

@@ -31,6 +31,7 @@ from ..types.dtype import (
     int64,
     promote_types,
 )
+from ..types.public import found_in as _found_in
 from . import _operators
 
 if TYPE_CHECKING:
@@ -204,3 +205,5 @@ __all__ = [
     "to_float",
     "to_integer",
 ]
+
+_found_in("gradloom", result_type)

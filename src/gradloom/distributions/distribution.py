@@ -278,7 +278,8 @@ def initialise(new: Distribution, batch_shape: Any, event_shape: Any, validates:
 
 def library_class(cls: type) -> type:
     """Return the first class of this package among the bases of `cls`, itself included."""
-    return next(base for base in cls.__mro__ if base.__module__.startswith(f"{__package__}."))
+    package = Distribution.__module__.rpartition(".")[0]
+    return next(base for base in cls.__mro__ if base.__module__.startswith(f"{package}."))
 
 
 class ExponentialFamily(Distribution):

@@ -10,6 +10,7 @@ import gradloom as gl
 from gradloom import Size, Tensor
 from gradloom.nn.functional import logsigmoid, pad, softplus
 
+from ..types.public import found_in as _found_in
 from . import constraints
 from ._transform import (
     TOO_FEW,
@@ -448,3 +449,6 @@ class CumulativeDistributionTransform(Transform):
 
     def log_abs_det_jacobian(self, x, y):
         return self.distribution.log_prob(x)
+
+
+_found_in(__name__, CatTransform, ComposeTransform, IndependentTransform, StackTransform, Transform)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typing as _typing
 
 from ..batching.mapping import vmap
+from ..types.public import found_in as _found_in
 from ._arguments import debug_unwrap
 from ._forward import jvp, linearize
 from ._jacobians import hessian, jacfwd, jacrev
@@ -33,3 +34,5 @@ if not _typing.TYPE_CHECKING:
     from gradloom.utils._absent import getattr_of as _getattr_of
 
     __getattr__ = _getattr_of(__name__)
+
+_found_in(__name__, *(globals()[name] for name in __all__))

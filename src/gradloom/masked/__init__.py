@@ -5,6 +5,7 @@ stands for all. The elements that do not count are replaced by a value that does
 element counts, a result is that value, or nan for a mean, median, variance or standard deviation.
 """
 
+from ..types.public import found_in as _found_in
 from ._elements import (
     cumprod as cumprod,
     cumsum as cumsum,
@@ -51,3 +52,5 @@ __all__ = [
     "sum",
     "var",
 ]
+
+_found_in(__name__, *(globals()[name] for name in __all__))

@@ -29,6 +29,7 @@ from ..dispatch.interception import Call, call_wrapper
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, REDISPATCH, state
 from ..kernels.random.streams import default_stream
 from ..memory.metadata import MetaArray
+from ..types.public import home_of
 from . import sizes as _sizes
 from .arrays import KEPT, ForeignSizeError, Renamed, result, stand_in
 
@@ -87,7 +88,7 @@ class _Run:
             return self.exact()
         if self.rule in _SAME_SIZES or self.name in _SAME_SIZES_BY_NAME or self.has_size or self._is_like():
             return self.renamed()
-        if self.call.wrapper.__module__.endswith(".linalg"):
+        if home_of(self.call.wrapper).endswith(".linalg"):
             return self.renamed()
         if self._elements() <= _MOST:
             return self.exact()
@@ -131,7 +132,7 @@ class _Run:
         raise error
 
     def _fills(self) -> tuple[str, ...]:
-        if self.call.wrapper.__module__.endswith(".linalg"):
+        if home_of(self.call.wrapper).endswith(".linalg"):
             return ("pivots",)
         return ("ones", "data", "zeros") if self.rule == "pointwise" else ("data", "ones", "zeros")
 
@@ -156,7 +157,7 @@ class _Run:
             elif name == "requires_grad":
                 args[i] = False
         flags, position = state.flags, None
-        if self.rule == "random" or ".random" in self.call.wrapper.__module__ or "noise" in self.values:
+        if self.rule == "random" or ".random" in home_of(self.call.wrapper) or "noise" in self.values:
             generator = self.values.get("generator")
             stream = default_stream if generator is None else generator._stream
             position = stream.mark(), stream.cached_normal

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from gradloom.nn._functional import activation, attention, indexing, loss, margin_loss, norm, pool, random, shape
 from gradloom.nn._functional import operators as _ops
+from gradloom.types.public import found_in, home_of
 
 # Operators with another name than the function.
 _RENAMED = {"logsigmoid": "log_sigmoid"}
@@ -28,7 +29,7 @@ _WRITTEN_HERE = {
     name: function
     for family in _FAMILIES
     for name, function in vars(family).items()
-    if not name.startswith("_") and getattr(function, "__module__", None) == family.__name__
+    if not name.startswith("_") and home_of(function) == family.__name__
 }
 
 if TYPE_CHECKING:  # names that are bound below, and those that __getattr__ finds
@@ -89,6 +90,7 @@ if TYPE_CHECKING:  # names that are bound below, and those that __getattr__ find
     logsigmoid = _log_sigmoid
 else:
     globals().update(_WRITTEN_HERE)
+    found_in(__name__, *_WRITTEN_HERE.values())
     __all__ = sorted((*_OPERATORS, *_WRITTEN_HERE))  # noqa: PLE0605
 
     def __getattr__(name):

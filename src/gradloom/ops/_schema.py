@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import schema as language
 from ..dispatch.overloads.registry import types as _bound
+from ..types.public import found_in as _found_in
 
 __all__ = ["AliasInfo", "Argument", "FunctionSchema", "Tag", "parse_schema", "python_arguments"]
 
@@ -432,3 +433,21 @@ def is_default(argument: Any, value: Any) -> bool:
     if value is None or default is None or isinstance(value, bool) or isinstance(default, bool):
         return value is default
     return type(value) in (int, float, complex, str, list) and value == default
+
+
+_found_in(
+    "gradloom",
+    AnyType,
+    Argument,
+    BoolType,
+    ComplexType,
+    DeviceObjType,
+    FloatType,
+    FunctionSchema,
+    IntType,
+    ListType,
+    NumberType,
+    OptionalType,
+    StringType,
+    TensorType,
+)

@@ -19,6 +19,8 @@ from gradloom.optim.rprop import Rprop
 from gradloom.optim.sgd import SGD
 from gradloom.optim.sparse_adam import SparseAdam
 
+from ..types.public import found_in as _found_in
+
 __all__ = [
     "ASGD",
     "LBFGS",
@@ -51,3 +53,6 @@ else:
 
             return import_module("gradloom.optim.swa_utils")
         raise _absent(__name__, name)
+
+
+_found_in(__name__, Adafactor, Muon)

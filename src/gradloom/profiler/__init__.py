@@ -17,13 +17,13 @@ from .options import (
     schedule as schedule,
     tensorboard_trace_handler as tensorboard_trace_handler,
 )
-from .recorder import record_function as record_function
-from .session import (
+from .profiler import (
     ProfilerActivity as ProfilerActivity,
     _KinetoProfile as _KinetoProfile,
     profile as profile,
     supported_activities as supported_activities,
 )
+from .recorder import record_function as record_function
 
 __all__ = [
     "DeviceType",

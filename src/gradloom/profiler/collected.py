@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..core.user_stack import is_ours
+from ..types.public import found_in as _found_in
 from .chrome_trace import write_trace
 from .event_list import EventList
 from .events import BACKWARD_FUNCTION, USER_SCOPE, FunctionEvent, FunctionEventAvg, makes_node
@@ -333,3 +334,6 @@ def _stack_texts(stack, texts: dict) -> list[str]:
         if text:
             found.append(text)
     return found
+
+
+_found_in("gradloom.autograd.profiler", profile)

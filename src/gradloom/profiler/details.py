@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..dispatch import _operators
+from ..types.public import home_of
 
 if TYPE_CHECKING:
     from .recorder import Record, Recorder
@@ -44,7 +45,7 @@ def operator_name(wrapper: Any) -> tuple[str, str]:
         return name, overload
     schema = (wrapper.__doc__ or wrapper.__name__).partition("(")[0]
     name, _, overload = schema.partition(".")
-    package = wrapper.__module__.partition(".variable_type")[0]
+    package = home_of(wrapper).partition(".variable_type")[0]
     return f"{_namespace(package)}::{name}", overload
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..types.public import found_in as _found_in
 from .chrome_trace import write_trace
 from .events import BACKWARD_FUNCTION, DeviceType, FunctionEvent, FunctionEventAvg
 from .table import build_table
@@ -208,3 +209,6 @@ def _propagate_stacks(events: EventList) -> None:
         node = nodes.get(id(event))
         if node is not None:
             event.stack = forward.get((node.sequence_nr, node.fwd_thread), [])
+
+
+_found_in("gradloom.autograd.profiler_util", EventList)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..types.public import found_in as _found_in
+
 if TYPE_CHECKING:
     from .recorder import Record
 
@@ -330,3 +332,6 @@ class FunctionEventAvg(FormattedTimesMixin):
             f"cpu_time={self.cpu_time_str} count={self.count} input_shapes={self.input_shapes} "
             f"cpu_memory_usage={self.cpu_memory_usage}>"
         )
+
+
+_found_in("gradloom.autograd.profiler_util", FormattedTimesMixin, FunctionEvent, FunctionEventAvg, Interval, Kernel)

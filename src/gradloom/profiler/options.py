@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..types.public import found_in as _found_in
+
 
 class ProfilerAction(enum.Enum):
     """The action of a profiler in one step."""
@@ -155,3 +157,6 @@ class _ExperimentalConfig:
         self.disable_external_correlation, self.profile_all_threads = disable_external_correlation, profile_all_threads
         self.capture_overload_names = capture_overload_names
         self.__dict__.update(others)
+
+
+_found_in("gradloom.profiler.profiler", ExecutionTraceObserver, ProfilerAction, schedule, tensorboard_trace_handler)

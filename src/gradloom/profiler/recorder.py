@@ -25,6 +25,7 @@ from ..core.hooks import validated
 from ..core.user_stack import current_stack
 from ..dispatch import interception
 from ..dispatch.state import GRAD_OFF, state
+from ..types.public import found_in as _found_in
 from .details import Allocations, Arguments, estimate_flops, operator_name
 from .events import BACKWARD_FUNCTION, FUNCTION, USER_SCOPE
 
@@ -332,3 +333,6 @@ def mark(recorder: Recorder, name: str, args: str | None = None) -> Record:
     if args is not None:
         recorder.describe(record, (args,))
     return record
+
+
+_found_in("gradloom.autograd.profiler", record_function)

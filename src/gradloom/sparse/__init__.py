@@ -12,6 +12,7 @@ from ..core.tensor import Tensor
 from ..dispatch import _operators as _ops
 from ..kernels._common.dims import require_dim as _require_dim, wrap_dims as _wrap_dims
 from ..types.dtype import dtype as _dtype
+from ..types.public import found_in as _found_in
 from . import differentiable as _differentiable, operators as _operators
 from .construction import (
     check_sparse_tensor_invariants as check_sparse_tensor_invariants,
@@ -96,3 +97,6 @@ def _softmax_arguments(input, dim, dtype, name) -> tuple[_SparseTensor, int]:
         raise TypeError(f"{name}(): argument 'dim' (position 2) must be int, not {type(dim).__name__}")
     _require_dim(dim, rank)
     return (source if dtype is None else source.to(dtype)), dim % rank  # type: ignore[return-value]
+
+
+_found_in(__name__, check_sparse_tensor_invariants)

@@ -13,6 +13,7 @@ from ..dispatch import _operators as ops
 from ..tensors.python_data import array_of
 from ..types.device import check_device
 from ..types.dtype import dtype as _dtype, get_default_dtype
+from ..types.public import found_in as _found_in
 from . import arrays
 from .differentiable import from_components
 from .tensor import empty
@@ -165,3 +166,6 @@ def _check_shapes(places, of_values, shape) -> None:
         raise RuntimeError(
             f"values has incorrect size, expected {[of_values[0], *shape[sparse:]]}, got {list(of_values)}"
         )
+
+
+_found_in("gradloom", sparse_coo_tensor)

@@ -17,6 +17,7 @@ from ..kernels.shape.copies import to_copy
 from ..memory.ownership import flat, offset_in_elements, owner, rooted, strided_view
 from ..types.device import names_meta
 from ..types.dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name, scalar_type_name
+from ..types.public import found_in as _found_in
 from .python_data import array_of
 
 if TYPE_CHECKING:
@@ -346,3 +347,6 @@ def _rebuild(cls, base, type_name, place, requires_grad, extra, bits=(False, Fal
         out.requires_grad = True
     out.__dict__.update(extra)
     return out
+
+
+_found_in("gradloom", as_tensor, from_numpy, tensor)

@@ -22,6 +22,7 @@ from ..dispatch import _operators as ops
 from ..dispatch.state import GRAD_OFF, state
 from ..memory.metadata import Metadata
 from ..types.dtype import int64, legacy_type_name
+from ..types.public import found_in as _found_in
 
 if TYPE_CHECKING:
     from typing import Any
@@ -442,3 +443,6 @@ def bind(cls: Any) -> None:
     for method in ("__getitem__", "__setitem__", "__delitem__"):  # the names that a `__torch_function__` reads
         getattr(cls, method).__name__ = method
     cls.nonzero = nonzero
+
+
+_found_in("gradloom", nonzero, unravel_index)

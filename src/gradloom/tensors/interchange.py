@@ -13,6 +13,7 @@ from ..dispatch import _operators
 from ..memory.ownership import map_file, rooted
 from ..types.device import check_device
 from ..types.dtype import bfloat16, default, dtype as dtype_class, scalar_type_name
+from ..types.public import found_in as _found_in
 from .construction import _wanted, as_tensor, from_numpy, made
 
 if TYPE_CHECKING:
@@ -230,3 +231,7 @@ def from_file(
     check_device(device)
     kind = _wanted(dtype, "from_file") or default.float
     return made(wrap(rooted(map_file(filename, bool(shared), (size or 0) * kind.itemsize).view(kind.numpy))))
+
+
+_found_in("gradloom", asarray, from_file, frombuffer)
+_found_in("gradloom.utils.dlpack", DLDeviceType, from_dlpack)

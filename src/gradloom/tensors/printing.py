@@ -10,6 +10,7 @@ import numpy as np
 from ..core.tangents import tangent_of
 from ..dispatch.state import state
 from ..types.dtype import bool as bool_, default, int64
+from ..types.public import found_in as _found_in
 
 if TYPE_CHECKING:
     from ..core.tensor import Tensor
@@ -224,3 +225,6 @@ def _joined(opening: str, parts: list[str], below: bool = False) -> str:
             text += ", " + part
             used += len(part) + 2
     return text + ")"
+
+
+_found_in("gradloom", set_printoptions)

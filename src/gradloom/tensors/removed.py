@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from ..types.public import found_in as _found_in
+
 _REMOVED = "This function was deprecated since version 1.9 and is now removed."
 
 
@@ -63,3 +65,6 @@ def solve(input: Any, A: Any, *, out: Any = None) -> NoReturn:
         "with `torch.lu_solve` or `torch.lu_unpack`.\nX = torch.solve(B, A).solution should be replaced with:\n"
         "X = torch.linalg.solve(A, B)"
     )
+
+
+_found_in("gradloom", eig, lstsq, matrix_rank, solve, symeig)

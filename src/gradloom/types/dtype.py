@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from ..types.public import found_in as _found_in
+
 # Promotion categories, in rising order: the higher category has precedence, regardless of width.
 BOOL, INTEGRAL, FLOATING, COMPLEX = range(4)
 
@@ -412,3 +414,6 @@ _C_NAMES = {
 def c_name(kind: np.dtype) -> str:
     """Return the name of the C++ type in PyTorch's messages: float, long int, c10::Half ..."""
     return _C_NAMES.get(kind.name, kind.name)
+
+
+_found_in("gradloom", can_cast, get_default_dtype, promote_types, set_default_dtype)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
+
+_MACHINERY = ("importlib", "_frozen_importlib", "gradloom", "torch")
 
 
 def absent(module: str, name: str) -> AttributeError:
@@ -27,8 +30,18 @@ def is_absent(public: str) -> bool:
 
 
 def refusal(public: str) -> str:
-    """Return the words for a name of PyTorch that gradloom lacks."""
-    return f"gradloom has no {public} yet; docs/absent.md lists what is missing"
+    """Return the words for a name of PyTorch that gradloom lacks, after the place that asks for it."""
+    return f"{asked_at()}gradloom has no {public} yet; docs/absent.md lists what is missing"
+
+
+def asked_at() -> str:
+    """Return "file:line: " of the innermost frame outside gradloom and the import system, or ""."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in _MACHINERY:
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}: "
+        frame = frame.f_back  # type: ignore[assignment]
+    return ""
 
 
 def getattr_of(module: str) -> Callable[[str], Any]:

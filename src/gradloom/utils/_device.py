@@ -16,6 +16,8 @@ from gradloom.dispatch.state import state
 from gradloom.overrides import TorchFunctionMode
 from gradloom.types.device import CPU, device as _Device, names_meta
 
+from ..types.public import found_in as _found_in
+
 _FACTORIES = """empty empty_permuted empty_strided ones zeros full eye arange range linspace logspace rand randn randint
     randperm normal tensor as_tensor asarray scalar_tensor tril_indices triu_indices bartlett_window blackman_window
     hamming_window hann_window kaiser_window fft.fftfreq fft.rfftfreq"""
@@ -98,3 +100,6 @@ def set_default_device(device: Any = None) -> None:
 def get_default_device() -> _Device:
     """Return the device of new tensors: that of the innermost `with torch.device(...)`, or of set_default_device."""
     return next((m.device for m in reversed(state.function_modes) if isinstance(m, DeviceContext)), _contexts.device)
+
+
+_found_in("gradloom", get_default_device, set_default_device)

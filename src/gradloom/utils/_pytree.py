@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..types.public import found_in as _found_in
 from ._tree_spec import (
     CONTAINERS,
     GetAttrKey as GetAttrKey,
@@ -226,3 +227,6 @@ def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: _IsLeaf
             return None
         found += part
     return found
+
+
+_found_in(__name__, GetAttrKey, LeafSpec, MappingKey, PyTreeSpec, SequenceKey, TreeSpec, register_pytree_node)

@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from ..core.tensor import Tensor
+from ..types.public import found_in as _found_in
 from ._python_dispatch import TorchDispatchMode
 from ._pytree import tree_map
 
@@ -201,3 +202,8 @@ def _overload(operator: Any) -> Any:
             f"Expected op in `op_list` to be an OpOverload but got: {operator} of type {type(operator)}. {hint}"
         )
     return operator
+
+
+_found_in(
+    "gradloom.utils.checkpoint", CheckpointPolicy, SelectiveCheckpointContext, create_selective_checkpoint_contexts
+)

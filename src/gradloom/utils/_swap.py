@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from gradloom.core.tensor import Tensor
 
+from ..types.public import found_in as _found_in
+
 _class = object.__dict__["__class__"]
 
 
@@ -31,3 +33,6 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         t.__dict__.clear()
         t.__dict__.update(found)
         t._array, t._edge, t._vc = slot
+
+
+_found_in("gradloom.utils", swap_tensors)

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from ...core.tensor import Tensor
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import dim_error
+from ...types.public import home_of
 from ..call import LIST, OPTIONAL_LIST, Call
 from ..tensor import refresh
 from ._loop import loop, unbatched_write
@@ -228,7 +229,7 @@ def loss_backward(call: Call) -> Any:
 def write(call: Call) -> Any:
     """Batch an in-place operator: copy the result of the named operator into the first argument."""
     written(call)
-    function = getattr(import_module(call.wrapper.__module__), call.arguments[0])
+    function = getattr(import_module(home_of(call.wrapper)), call.arguments[0])
     return ops.copy_(call.values[call.first], call.invoke(wrapper=function))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ...core.tensor import Tensor
 from ...dispatch import _operators as ops
+from ...types.public import found_in as _found_in
 
 
 def _basis(A: Tensor, q: int, niter: int, M: Tensor | None) -> Tensor:
@@ -80,3 +81,6 @@ def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int
     if center:
         A = A - ops.mean(A, (-2,), True)
     return svd_lowrank(A, q, niter)
+
+
+_found_in("gradloom", pca_lowrank, svd_lowrank)

@@ -13,6 +13,7 @@ from ...kernels.linalg.checks import require_precise, require_square
 from ...kernels.linalg.solve import ldl_message, positive_message, singular_solve_message, zero_pivot_message
 from ...return_types import result_class
 from ...types.dtype import scalar_type_name
+from ...types.public import found_in as _found_in
 
 _LU_FACTOR = result_class("linalg_lu_factor", ("LU", "pivots"))
 _LU_WITH_INFO = result_class("_lu_with_info", ("LU", "pivots", "info"))
@@ -218,3 +219,6 @@ def vander(x, N=None):
     raise RuntimeError(
         f"linalg.vander supports floating point, complex, and integer tensors, but got {scalar_type_name(x.dtype)}"
     )
+
+
+_found_in("gradloom", lu)

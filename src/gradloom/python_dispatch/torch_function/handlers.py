@@ -6,6 +6,7 @@ from typing import Any
 
 from ...dispatch import _operators
 from ...dispatch.state import ALL_DISABLED, ENABLED, SUBCLASSES_DISABLED, disabled_torch_function, state
+from ...types.public import found_in as _found_in
 
 # Classes that override nothing. Sequences are not among them, since their elements may override.
 _ALWAYS_PLAIN: tuple = (int, float, bool, complex, str, type(None), type(Ellipsis), slice)
@@ -208,3 +209,6 @@ def _as(found, cls):
             make = getattr(type(found), "_make", type(found))  # namedtuples are made by `_make`
             return make(converted)
     return found
+
+
+_found_in("gradloom._C", DisableTorchFunction, DisableTorchFunctionSubclass)

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from ...dispatch import _operators
+from ...types.public import home_of
 
 _ROOT = __name__.partition(".")[0]
 
@@ -139,7 +140,7 @@ def names() -> Iterator[Public]:
     functional = import_module(f"{_ROOT}.nn.functional")
     for name in dir(functional):
         function = _found(functional, name)
-        if _is_function(function) and not name.startswith("_") and function.__module__ != f"{_ROOT}.overrides":
+        if _is_function(function) and not name.startswith("_") and home_of(function) != f"{_ROOT}.overrides":
             yield Public(function, function, f"torch.nn.functional.{name}")
     init = import_module(f"{_ROOT}.nn.init")
     for name in _INIT:
@@ -183,7 +184,7 @@ def _is_function(value) -> bool:
 def _has_tensors(name, function) -> bool:
     if name.startswith("_"):
         return name in import_module(f"{_ROOT}.generated.namespaces").FUNCTIONS
-    module = function.__module__ or ""
+    module = home_of(function)
     if module.partition(".")[0] != _ROOT or module == _ROOT or name in _FROM_DATA or name in _LAZY:
         return True
     return module.startswith(tuple(f"{_ROOT}.{part}" for part in _WITH_TENSORS))

@@ -14,6 +14,7 @@ from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.errors import did_you_mean
 from gradloom.codegen.wrappers.wrappers import chosen_from
 from gradloom.core.node import Node
+from gradloom.types.public import home_of
 
 from .library import Library
 
@@ -141,7 +142,7 @@ def _written_by_hand(name: str) -> Any:
     found = gradloom
     for part in name.split("."):
         found = getattr(found, part, None)
-    return found if inspect.isfunction(found) and found.__module__.startswith("gradloom") else None
+    return found if inspect.isfunction(found) and home_of(found).startswith("gradloom") else None
 
 
 def _by_class(cls: type[Node], libraries: Sequence[Library]) -> Target:
@@ -164,13 +165,12 @@ def _by_function(function: Callable[..., Any], libraries: Sequence[Library]) -> 
     function = inspect.unwrap(getattr(function, "__func__", function), stop=lambda f: hasattr(f, "entries"))
     title = getattr(function, "__name__", None) or getattr(function, "name", None) or type(function).__name__
     wrappers = [e[1] for e in function.entries] if hasattr(function, "entries") else [function]
-    library = _home(str(getattr(wrappers[0], "__module__", "")), libraries)
+    library = _home(home_of(wrappers[0]), libraries)
     if library is not None:
         names = [name for name in [_operator_of(w, library) for w in wrappers] if name in library.derivatives]
         if names:
             return Target(title, tuple([(library, library.derivatives[name]) for name in names]))
-    module = getattr(function, "__module__", None) or ""
-    if inspect.isfunction(function) and module.split(".")[0] == "gradloom":
+    if inspect.isfunction(function) and home_of(function).split(".")[0] == "gradloom":
         same = [f for f in libraries[0].derivatives if f.schema.name.name == title and f.schema.kind != "out"]
         found = tuple([(libraries[0], f) for f in same])
         return Target(title, found, written=None if found else function)

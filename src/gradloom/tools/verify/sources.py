@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from gradloom.types.public import home_of
+
 from .operators import Operator
 
 # Functions whose result has another form on either side of a number.
@@ -66,7 +68,7 @@ class Source:
         return tuple(t for t in map(_parsed, lines) if t is not None)
 
     def _read(self, named: list[tuple[str, str]], room: str) -> Iterator[ast.AST]:
-        home = str(getattr(self.operator.call, "__module__", "")).partition(".variable_type")[0]
+        home = home_of(self.operator.call).partition(".variable_type")[0]
         seen: set[Any] = set()
         for name, module in named:
             for package in (f"{home}.{room}.{module}", f"{home.rpartition('.')[0]}.{room}.{module}", module):
@@ -207,11 +209,11 @@ def _functions(function: Any, depth: int, seen: set[Any]) -> Iterator[tuple[Any,
     if tree is None:
         return
     yield function, tree
-    package = function.__module__.rpartition(".")[0]
+    package = home_of(function).rpartition(".")[0]
     for node in ast.walk(tree) if depth > 1 else ():
         if isinstance(node, ast.Name):
             other = function.__globals__.get(node.id)
-            if inspect.isfunction(other) and other.__module__.startswith(package):
+            if inspect.isfunction(other) and home_of(other).startswith(package):
                 yield from _functions(other, depth - 1, seen)
 
 

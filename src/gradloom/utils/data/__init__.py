@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typing as _typing
 
+from ...types.public import found_in as _found_in
 from ._collate import default_collate, default_convert
 from .dataloader import DataLoader, get_worker_info
 from .dataset import (
@@ -45,3 +46,5 @@ if not _typing.TYPE_CHECKING:
     from gradloom.utils._absent import getattr_of as _getattr_of
 
     __getattr__ = _getattr_of(__name__)
+
+_found_in(__name__, default_collate, default_convert, get_worker_info)

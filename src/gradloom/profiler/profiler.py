@@ -9,7 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from .collected import profile as _Collected
-from .options import ProfilerAction, always
+from .options import (
+    ExecutionTraceObserver as ExecutionTraceObserver,
+    ProfilerAction,
+    always,
+    schedule as schedule,
+    tensorboard_trace_handler as tensorboard_trace_handler,
+)
 from .recorder import record_function
 
 if TYPE_CHECKING:
