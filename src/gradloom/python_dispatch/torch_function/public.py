@@ -17,7 +17,14 @@ _ROOT = __name__.partition(".")[0]
 
 # Modules whose functions in the top-level namespace take tensors. Functions of other modules (seeds, grad modes,
 # default dtypes) cannot be overridden, nor can these few:
-_WITH_TENSORS = ("generated", "functional", "tensors.indexing", "tensors.construction", "dispatch.promotion")
+_WITH_TENSORS = (
+    "generated",
+    "functional",
+    "dispatch.overloads",
+    "tensors.indexing",
+    "tensors.construction",
+    "dispatch.promotion",
+)
 # Functions of the top-level namespace that are imported on first use.
 _LAZY = ("lobpcg", "lu", "pca_lowrank", "svd_lowrank")
 _IGNORED = frozenset(
