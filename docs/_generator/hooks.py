@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import api
 import differences
 import notes
 import reference
@@ -28,7 +29,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Make the generated pages, and add pages to the navigation that mkdocs.yml does not list: the page of each family
     below that of all operators, and other pages of docs/ below Tools."""
     _made.clear()
-    _made.update(reference.pages(ROOT))
+    operators = reference.operators(ROOT)
+    _made.update(reference.pages(ROOT, operators))
+    _made.update(api.pages({operator.name: operator.family for operator in operators}))
     _made["notes.md"] = notes.page(ROOT)
     sections = {title: part for item in config.nav or () if isinstance(item, dict) for title, part in item.items()}
     listed = set(_named(config.nav))

@@ -200,6 +200,11 @@ class Operator:
         return next((b for b in before if b.node is not None and b.node == overload.node), None)
 
     @property
+    def is_public(self) -> bool:
+        """Whether programs call it by a name without a leading underscore."""
+        return any(not name.rpartition(".")[2].startswith("_") for name in self.names)
+
+    @property
     def purpose(self) -> str:
         """A remark on operators that programs do not call directly."""
         return "" if self.names else "No program calls it by name: formulas, composites and modules do."
@@ -273,9 +278,9 @@ def _line(lines: dict[str, int], function: NativeFunction, joined: derivatives.D
     return next((lines[name] for name in names if name in lines), None)
 
 
-def pages(root: Path) -> dict[str, str]:
-    """Return {path below docs/: text} of every page."""
-    found = operators(root)
+def pages(root: Path, found: tuple[Operator, ...] | None = None) -> dict[str, str]:
+    """Return {path below docs/: text} of every page; `found` is what `operators(root)` returns."""
+    found = operators(root) if found is None else found
     families: dict[str, list[Operator]] = {}
     for operator in found:
         families.setdefault(operator.family, []).append(operator)

@@ -108,6 +108,19 @@ def test_the_search_puts_no_operator_of_formulas_before_one_of_programs(index):
     assert any(d["location"] == "operators/index.html#by-name" and "softplus_backward" in d["text"] for d in index)
 
 
+def test_operators_with_an_underscore_are_found_by_the_names_of_programs(index):
+    """A search for softmax leads to the page of `softmax`, and to `_softmax` only in the list of all names."""
+    titles = {d["location"]: d["title"] for d in index}
+    assert titles["api/nn.functional/softmax.html"] == "softmax" and titles["api/nn/Softmax.html"] == "Softmax"
+    assert "operators/activation.html#softmax" in titles and "operators/activation.html#_softmax" not in titles
+    assert not [place for place in titles if place.startswith("operators/") and "#_" in place]
+
+
+def test_pages_of_the_library_are_found_before_others(index):
+    pages = [d for d in index if d["location"].startswith("api/") and "#" not in d["location"]]
+    assert len(pages) > 400 and all(d.get("boost", 1) >= 2 for d in pages if d["location"].count("/") == 2)
+
+
 def test_the_search_has_words_and_no_markup_of_formulas(index):
     assert not [d["location"] for d in index if "<math" in d["text"] or "\\frac" in d["text"]]
     assert not [d["location"] for d in index if d["location"].startswith("source/")]
