@@ -666,6 +666,8 @@ OPERATORS = {
     "indexing.searchsorted_Scalar": ("searchsorted.Scalar", "loop", "sorted_sequence: Tensor, self, out_int32, right, side, sorter: Tensor?", ""),
     "indexing.bucketize_Tensor": ("bucketize.Tensor", "indexing.bucketize", "self: Tensor, boundaries: Tensor, out_int32, right", ""),
     "indexing.bucketize_Scalar": ("bucketize.Scalar", "loop", "self, boundaries: Tensor, out_int32, right", ""),
+    "indexing._convert_indices_from_coo_to_csr": ("_convert_indices_from_coo_to_csr", "loop", "self: Tensor, size, out_int32", ""),
+    "indexing._convert_indices_from_csr_to_coo": ("_convert_indices_from_csr_to_coo", "loop", "crow_indices: Tensor, col_indices: Tensor, out_int32, transpose", ""),
     "indexing.isin_Tensor_Tensor": ("isin.Tensor_Tensor", "indexing.isin", "elements: Tensor, test_elements: Tensor, assume_unique, invert", ""),
     "indexing.isin_Tensor_Scalar": ("isin.Tensor_Scalar", "indexing.isin", "elements: Tensor, test_element, assume_unique, invert", ""),
     "indexing.isin_Scalar_Tensor": ("isin.Scalar_Tensor", "loop", "element, test_elements: Tensor, assume_unique, invert", ""),

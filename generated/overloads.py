@@ -47,6 +47,14 @@ OVERLOADS = {
         ("default", "_conj_physical", '_conj_physical(Tensor self) -> Tensor', "pointwise", "", "kernel"),
         ("out", "_conj_physical", '_conj_physical.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
+    "_convert_indices_from_coo_to_csr": (
+        ("default", "_convert_indices_from_coo_to_csr", '_convert_indices_from_coo_to_csr(Tensor self, int size, *, bool out_int32=False) -> Tensor', "", "", "kernel"),
+        ("out", "_convert_indices_from_coo_to_csr", '_convert_indices_from_coo_to_csr.out(Tensor self, int size, *, bool out_int32=False, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_convert_indices_from_csr_to_coo": (
+        ("default", "_convert_indices_from_csr_to_coo", '_convert_indices_from_csr_to_coo(Tensor crow_indices, Tensor col_indices, *, bool out_int32=False, bool transpose=False) -> Tensor', "", "", "kernel"),
+        ("out", "_convert_indices_from_csr_to_coo", '_convert_indices_from_csr_to_coo.out(Tensor crow_indices, Tensor col_indices, *, bool out_int32=False, bool transpose=False, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
     "_ctc_loss": (
         ("default", "_ctc_loss", '_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)', "dynamic_output_shape", "", "kernel"),
         ("Tensor", "_ctc_loss_Tensor", '_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)', "dynamic_output_shape", "", "kernel"),

@@ -3611,6 +3611,98 @@ def bucketize_Scalar(input, boundaries, out_int32, right, *, out=None):
     return result
 
 
+def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False, out=None):
+    """_convert_indices_from_coo_to_csr(Tensor self, int size, *, bool out_int32=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
+    try:
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __CONVERT_INDICES_FROM_COO_TO_CSR(input, size, out_int32=out_int32, out=out)
+    if size.__class__ is not int or out_int32.__class__ is not bool:
+        return __CONVERT_INDICES_FROM_COO_TO_CSR(input, size, out_int32=out_int32, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_convert_indices_from_coo_to_csr, (input, size, out_int32), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_convert_indices_from_coo_to_csr, (input, size), out, "same_dtype shared", out_int32=out_int32)
+        try:
+            result_ = kernels_indexing_search.coo_to_csr(self_, size, out_int32)
+        except Exception as error:
+            raise refusal(error, '_convert_indices_from_coo_to_csr', self_, size=size) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_convert_indices_from_coo_to_csr.keyword_only = ("out_int32",)
+
+
+__CONVERT_INDICES_FROM_COO_TO_CSR = GuardedOverload("_convert_indices_from_coo_to_csr", ((
+    (('self', 'Tensor'), ('size', 'int'), '*', ('out_int32', 'bool', False), ('out', 'Tensor?', None)),
+    _convert_indices_from_coo_to_csr,
+),))
+
+
+def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False, out=None):
+    """_convert_indices_from_csr_to_coo(Tensor crow_indices, Tensor col_indices, *, bool out_int32=False, bool transpose=False) -> Tensor
+
+    Its result never requires a gradient.
+    """
+    try:
+        crow_indices_, col_indices_ = crow_indices._operand, col_indices._operand
+    except AttributeError:
+        crow_indices_ = None
+    if crow_indices_ is None:
+        return __CONVERT_INDICES_FROM_CSR_TO_COO(crow_indices, col_indices, out_int32=out_int32, transpose=transpose, out=out)
+    if out_int32.__class__ is not bool or transpose.__class__ is not bool:
+        return __CONVERT_INDICES_FROM_CSR_TO_COO(crow_indices, col_indices, out_int32=out_int32, transpose=transpose, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_convert_indices_from_csr_to_coo, (crow_indices, col_indices, out_int32, transpose), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_convert_indices_from_csr_to_coo, (crow_indices, col_indices), out, "same_dtype shared", out_int32=out_int32, transpose=transpose)
+        try:
+            result_ = kernels_indexing_search.csr_to_coo(crow_indices_, col_indices_, out_int32, transpose)
+        except Exception as error:
+            raise refusal(error, '_convert_indices_from_csr_to_coo', crow_indices_, col_indices_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_convert_indices_from_csr_to_coo.keyword_only = ("out_int32", "transpose",)
+
+
+__CONVERT_INDICES_FROM_CSR_TO_COO = GuardedOverload("_convert_indices_from_csr_to_coo", ((
+    (('crow_indices', 'Tensor'), ('col_indices', 'Tensor'), '*', ('out_int32', 'bool', False), ('transpose', 'bool', False), ('out', 'Tensor?', None)),
+    _convert_indices_from_csr_to_coo,
+),))
+
+
 def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=None):
     """isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor
 

@@ -172,7 +172,7 @@ _LAZY_MODULES = frozenset(
     """
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
     serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
-    testing version xpu multiprocessing distributed _dynamo
+    testing version xpu multiprocessing distributed _dynamo _tensor_str
     """.split()
 )
 # Imported on first use.
@@ -193,6 +193,7 @@ _LAZY = {
         ".autograd.zero_tangent": "_efficientzerotensor",
         ".compiler": "compile",
         ".jit": "ScriptFunction ScriptModule",
+        ".types.device": "sparse_bsc sparse_bsr sparse_csc sparse_csr",
         ".types.without_tensors": """
             bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 int1 int2 int3 int4 int5 int6
             int7 qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5 uint6 uint7

@@ -87,6 +87,14 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
     return drop if callable(drop) else lambda function: function
 
 
+def _overload(func: _Thing) -> _Thing:
+    """Return `func` unchanged; it declares types for scripts."""
+    return func
+
+
+_overload_method = _overload
+
+
 def annotate(the_type: Any, the_value: _Thing) -> _Thing:
     """Return the value; only a script needs its type."""
     return the_value

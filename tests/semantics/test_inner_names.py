@@ -196,3 +196,44 @@ def test_a_context_is_one_thing_or_the_other(gradloom):
     decorate = of(gradloom, "utils._contextlib").context_decorator
     with pytest.raises(AssertionError, match="expected a context manager"):
         decorate(3, print)
+
+
+def test_how_tensors_print(torch):
+    printing = torch._tensor_str
+    x = torch.tensor([[1.0, 2.5], [3.0, float("nan")]], requires_grad=True)
+    assert printing._tensor_str(x, 4) == "[[1.0000, 2.5000],\n     [3.0000,    nan]]"
+    assert printing._str(x, tensor_contents="...") == "tensor(..., requires_grad=True)"
+    for text, newline, expected in (
+        ("X(1", False, "X(1, a=1, b=2)"),
+        ("X(1", True, "X(1,\n  a=1, b=2)"),
+        ("X(" + "1" * 74, False, "X(" + "1" * 74 + ",\n  a=1, b=2)"),
+    ):
+        assert printing._add_suffixes(text, ["a=1", "b=2"], 2, newline) == expected
+    before = printing.get_printoptions()
+    with printing.printoptions(precision=1, sci_mode=True):
+        assert str(torch.tensor([20.0])) == "tensor([2.0e+01])" and printing.PRINT_OPTS.precision == 1
+    assert printing.get_printoptions() == before and before["threshold"] == 1000
+
+
+def test_rows_of_sparse_matrices_in_both_forms(torch):
+    rows, starts = torch.tensor([0, 0, 1, 3]), torch.tensor([0, 2, 3, 3, 4])
+    assert torch._convert_indices_from_coo_to_csr(rows, 5).tolist() == [0, 2, 3, 3, 4, 4]
+    assert torch._convert_indices_from_coo_to_csr(rows, 4, out_int32=True).dtype is torch.int32
+    assert torch._convert_indices_from_csr_to_coo(starts, rows).tolist() == [[0, 0, 1, 3], [0, 0, 1, 3]]
+    batch = torch._convert_indices_from_csr_to_coo(
+        torch.tensor([[0, 1], [0, 1]]), torch.tensor([[5], [7]]), transpose=True
+    )
+    assert batch.tolist() == [[0, 1], [5, 7], [0, 0]]
+    with pytest.raises(RuntimeError, match="Input is supposed to be a vector, but got 2 dimensional tensor."):
+        torch._convert_indices_from_coo_to_csr(rows[None], 5)
+    with pytest.raises(NotImplementedError, match="convert_indices_from_csr_to_coo_cpu\" not implemented for 'Float'"):
+        torch._convert_indices_from_csr_to_coo(starts.float(), rows)
+
+
+def test_layouts_without_tensors(torch):
+    assert [str(getattr(torch, f"sparse_{kind}")) for kind in ("csr", "bsc")] == [
+        "torch.sparse_csr",
+        "torch.sparse_bsc",
+    ]
+    assert isinstance(torch.sparse_csc, torch.layout) and torch.ones(2).layout != torch.sparse_csr
+    assert torch._C._get_default_device() == "cpu"

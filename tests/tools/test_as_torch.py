@@ -94,8 +94,15 @@ def test_names_of_modules_that_packages_import():
         from torch.optim.lr_scheduler import LRScheduler, _LRScheduler
         from torch.serialization import MAP_LOCATION
         print(Normal.__module__, normal.__file__.endswith("_normal.py"), _LRScheduler.__bases__[0] is LRScheduler)
+        class Named(Normal):
+            name = "n"
+        print(Named(0.0, 1.0).expand([2]))
         print(str in MAP_LOCATION.__args__, float in MAP_LOCATION.__args__)
-        """).splitlines() == ["torch.distributions.normal True True", "True False"]
+        """).splitlines() == [
+        "torch.distributions.normal True True",
+        "Normal(loc: torch.Size([2]), scale: torch.Size([2]))",
+        "True False",
+    ]
 
 
 def test_functions_and_the_tools_of_python_say_torch():

@@ -23,6 +23,12 @@ def _get_accelerator(check: bool = False) -> Any:
     return device("cpu")
 
 
+def _get_default_device() -> str:
+    """Return the type of the device of tensors that are made without one: "cpu"; `set_default_device` does not
+    change it."""
+    return "cpu"
+
+
 def _set_grad_enabled(enabled: bool) -> None:
     """Set whether this thread records history.
 

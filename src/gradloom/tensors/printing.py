@@ -136,7 +136,7 @@ def _rows(array: np.ndarray, indent: int, show, summarise: bool) -> str:
     return "[" + ("," + "\n" * (array.ndim - 1) + " " * (indent + 1)).join(blocks) + "]"
 
 
-def _body(array: np.ndarray, indent: int) -> str:
+def body(array: np.ndarray, indent: int) -> str:
     if not array.size:
         return "[]"
     summarise = array.size > options.threshold
@@ -164,7 +164,7 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
     if is_sparse:
         parts = _sparse_parts(tensor, len(opening))
     else:
-        parts = [contents if contents is not None else _body(array, len(opening))]
+        parts = [contents if contents is not None else body(array, len(opening))]
     dtype = tensor.dtype
     implied = dtype in (default.float, default.complex, int64, bool_)
     if array.size == 0 and not is_sparse and not tensor.is_meta:
@@ -191,7 +191,7 @@ def tensor_text(tensor: Tensor, contents: str | None = None) -> str:
         tangent = tangent_of(tensor)
     if tangent is not None and state.forward_grad:
         parts.append(f"tangent={tangent}" if tangent.dim() else f"tangent={tangent.item()}")
-    text = _joined(opening, parts, is_sparse)
+    text = joined(opening + parts[0], parts[1:], len(opening), is_sparse)
     if opening != "tensor(" and (name or getattr(tensor, "_is_param", False)):
         text = f"Parameter({text})"
     return name + text
@@ -204,7 +204,7 @@ def _sparse_parts(tensor: Tensor, indent: int) -> list[str]:
         opening = f"{name}=tensor("
         array = component._array
         size = f", size={tuple(array.shape)}" if array.size == 0 else ""
-        texts.append(f"{opening}{_body(array, indent + len(opening))}{size})")
+        texts.append(f"{opening}{body(array, indent + len(opening))}{size})")
     return [(",\n" + " " * indent).join(texts), f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
 
 
@@ -213,17 +213,17 @@ def _names_itself(kind: type[Tensor], parameter: type | None) -> bool:
     return kind is not parameter and kind.__dict__.get("__module__", "").partition(".")[0] not in ("gradloom", "torch")
 
 
-def _joined(opening: str, parts: list[str], below: bool = False) -> str:
-    """Join suffixes to the text: on the last line if they fit and `below` is False, else on a line of their own."""
-    text = opening + parts[0]
+def joined(text: str, suffixes: list[str], indent: int, below: bool = False) -> str:
+    """Join suffixes to the text and close its parenthesis: on the last line if they fit and `below` is False, else on a
+    line of their own, that starts after `indent` characters."""
     used = options.linewidth if below else len(text) - text.rfind("\n") + 1
-    for part in parts[1:]:
-        if used + len(part) + 2 > options.linewidth:
-            text += ",\n" + " " * len(opening) + part
-            used = len(opening) + len(part)
+    for suffix in suffixes:
+        if used + len(suffix) + 2 > options.linewidth:
+            text += ",\n" + " " * indent + suffix
+            used = indent + len(suffix)
         else:
-            text += ", " + part
-            used += len(part) + 2
+            text += ", " + suffix
+            used += len(suffix) + 2
     return text + ")"
 
 

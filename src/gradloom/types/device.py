@@ -162,7 +162,7 @@ class _Named:
 
 
 class layout(_Named):
-    """The layout of a tensor: `strided`, or `sparse_coo`."""
+    """The layout of a tensor: `strided` or `sparse_coo`. The compressed ones of PyTorch are names only."""
 
     __slots__ = ()
     __module__ = "gradloom"
@@ -189,6 +189,11 @@ def check_layout(value: object) -> None:
 
 strided: layout = layout("strided")
 sparse_coo: layout = layout("sparse_coo")
+# Tensors have one of the layouts above; programs compare with these, too.
+sparse_csr: layout = layout("sparse_csr")
+sparse_csc: layout = layout("sparse_csc")
+sparse_bsr: layout = layout("sparse_bsr")
+sparse_bsc: layout = layout("sparse_bsc")
 contiguous_format: memory_format = memory_format("contiguous_format")
 preserve_format: memory_format = memory_format("preserve_format")
 channels_last: memory_format = memory_format("channels_last")

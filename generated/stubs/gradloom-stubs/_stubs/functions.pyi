@@ -15,6 +15,8 @@ from gradloom._stubs.operators import (
     _conj as _conj,
     _conj_copy as _conj_copy,
     _conj_physical as _conj_physical,
+    _convert_indices_from_coo_to_csr as _convert_indices_from_coo_to_csr,
+    _convert_indices_from_csr_to_coo as _convert_indices_from_csr_to_coo,
     _ctc_loss as _ctc_loss,
     _ctc_loss_backward as _ctc_loss_backward,
     _dirichlet_grad as _dirichlet_grad,

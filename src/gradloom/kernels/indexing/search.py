@@ -38,6 +38,33 @@ def bucketize(self, boundaries, out_int32=False, right=False):
     )
 
 
+def coo_to_csr(self, size, out_int32=False):
+    """Return, for sorted row numbers, the (size + 1,) positions at which the rows begin, the last of which is the end."""
+    if self.ndim > 1:
+        raise RuntimeError(f"Input is supposed to be a vector, but got {self.ndim} dimensional tensor.")
+    refuse("convert_indices_from_coo_to_csr_cpu", self, "bcfV")
+    starts = np.searchsorted(self.reshape(-1), np.arange(size + 1))
+    return starts.astype(np.int32 if out_int32 else np.int64)
+
+
+def csr_to_coo(crow_indices, col_indices, out_int32=False, transpose=False):
+    """Return the row and column numbers, (2, nnz), of a matrix in the CSR format: the inverse of `coo_to_csr`.
+
+    Args:
+        crow_indices: positions at which the rows begin, (rows + 1,) or, of a batch of matrices, (..., rows + 1).
+        col_indices: columns, (nnz,) or (..., nnz). Numbers of the batch's dimensions come first in the result.
+        out_int32: return int32 instead of int64.
+        transpose: give columns before rows.
+    """
+    refuse("convert_indices_from_csr_to_coo_cpu", crow_indices, "bcfV")
+    counts = np.diff(crow_indices).reshape(-1)
+    places = np.repeat(np.arange(counts.size), counts)
+    shape = (*crow_indices.shape[:-1], crow_indices.shape[-1] - 1)
+    *batch, rows = np.unravel_index(places, shape) if counts.size else [places] * len(shape)
+    matrix = [col_indices.reshape(-1), rows] if transpose else [rows, col_indices.reshape(-1)]
+    return np.stack([*batch, *matrix]).astype(np.int32 if out_int32 else np.int64)
+
+
 def _check_shapes(name, sequence, values, sorter):
     if not sequence.ndim:
         raise RuntimeError(

@@ -9,6 +9,10 @@ __all__ = ["DataParallel"]
 
 __getattr__ = declare(
     __name__,
-    {"": "DistributedDataParallel", "distributed": "DistributedDataParallel"},
+    {
+        "": "DistributedDataParallel gather scatter",
+        "distributed": "DistributedDataParallel",
+        "scatter_gather": "gather scatter scatter_kwargs",
+    },
     "gradloom runs in one process: use the module itself",
 )

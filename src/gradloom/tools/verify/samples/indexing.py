@@ -184,6 +184,14 @@ SAMPLES = {
     "searchsorted.Scalar": calls((X[0], 1.2), (X[0], 0.4, {"side": "right", "out_int32": True})),
     "bucketize.Tensor": calls((Y, X[0]), (NUMBER, X[0], {"right": True})),
     "bucketize.Scalar": calls((1.2, X[0])),
+    "_convert_indices_from_coo_to_csr": calls(
+        (integers(0, 0, 1, 3), 5), (integers(2, 2), 3, {"out_int32": True}), (NONE, 2)
+    ),
+    "_convert_indices_from_csr_to_coo": calls(
+        (integers(0, 2, 3, 3, 4), integers(1, 2, 0, 1)),
+        (integers(0, 0, 2), integers(3, 0), {"out_int32": True, "transpose": True}),
+        (gradloom.tensor([[0, 1, 2], [0, 0, 2]]), gradloom.tensor([[1, 0], [0, 2]])),
+    ),
     "isin.Tensor_Tensor": calls((X, Y), (GRID, FEW, {"invert": True})),
     "isin.Tensor_Scalar": calls((GRID, 2)),
     "isin.Scalar_Tensor": calls((2, GRID)),
