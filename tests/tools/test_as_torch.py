@@ -100,7 +100,7 @@ def test_names_of_modules_that_packages_import():
         print(str in MAP_LOCATION.__args__, float in MAP_LOCATION.__args__)
         """).splitlines() == [
         "torch.distributions.normal True True",
-        "Normal(loc: torch.Size([2]), scale: torch.Size([2]))",
+        "Named(loc: torch.Size([2]), scale: torch.Size([2]))",
         "True False",
     ]
 

@@ -39,7 +39,7 @@ def bucketize(self, boundaries, out_int32=False, right=False):
 
 
 def coo_to_csr(self, size, out_int32=False):
-    """Return, for sorted row numbers, the (size + 1,) positions at which the rows begin, the last of which is the end."""
+    """Return the positions at which rows begin in their sorted numbers; (size + 1,), of which the last is the end."""
     if self.ndim > 1:
         raise RuntimeError(f"Input is supposed to be a vector, but got {self.ndim} dimensional tensor.")
     refuse("convert_indices_from_coo_to_csr_cpu", self, "bcfV")
