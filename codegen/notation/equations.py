@@ -99,7 +99,7 @@ class Remark:
 class Equations:
     """All equations of an operator."""
 
-    value: Equation | None  # the value of the operator, if its kernel is an expression; else None
+    value: Equation | None  # the value of the operator, if its entry or kernel is an expression of it; else None
     backward: tuple[Equation, ...]  # one for each differentiable input, or for several that share a formula
     forward: tuple[Equation, ...]  # the tangents of the outputs
     where: tuple[Remark, ...]  # the helpers that the equations call by name
@@ -134,12 +134,14 @@ class Notation:
         )
 
     def value(self, native: NativeFunction, schema: FunctionSchema) -> Equation | None:
-        """Return the value of an operator, if its kernel is an expression."""
-        if native.kernel is None or native.kernel.kind != "expression":
+        """Return the value of an operator, if its entry defines it or its kernel is an expression."""
+        kernel = native.kernel
+        source = native.scalar or (kernel if kernel is not None and kernel.kind == "expression" else None)
+        if source is None:
             return None
         names = symbols(schema, [])
         try:
-            right = Reader(names).read(ast.parse(native.kernel.source, mode="eval").body)
+            right = Reader(names).read(ast.parse(source.source, mode="eval").body)
         except Unreadable:
             return None
         if is_awkward(right) or has(right, "word"):  # an implementation, not a definition

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..errors import MAX_ERRORS, SpecError, did_you_mean, raise_all, shorten
 from ..language.kernels import KernelExpr, analyse, check_function
+from ..language.scalars import Scalar, analyse_scalar, array_expression, from_kernel
 from ..reading.python_files import FunctionIndex
 from ..reading.yaml_files import Entry, Node, Source, Text, load_entries
 from ..schema import IDENTIFIER, FunctionSchema, OperatorName, SchemaError, Type, check_names, parse
@@ -43,6 +44,7 @@ class NativeFunction:
     schema: FunctionSchema  # the operator
     variants: tuple[str, ...]  # 'function', 'method', 'internal'
     kernel: KernelExpr | None  # its kernel; None for a composite
+    scalar: Scalar | None  # what it computes element by element, by `scalar:` or by its kernel; None if neither says
     composite: str | None  # 'family.function' in src/gradloom/composite/, None for an operator with a kernel
     derived: tuple[Variant, ...]  # the variants listed in `autogen:`
     tags: tuple[str, ...]  # in the order of the file
@@ -196,18 +198,21 @@ class _Loader:
         schema = parse_func(text)
         variants = tuple(w.value for w in words_of(entry, "variants")) or ("function",)
         check_names(text, schema)
-        kernel, composite = self.implementation(entry, text, schema)
+        scalar = self.scalar(entry, schema)
+        kernel, composite = self.implementation(entry, text, schema, scalar)
         self.check_method(entry, schema, variants)
         derived = tuple(derive(schema, word) for word in words_of(entry, "autogen"))
+        tags = tuple(w.value for w in words_of(entry, "tags"))
         return NativeFunction(
             entry=entry,
             text=text,
             schema=schema,
             variants=variants,
             kernel=kernel,
+            scalar=scalar or (from_kernel(kernel) if "pointwise" in tags else None),
             composite=composite,
             derived=derived,
-            tags=tuple(w.value for w in words_of(entry, "tags")),
+            tags=tags,
             python_module=word_of(entry, "python_module"),
             family=self.families.of(entry, kernel, composite),
             type_promotion=word_of(entry, "type_promotion"),
@@ -227,7 +232,20 @@ class _Loader:
             composite_module=None if composite is None else self.composites.module(*composite.split(".")),
         )
 
-    def implementation(self, entry: Entry, text: Text, schema: FunctionSchema) -> tuple[KernelExpr | None, str | None]:
+    def scalar(self, entry: Entry, schema: FunctionSchema) -> Scalar | None:
+        """Return the definition that `scalar:` gives, which is for pointwise operators with one result."""
+        text = entry.get("scalar")
+        if not isinstance(text, Text):
+            return None
+        if "pointwise" not in {w.value for w in words_of(entry, "tags")}:
+            raise entry.keys["scalar"].error(f"`{schema.name}` is not pointwise", "add `pointwise` to `tags:`")
+        if len(schema.as_functional().returns) != 1:
+            raise entry.keys["scalar"].error(f"`{schema.name}` has several results", "remove `scalar:`")
+        return analyse_scalar(text, schema)
+
+    def implementation(
+        self, entry: Entry, text: Text, schema: FunctionSchema, scalar: Scalar | None
+    ) -> tuple[KernelExpr | None, str | None]:
         kernel, composite = entry.get("kernel"), entry.get("composite")
         if kernel is not None and composite is not None:
             hint = "remove `kernel:`, or remove `composite:`"
@@ -236,9 +254,22 @@ class _Loader:
             return analyse(kernel, schema, self.kernels), None
         if isinstance(composite, Text):
             return None, check_function(composite, schema, self.composites)
+        if scalar is not None:
+            return self.made_kernel(entry, schema, scalar), None
         shown = len(str(schema.name))
         hint = "add `kernel: family.function`, or an array expression such as `kernel: xp.sin(self)`"
         raise text.error(f"`{schema.name}` has no kernel", hint, 0, shown)
+
+    def made_kernel(self, entry: Entry, schema: FunctionSchema, scalar: Scalar) -> KernelExpr:
+        """Return the kernel that a definition makes."""
+        text = entry.fields["scalar"]
+        assert isinstance(text, Text)
+        try:
+            source = array_expression(scalar)
+        except ValueError as missing:
+            hint = "add `kernel: family.function`, which computes it"
+            raise text.error(f"NumPy has no `{missing}`, and `{schema.name}` has no kernel", hint) from None
+        return analyse(replace(text, value=source), schema, self.kernels)
 
     def tensors(self, entry: Entry, schema: FunctionSchema, key: str) -> tuple[str, ...]:
         """Return the tensor arguments that a key names."""

@@ -83,6 +83,7 @@ log_sigmoid_forward_result = result_class("log_sigmoid_forward", ("output", "buf
 def relu(input, *, out=None):
     """relu(Tensor self) -> Tensor
 
+    z = 0 if x < 0, else x
     ∂L/∂x = 0 if z ≤ 0, else g
     dz = 0 if z ≤ 0, else dx
     where x = self, z = result, g = ∂L/∂z
@@ -258,6 +259,7 @@ _RELU6_ = GuardedOverload("relu6_", ((
 def threshold(input, threshold, value, *, out=None):
     """threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
 
+    z = value if x ≤ threshold, else x
     ∂L/∂x = 0 if x ≤ threshold, else g
     dz = 0 if x ≤ threshold, else dx
     where x = self, z = result, g = ∂L/∂z
@@ -401,6 +403,7 @@ _THRESHOLD_ = GuardedOverload("threshold_", ((
 def threshold_backward(grad_output, self, threshold):
     """threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor
 
+    z = 0 if x ≤ threshold, else grad_output
     ∂L/∂grad_output = 0 if x ≤ threshold, else g
     ∂L/∂x = 0
     dz = 0 if x ≤ threshold, else dgrad_output
@@ -477,6 +480,7 @@ _THRESHOLD_BACKWARD = GuardedOverload("threshold_backward", ((
 def hardtanh(input, min_val=-1, max_val=1, *, out=None):
     """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor
 
+    z = minimum(maximum(x, min_val), max_val)
     ∂L/∂x = g if (x > min_val and x < max_val), else 0
     dz = dx if (x > min_val and x < max_val), else 0
     where x = self, z = result, g = ∂L/∂z
@@ -694,6 +698,7 @@ _HARDTANH_BACKWARD = GuardedOverload("hardtanh_backward", ((
 def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
     """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
 
+    z = x · scale if x > 0, else expm1(x · input_scale) · α · scale
     ∂L/∂x = g · α · scale · input_scale · exp(x · input_scale) if x ≤ 0, else g · scale
     dz = dx · α · scale · input_scale · exp(x · input_scale) if x ≤ 0, else dx · scale
     where x = self, z = result, g = ∂L/∂z
@@ -769,6 +774,7 @@ _ELU = GuardedOverload("elu", ((
 def elu_(input, alpha=1, scale=1, input_scale=1):
     """elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)
 
+    z = x · scale if x > 0, else expm1(x · input_scale) · α · scale
     ∂L/∂x = g · input_scale · (z + α · scale) if z ≤ 0, else g · scale
     dz = dx · input_scale · (z + α · scale) if z ≤ 0, else dx · scale
     where x = self, z = result, g = ∂L/∂z
@@ -969,6 +975,7 @@ _SELU_ = GuardedOverload("selu_", ((
 def celu(input, alpha=1.0, *, out=None):
     """celu(Tensor self, Scalar alpha=1.0) -> Tensor
 
+    z = x if x > 0, else α · expm1(x / α)
     ∂L/∂x = g · α / α · exp(x / α) if x ≤ 0, else g
     dz = dx · α / α · exp(x / α) if x ≤ 0, else dx
     where x = self, z = result, g = ∂L/∂z
@@ -1042,6 +1049,7 @@ _CELU = GuardedOverload("celu", ((
 def celu_(input, alpha=1.0):
     """celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)
 
+    z = x if x > 0, else α · expm1(x / α)
     ∂L/∂x = g / α · (z + α) if z ≤ 0, else g
     dz = dx / α · (z + α) if z ≤ 0, else dx
     where x = self, z = result, g = ∂L/∂z
@@ -1110,6 +1118,7 @@ _CELU_ = GuardedOverload("celu_", ((
 def leaky_relu(input, negative_slope=0.01, *, out=None):
     """leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
 
+    z = x if x > 0, else x · negative_slope
     ∂L/∂x = g if x > 0, else negative_slope · g
     dz = dx if x > 0, else negative_slope · dx
     where x = self, z = result, g = ∂L/∂z
@@ -1183,6 +1192,7 @@ _LEAKY_RELU = GuardedOverload("leaky_relu", ((
 def leaky_relu_(input, negative_slope=0.01):
     """leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)
 
+    z = x if x > 0, else x · negative_slope
     ∂L/∂x = g if z > 0, else negative_slope · g
     dz = dx if z > 0, else negative_slope · dx
     where x = self, z = result, g = ∂L/∂z
@@ -1511,6 +1521,7 @@ __PRELU_KERNEL_BACKWARD = GuardedOverload("_prelu_kernel_backward", ((
 def hardsigmoid(input, *, out=None):
     """hardsigmoid(Tensor self) -> Tensor
 
+    z = 0 if x < −3, 1 if x > 3, else x / 6 + 0.5
     ∂L/∂x = g / 6 if (x > −3 and x < 3), else 0
     dz = dx / 6 if (x > −3 and x < 3), else 0
     where x = self, z = result, g = ∂L/∂z
@@ -2075,6 +2086,7 @@ _HARDSHRINK_BACKWARD = GuardedOverload("hardshrink_backward", ((
 def softshrink(input, lambd=0.5, *, out=None):
     """softshrink(Tensor self, Scalar lambd=0.5) -> Tensor
 
+    z = x − λ if x > λ, x + λ if x < −λ, else 0
     ∂L/∂x = 0 if |x| ≤ λ, else g
     dz = 0 if |x| ≤ λ, else dx
     where x = self, z = result, g = ∂L/∂z
@@ -2455,6 +2467,7 @@ _GELU_BACKWARD = GuardedOverload("gelu_backward", ((
 def silu(input, *, out=None):
     """silu(Tensor self) -> Tensor
 
+    z = x / (1 + exp(−x))
     ∂L/∂x = g · σ(x) · (1 + x · (1 − σ(x)))
     dz = dx · σ(x) · (1 + x · (1 − σ(x)))
     where x = self, z = result, g = ∂L/∂z
@@ -2589,6 +2602,7 @@ _SILU_ = GuardedOverload("silu_", ((
 def silu_backward(grad_output, self):
     """silu_backward(Tensor grad_output, Tensor self) -> Tensor
 
+    z = grad_output · ((1 + x · (1 − 1 / (1 + exp(−x)))) / (1 + exp(−x)))*
     ∂L/∂grad_output = g · σ(x*) · (1 + x* · (1 − σ(x*)))
     ∂L/∂x = g* · grad_output · σ(x*) · (1 − σ(x*)) · (2 + x* · (1 − 2 · σ(x*)))
     dz = dgrad_output · σ(x) · (1 + x · (1 − σ(x))) + dx* · grad_output · σ(x*) · (1 − σ(x*)) · (2 + x* · (1 − 2 · σ(x*)))
@@ -2669,6 +2683,7 @@ _SILU_BACKWARD = GuardedOverload("silu_backward", ((
 def mish(input, *, out=None):
     """mish(Tensor self) -> Tensor
 
+    z = x · tanh(log1p(exp(x)))
     ∂L/∂x = g · (tanh(softplus(x)) + x · σ(x) · (1 − tanh(softplus(x))²))
     dz = dx · (tanh(softplus(x)) + x · σ(x) · (1 − tanh(softplus(x))²))
     where x = self, z = result, g = ∂L/∂z
@@ -2881,6 +2896,7 @@ _MISH_BACKWARD = GuardedOverload("mish_backward", ((
 def softplus(input, beta=1, threshold=20, *, out=None):
     """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor
 
+    z = x if x · β > threshold, else log1p(exp(x · β)) / β
     ∂L/∂x = g if x · β > threshold, else g · σ(x · β)
     dz = dx if x · β > threshold, else dx · σ(x · β)
     where x = self, z = result, g = ∂L/∂z

@@ -597,6 +597,7 @@ _CONJ_PHYSICAL = GuardedOverload("conj_physical", ((
 def _conj_physical(input, *, out=None):
     """_conj_physical(Tensor self) -> Tensor
 
+    z = x*
     ∂L/∂x = g*
     dz = dx*
     where x = self, z = result, g = ∂L/∂z

@@ -322,6 +322,7 @@ _ADD__TENSOR = GuardedOverload("add_", ((
 def add_Scalar(input, other, alpha, *, out=None):
     """add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 
+    z = x + y · α
     ∂L/∂x = g
     dz = dx
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -608,6 +609,7 @@ _SUB__TENSOR = GuardedOverload("sub_", ((
 def sub_Scalar(input, other, alpha, *, out=None):
     """sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 
+    z = x − y · α
     ∂L/∂x = g
     dz = dx
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -791,6 +793,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
 def rsub_Scalar(input, other, alpha, *, out=None):
     """rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 
+    z = y − x · α
     ∂L/∂x = −g · α*
     dz = −dx · α
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -1024,6 +1027,7 @@ _MUL__TENSOR = GuardedOverload("mul_", ((
 def mul_Scalar(input, other, *, out=None):
     """mul.Scalar(Tensor self, Scalar other) -> Tensor
 
+    z = x · y
     ∂L/∂x = g · y*
     dz = dx · y
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -1287,6 +1291,7 @@ def div__Tensor(input, other):
 def div_Scalar(input, other, *, out=None):
     """div.Scalar(Tensor self, Scalar other) -> Tensor
 
+    z = x / y
     ∂L/∂x = g / y*
     dz = dx / y
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -1671,6 +1676,8 @@ def div__Scalar_mode(input, other, rounding_mode):
 def floor_divide(input, other, *, out=None):
     """floor_divide(Tensor self, Tensor other) -> Tensor
 
+    z = ⌊x / y⌋
+
     Its derivative is not implemented.
     """
     try:
@@ -1767,6 +1774,8 @@ _FLOOR_DIVIDE__TENSOR = GuardedOverload("floor_divide_", ((
 def floor_divide_Scalar(input, other, *, out=None):
     """floor_divide.Scalar(Tensor self, Scalar other) -> Tensor
 
+    z = ⌊x / y⌋
+
     Its derivative is not implemented.
     """
     try:
@@ -1841,6 +1850,7 @@ def floor_divide__Scalar(input, other):
 def remainder_Scalar(input, other, *, out=None):
     """remainder.Scalar(Tensor self, Scalar other) -> Tensor
 
+    z = mod(x, y)
     ∂L/∂x = g
     dz = dx
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -1958,6 +1968,7 @@ def remainder__Scalar(input, other):
 def remainder_Tensor(input, other, *, out=None):
     """remainder.Tensor(Tensor self, Tensor other) -> Tensor
 
+    z = mod(x, y)
     ∂L/∂x = g
     ∂L/∂y = −g · ⌊x / y⌋
     dz = dx − dy · ⌊x / y⌋
@@ -2100,6 +2111,8 @@ def remainder__Tensor(input, other):
 def remainder_Scalar_Tensor(input, other, *, out=None):
     """remainder.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
 
+    z = mod(x, y)
+
     Its derivative is not implemented.
     """
     try:
@@ -2139,6 +2152,7 @@ def remainder_Scalar_Tensor(input, other, *, out=None):
 def fmod_Scalar(input, other, *, out=None):
     """fmod.Scalar(Tensor self, Scalar other) -> Tensor
 
+    z = fmod(x, y)
     ∂L/∂x = g
     dz = dx
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -2256,6 +2270,7 @@ def fmod__Scalar(input, other):
 def fmod_Tensor(input, other, *, out=None):
     """fmod.Tensor(Tensor self, Tensor other) -> Tensor
 
+    z = fmod(x, y)
     ∂L/∂x = g
     ∂L/∂y = −g · trunc(x / y)
     dz = dx − dy · trunc(x / y)
@@ -2398,6 +2413,7 @@ def fmod__Tensor(input, other):
 def pow_Tensor_Scalar(input, exponent, *, out=None):
     """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
 
+    z = √x if exponent = 0.5, 1 / √x if exponent = −0.5, else x^exponent
     ∂L/∂x = g · (x^(exponent − 1) · exponent)*
     dz = dx · x^(exponent − 1) · exponent
     where x = self, z = result, g = ∂L/∂z
@@ -2463,6 +2479,7 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
 def pow_Tensor_Tensor(input, exponent, *, out=None):
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
 
+    z = x^exponent
     ∂L/∂x = g · (exponent · x^sub_Scalar(exponent, 1, 1))*
     ∂L/∂exponent = pow_backward_exponent(g, x, exponent, z)
     dz = dx · exponent · x^sub_Scalar(exponent, 1, 1) + (0 if dexponent = 0, else pow_backward_exponent(dexponent*, x, exponent, z)*)
@@ -2668,6 +2685,7 @@ def pow__Tensor(self, exponent):
 def pow_Scalar(input, exponent, *, out=None):
     """pow.Scalar(Scalar self, Tensor exponent) -> Tensor
 
+    z = x^exponent
     ∂L/∂exponent = pow_backward_exponent(g, x, exponent, z)
     dz = pow_backward_exponent(dexponent*, x, exponent, z)*
     where x = self, z = result, g = ∂L/∂z
@@ -2735,6 +2753,7 @@ def pow_Scalar(input, exponent, *, out=None):
 def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
     """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
 
+    z = x + value · tensor₁ · tensor₂
     ∂L/∂x = g
     ∂L/∂tensor₁ = g · (tensor₂ · value)*
     ∂L/∂tensor₂ = g · (tensor₁ · value)*
@@ -2918,6 +2937,7 @@ _ADDCMUL_ = GuardedOverload("addcmul_", ((
 def addcdiv(input, tensor1, tensor2, *more, value=1, out=None):
     """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
 
+    z = x + value · tensor₁ / tensor₂
     ∂L/∂x = g
     ∂L/∂tensor₁ = g · (value / tensor₂)*
     ∂L/∂tensor₂ = −g · (value · tensor₁ / tensor₂²)*
@@ -5972,6 +5992,7 @@ _SQRT_ = GuardedOverload("sqrt_", ((
 def rsqrt(input, *, out=None):
     """rsqrt(Tensor self) -> Tensor
 
+    z = 1 / √x
     ∂L/∂x = −0.5 · g · (z³)*
     dz = −0.5 · dx · z³
     where x = self, z = result, g = ∂L/∂z
@@ -6400,6 +6421,7 @@ _POSITIVE = GuardedOverload("positive", ((
 def abs(input, *, out=None):
     """abs(Tensor self) -> Tensor
 
+    z = |x|
     ∂L/∂x = g · sgn(x)
     dz = Re(dx* · sgn(x))
     where x = self, z = result, g = ∂L/∂z
@@ -6534,6 +6556,7 @@ _ABS_ = GuardedOverload("abs_", ((
 def sgn(input, *, out=None):
     """sgn(Tensor self) -> Tensor
 
+    z = 0 if x is NaN, else sign(x)
     ∂L/∂x = 0 if (not x is complex or |x| = 0), else (g − Re(g / z) · z) / |x|
     dz = 0 if (not x is complex or |x| = 0), else (dx − Re(dx / z) · z) / |x|
     where x = self, z = result, g = ∂L/∂z
@@ -6670,6 +6693,7 @@ _SGN_ = GuardedOverload("sgn_", ((
 def sign(input, *, out=None):
     """sign(Tensor self) -> Tensor
 
+    z = 0 if x is NaN, else sign(x)
     ∂L/∂x = 0
     dz = 0
     where x = self, z = result
@@ -6798,6 +6822,7 @@ _SIGN_ = GuardedOverload("sign_", ((
 def floor(input, *, out=None):
     """floor(Tensor self) -> Tensor
 
+    z = ⌊x⌋
     ∂L/∂x = 0
     dz = 0
     where x = self, z = result
@@ -6926,6 +6951,7 @@ _FLOOR_ = GuardedOverload("floor_", ((
 def ceil(input, *, out=None):
     """ceil(Tensor self) -> Tensor
 
+    z = ⌈x⌉
     ∂L/∂x = 0
     dz = 0
     where x = self, z = result
@@ -7054,6 +7080,7 @@ _CEIL_ = GuardedOverload("ceil_", ((
 def trunc(input, *, out=None):
     """trunc(Tensor self) -> Tensor
 
+    z = trunc(x)
     ∂L/∂x = 0
     dz = 0
     where x = self, z = result
@@ -7182,6 +7209,7 @@ _TRUNC_ = GuardedOverload("trunc_", ((
 def round(input, *, out=None):
     """round(Tensor self) -> Tensor
 
+    z = rint(x)
     ∂L/∂x = 0
     dz = 0
     where x = self, z = result
@@ -7406,6 +7434,7 @@ def round__decimals(input, decimals):
 def frac(input, *, out=None):
     """frac(Tensor self) -> Tensor
 
+    z = x − trunc(x)
     ∂L/∂x = g
     dz = dx
     where x = self, z = result, g = ∂L/∂z
@@ -7534,6 +7563,7 @@ _FRAC_ = GuardedOverload("frac_", ((
 def erf(input, *, out=None):
     """erf(Tensor self) -> Tensor
 
+    z = erf(x)
     ∂L/∂x = (2/√π) · exp(−x²) · g
     dz = (2/√π) · exp(−x²) · dx
     where x = self, z = result, g = ∂L/∂z
@@ -7673,6 +7703,7 @@ _ERF_ = GuardedOverload("erf_", ((
 def erfc(input, *, out=None):
     """erfc(Tensor self) -> Tensor
 
+    z = erfc(x)
     ∂L/∂x = −(2/√π) · exp(−x²) · g
     dz = −(2/√π) · exp(−x²) · dx
     where x = self, z = result, g = ∂L/∂z
@@ -7812,6 +7843,7 @@ _ERFC_ = GuardedOverload("erfc_", ((
 def erfinv(input, *, out=None):
     """erfinv(Tensor self) -> Tensor
 
+    z = erf⁻¹(x)
     ∂L/∂x = (√π/2) · exp(erf⁻¹(x)²) · g
     dz = (√π/2) · exp(erf⁻¹(x)²) · dx
     where x = self, z = result, g = ∂L/∂z
@@ -7951,6 +7983,7 @@ _ERFINV_ = GuardedOverload("erfinv_", ((
 def lgamma(input, *, out=None):
     """lgamma(Tensor self) -> Tensor
 
+    z = ln Γ(x)
     ∂L/∂x = g · ψ(x)
     dz = dx · ψ(x)
     where x = self, z = result, g = ∂L/∂z
@@ -8090,6 +8123,7 @@ _LGAMMA_ = GuardedOverload("lgamma_", ((
 def digamma(input, *, out=None):
     """digamma(Tensor self) -> Tensor
 
+    z = −1 / x if x = 0, else ψ(x)
     ∂L/∂x = g · polygamma(1, x)
     dz = dx · polygamma(1, x)
     where x = self, z = result, g = ∂L/∂z
@@ -8514,6 +8548,7 @@ _MVLGAMMA_ = GuardedOverload("mvlgamma_", ((
 def sigmoid(input, *, out=None):
     """sigmoid(Tensor self) -> Tensor
 
+    z = 1 / (1 + exp(−x))
     ∂L/∂x = g · ((1 − z) · z)*
     dz = dx · (1 − z) · z
     where x = self, z = result, g = ∂L/∂z
@@ -8649,6 +8684,7 @@ _SIGMOID_ = GuardedOverload("sigmoid_", ((
 def logit(input, eps=None, *, out=None):
     """logit(Tensor self, float? eps=None) -> Tensor
 
+    z = ln(x / (1 − x)) if ε = None, else ln(minimum(maximum(x, ε), 1 − ε) / (1 − minimum(maximum(x, ε), 1 − ε)))
     ∂L/∂x = logit_slope(g, x, ε)
     dz = logit_slope(dx*, x, ε)*
     where x = self, z = result, g = ∂L/∂z
@@ -8795,6 +8831,7 @@ _LOGIT_ = GuardedOverload("logit_", ((
 def sinc(input, *, out=None):
     """sinc(Tensor self) -> Tensor
 
+    z = 1 if x = 0, else sin(π · x) / (π · x)
     ∂L/∂x = 0 if π · x² = 0, else g · ((π · x · cos(π · x) − sin(π · x)) / (π · x²))*
     dz = 0 if π · x² = 0, else dx · (π · x · cos(π · x) − sin(π · x)) / (π · x²)
     where x = self, z = result, g = ∂L/∂z
@@ -8934,6 +8971,7 @@ _SINC_ = GuardedOverload("sinc_", ((
 def deg2rad(input, *, out=None):
     """deg2rad(Tensor self) -> Tensor
 
+    z = x · π / 180
     ∂L/∂x = 0.017453292519943295 · g
     dz = 0.017453292519943295 · dx
     where x = self, z = result, g = ∂L/∂z
@@ -9067,6 +9105,7 @@ _DEG2RAD_ = GuardedOverload("deg2rad_", ((
 def rad2deg(input, *, out=None):
     """rad2deg(Tensor self) -> Tensor
 
+    z = x · 180 / π
     ∂L/∂x = 57.29577951308232 · g
     dz = 57.29577951308232 · dx
     where x = self, z = result, g = ∂L/∂z
@@ -9404,7 +9443,7 @@ _FREXP_TENSOR = GuardedOverload("frexp", ((
 def logical_not(input, *, out=None):
     """logical_not(Tensor self) -> Tensor
 
-    z = not x
+    z = x = 0
 
     Its result never requires a gradient.
     """
@@ -9481,7 +9520,7 @@ _LOGICAL_NOT_ = GuardedOverload("logical_not_", ((
 def bitwise_not(input, *, out=None):
     """bitwise_not(Tensor self) -> Tensor
 
-    z = invert(x)
+    z = not x
 
     Its derivative is not implemented.
     """
@@ -9700,6 +9739,8 @@ _ISFINITE = GuardedOverload("isfinite", ((
 def isposinf(input, *, out=None):
     """isposinf(Tensor self) -> Tensor
 
+    z = x = ∞
+
     Its result never requires a gradient.
     """
     try:
@@ -9741,6 +9782,8 @@ _ISPOSINF = GuardedOverload("isposinf", ((
 def isneginf(input, *, out=None):
     """isneginf(Tensor self) -> Tensor
 
+    z = x = −∞
+
     Its result never requires a gradient.
     """
     try:
@@ -9781,6 +9824,8 @@ _ISNEGINF = GuardedOverload("isneginf", ((
 
 def isreal(input):
     """isreal(Tensor self) -> Tensor
+
+    z = Im(x) = 0
 
     Its result never requires a gradient.
     """
@@ -10102,6 +10147,8 @@ _NE__TENSOR = GuardedOverload("ne_", ((
 def lt(input, other, *, out=None):
     """lt.Tensor(Tensor self, Tensor other) -> Tensor
 
+    z = x < y
+
     Its result never requires a gradient.
     """
     try:
@@ -10147,6 +10194,7 @@ _LT_TENSOR = GuardedOverload("lt", ((
 def lt_(input, other):
     """lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
+    z = x < y
     ∂L/∂x = 0
     ∂L/∂y = 0
     dz = 0
@@ -10218,6 +10266,8 @@ _LT__TENSOR = GuardedOverload("lt_", ((
 def le(input, other, *, out=None):
     """le.Tensor(Tensor self, Tensor other) -> Tensor
 
+    z = x ≤ y
+
     Its result never requires a gradient.
     """
     try:
@@ -10263,6 +10313,7 @@ _LE_TENSOR = GuardedOverload("le", ((
 def le_(input, other):
     """le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
+    z = x ≤ y
     ∂L/∂x = 0
     ∂L/∂y = 0
     dz = 0
@@ -10334,6 +10385,8 @@ _LE__TENSOR = GuardedOverload("le_", ((
 def gt(input, other, *, out=None):
     """gt.Tensor(Tensor self, Tensor other) -> Tensor
 
+    z = x > y
+
     Its result never requires a gradient.
     """
     try:
@@ -10379,6 +10432,7 @@ _GT_TENSOR = GuardedOverload("gt", ((
 def gt_(input, other):
     """gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
+    z = x > y
     ∂L/∂x = 0
     ∂L/∂y = 0
     dz = 0
@@ -10450,6 +10504,8 @@ _GT__TENSOR = GuardedOverload("gt_", ((
 def ge(input, other, *, out=None):
     """ge.Tensor(Tensor self, Tensor other) -> Tensor
 
+    z = x ≥ y
+
     Its result never requires a gradient.
     """
     try:
@@ -10495,6 +10551,7 @@ _GE_TENSOR = GuardedOverload("ge", ((
 def ge_(input, other):
     """ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
+    z = x ≥ y
     ∂L/∂x = 0
     ∂L/∂y = 0
     dz = 0
@@ -10565,8 +10622,6 @@ _GE__TENSOR = GuardedOverload("ge_", ((
 
 def logical_and(input, other, *, out=None):
     """logical_and(Tensor self, Tensor other) -> Tensor
-
-    z = x and y
 
     Its result never requires a gradient.
     """
@@ -10648,8 +10703,6 @@ _LOGICAL_AND_ = GuardedOverload("logical_and_", ((
 def logical_or(input, other, *, out=None):
     """logical_or(Tensor self, Tensor other) -> Tensor
 
-    z = x or y
-
     Its result never requires a gradient.
     """
     try:
@@ -10730,8 +10783,6 @@ _LOGICAL_OR_ = GuardedOverload("logical_or_", ((
 def logical_xor(input, other, *, out=None):
     """logical_xor(Tensor self, Tensor other) -> Tensor
 
-    z = logical_xor(x, y)
-
     Its result never requires a gradient.
     """
     try:
@@ -10811,8 +10862,6 @@ _LOGICAL_XOR_ = GuardedOverload("logical_xor_", ((
 
 def bitwise_and_Tensor(input, other, *, out=None):
     """bitwise_and.Tensor(Tensor self, Tensor other) -> Tensor
-
-    z = bitwise_and(x, y)
 
     Its derivative is not implemented.
     """
@@ -10903,8 +10952,6 @@ _BITWISE_AND__TENSOR = GuardedOverload("bitwise_and_", ((
 def bitwise_and_Scalar_Tensor(input, other, *, out=None):
     """bitwise_and.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
 
-    z = bitwise_and(like(x, y), y)
-
     Its derivative is not implemented.
     """
     try:
@@ -10943,8 +10990,6 @@ def bitwise_and_Scalar_Tensor(input, other, *, out=None):
 
 def bitwise_or_Tensor(input, other, *, out=None):
     """bitwise_or.Tensor(Tensor self, Tensor other) -> Tensor
-
-    z = bitwise_or(x, y)
 
     Its derivative is not implemented.
     """
@@ -11035,8 +11080,6 @@ _BITWISE_OR__TENSOR = GuardedOverload("bitwise_or_", ((
 def bitwise_or_Scalar_Tensor(input, other, *, out=None):
     """bitwise_or.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
 
-    z = bitwise_or(like(x, y), y)
-
     Its derivative is not implemented.
     """
     try:
@@ -11075,8 +11118,6 @@ def bitwise_or_Scalar_Tensor(input, other, *, out=None):
 
 def bitwise_xor_Tensor(input, other, *, out=None):
     """bitwise_xor.Tensor(Tensor self, Tensor other) -> Tensor
-
-    z = bitwise_xor(x, y)
 
     Its derivative is not implemented.
     """
@@ -11166,8 +11207,6 @@ _BITWISE_XOR__TENSOR = GuardedOverload("bitwise_xor_", ((
 
 def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
     """bitwise_xor.Scalar_Tensor(Scalar self, Tensor other) -> Tensor
-
-    z = bitwise_xor(like(x, y), y)
 
     Its derivative is not implemented.
     """
@@ -11495,6 +11534,7 @@ _ISCLOSE = GuardedOverload("isclose", ((
 def maximum(input, other, *, out=None):
     """maximum(Tensor self, Tensor other) -> Tensor
 
+    z = maximum(x, y)
     ∂L/∂x = 0 if x < y, g / 2 if x = y, else g
     ∂L/∂y = 0 if y < x, g / 2 if y = x, else g
     dz = (dx + dy) / 2 if x = y, dx if x > y, else dy
@@ -11576,6 +11616,7 @@ _MAXIMUM = GuardedOverload("maximum", ((
 def minimum(input, other, *, out=None):
     """minimum(Tensor self, Tensor other) -> Tensor
 
+    z = minimum(x, y)
     ∂L/∂x = 0 if x > y, g / 2 if x = y, else g
     ∂L/∂y = 0 if y > x, g / 2 if y = x, else g
     dz = (dx + dy) / 2 if x = y, dx if x < y, else dy
@@ -11657,6 +11698,7 @@ _MINIMUM = GuardedOverload("minimum", ((
 def fmax(input, other, *, out=None):
     """fmax(Tensor self, Tensor other) -> Tensor
 
+    z = fmax(x, y)
     ∂L/∂x = 0 if not (x ≥ y or y is NaN), else g
     ∂L/∂y = 0 if (x ≥ y or y is NaN), else g
     dz = dx if (x ≥ y or y is NaN), else dy
@@ -11738,6 +11780,7 @@ _FMAX = GuardedOverload("fmax", ((
 def fmin(input, other, *, out=None):
     """fmin(Tensor self, Tensor other) -> Tensor
 
+    z = fmin(x, y)
     ∂L/∂x = 0 if not (x ≤ y or y is NaN), else g
     ∂L/∂y = 0 if (x ≤ y or y is NaN), else g
     dz = dx if (x ≤ y or y is NaN), else dy
@@ -12007,6 +12050,7 @@ _ATAN2_ = GuardedOverload("atan2_", ((
 def hypot(input, other, *, out=None):
     """hypot(Tensor self, Tensor other) -> Tensor
 
+    z = hypot(x, y)
     ∂L/∂x = g · x / z
     ∂L/∂y = g · y / z
     dz = dx · x / z + dy · y / z
@@ -12169,6 +12213,7 @@ _HYPOT_ = GuardedOverload("hypot_", ((
 def copysign_Tensor(input, other, *, out=None):
     """copysign.Tensor(Tensor self, Tensor other) -> Tensor
 
+    z = copysign(x, y)
     ∂L/∂x = g · (0 if x = 0, else z / x)
     ∂L/∂y = 0
     dz = dx · (0 if x = 0, else z / x)
@@ -12305,6 +12350,7 @@ def copysign__Tensor(input, other):
 def copysign_Scalar(input, other, *, out=None):
     """copysign.Scalar(Tensor self, Scalar other) -> Tensor
 
+    z = copysign(x, y)
     ∂L/∂x = g · (0 if x = 0, else z / x)
     dz = dx · (0 if x = 0, else z / x)
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -12430,6 +12476,7 @@ def copysign__Scalar(input, other):
 def nextafter(input, other, *, out=None):
     """nextafter(Tensor self, Tensor other) -> Tensor
 
+    z = nextafter(x, y)
     ∂L/∂x = g if x ≠ y, else 0
     ∂L/∂y = 0
     dz = dx if x ≠ y, else 0
@@ -12584,6 +12631,8 @@ _NEXTAFTER_ = GuardedOverload("nextafter_", ((
 def heaviside(input, values, *, out=None):
     """heaviside(Tensor self, Tensor values) -> Tensor
 
+    z = values if x = 0, else x > 0
+
     Its derivative is not implemented.
     """
     try:
@@ -12668,6 +12717,8 @@ _HEAVISIDE_ = GuardedOverload("heaviside_", ((
 
 def gcd(input, other, *, out=None):
     """gcd(Tensor self, Tensor other) -> Tensor
+
+    z = gcd(x, y)
 
     Its derivative is not implemented.
     """
@@ -12759,6 +12810,8 @@ _GCD_ = GuardedOverload("gcd_", ((
 def lcm(input, other, *, out=None):
     """lcm(Tensor self, Tensor other) -> Tensor
 
+    z = lcm(x, y)
+
     Its derivative is not implemented.
     """
     try:
@@ -12849,6 +12902,7 @@ _LCM_ = GuardedOverload("lcm_", ((
 def xlogy_Tensor(input, other, *, out=None):
     """xlogy.Tensor(Tensor self, Tensor other) -> Tensor
 
+    z = NaN if y is NaN, else x · ln(y)
     ∂L/∂x = 0 if (x = 0 and y ≤ 0), else xlogy(g, y)
     ∂L/∂y = g · x / y
     dz = (0 if (x = 0 and y ≤ 0), else xlogy(dx, y)) + dy · x / y
@@ -12989,6 +13043,7 @@ def xlogy__Tensor(input, other):
 def xlogy_Scalar_Self(input, other, *, out=None):
     """xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor
 
+    z = NaN if y is NaN, else x · ln(y)
     ∂L/∂y = g · x / y
     dz = dy · x / y
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -13054,6 +13109,7 @@ def xlogy_Scalar_Self(input, other, *, out=None):
 def xlogy_Scalar_Other(input, other, *, out=None):
     """xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor
 
+    z = NaN if y is NaN, else x · ln(y)
     ∂L/∂x = xlogy_self_backward(g, x, y)
     dz = xlogy_self_backward(dx*, x, y)*
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -13180,6 +13236,7 @@ def xlogy__Scalar_Other(input, other):
 def logaddexp(input, other, *, out=None):
     """logaddexp(Tensor self, Tensor other) -> Tensor
 
+    z = logaddexp(x, y)
     ∂L/∂x = g / (1 + exp(y − x))*
     ∂L/∂y = g / (1 + exp(x − y))*
     dz = dx / (1 + exp(y − x)) + dy / (1 + exp(x − y))
@@ -13261,6 +13318,7 @@ _LOGADDEXP = GuardedOverload("logaddexp", ((
 def logaddexp2(input, other, *, out=None):
     """logaddexp2(Tensor self, Tensor other) -> Tensor
 
+    z = logaddexp2(x, y)
     ∂L/∂x = g / (1 + 2^(y − x))
     ∂L/∂y = g / (1 + 2^(x − y))
     dz = dx / (1 + 2^(y − x)) + dy / (1 + 2^(x − y))
@@ -13342,6 +13400,7 @@ _LOGADDEXP2 = GuardedOverload("logaddexp2", ((
 def ldexp(input, other, *, out=None):
     """ldexp.Tensor(Tensor self, Tensor other) -> Tensor
 
+    z = x · 2^y
     ∂L/∂x = g · (2^y)*
     ∂L/∂y = ln 2 · g · z*
     dz = dx · 2^y + ln 2 · dy · z
@@ -13498,6 +13557,7 @@ _LDEXP_ = GuardedOverload("ldexp_", ((
 def lerp_Scalar(input, end, weight, *, out=None):
     """lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor
 
+    z = x + weight · (end − x) if |weight| < 0.5, else end − (end − x) · (1 − weight)
     ∂L/∂x = g · (1 − weight*)
     ∂L/∂end = g · weight*
     dz = dx + weight · (dend − dx)
@@ -13628,6 +13688,7 @@ def lerp__Scalar(input, end, weight):
 def lerp_Tensor(input, end, weight, *, out=None):
     """lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor
 
+    z = x + weight · (end − x) if |weight| < 0.5, else end − (end − x) · (1 − weight)
     ∂L/∂x = g · (1 − weight)*
     ∂L/∂end = g · weight*
     ∂L/∂weight = g · (end − x)*
@@ -13785,6 +13846,7 @@ def lerp__Tensor(input, end, weight):
 def clamp_Tensor(input, min, max, *, out=None):
     """clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
 
+    z = minimum(maximum(x, min), max) if (min ≠ None and max ≠ None), minimum(x, max) if min = None, else maximum(x, min)
     ∂L/∂x = clamp_backward(g, x, min, max)
     ∂L/∂min = clamp_min_backward(g, x, min, max)
     ∂L/∂max = clamp_max_backward(g, x, min, max)
@@ -13942,6 +14004,7 @@ def clamp__Tensor(input, min, max):
 def clamp(input, min, max, *, out=None):
     """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor
 
+    z = minimum(maximum(x, min), max) if (min ≠ None and max ≠ None), minimum(x, max) if min = None, else maximum(x, min)
     ∂L/∂x = clamp_backward(g, x, min, max)
     dz = clamp_backward(dx*, x, min, max)*
     where x = self, z = result, g = ∂L/∂z
@@ -14070,6 +14133,7 @@ def clamp_(input, min, max):
 def clamp_min(input, min, *, out=None):
     """clamp_min(Tensor self, Scalar min) -> Tensor
 
+    z = maximum(x, min)
     ∂L/∂x = g if x ≥ min, else 0
     dz = dx if x ≥ min, else 0
     where x = self, z = result, g = ∂L/∂z
@@ -14195,6 +14259,7 @@ def clamp_min_(input, min):
 def clamp_min_Tensor(input, min, *, out=None):
     """clamp_min.Tensor(Tensor self, Tensor min) -> Tensor
 
+    z = maximum(x, min)
     ∂L/∂x = g if x ≥ min, else 0
     ∂L/∂min = g if x < min, else 0
     dz = dx if x ≥ min, else dmin
@@ -14335,6 +14400,7 @@ def clamp_min__Tensor(input, min):
 def clamp_max(input, max, *, out=None):
     """clamp_max(Tensor self, Scalar max) -> Tensor
 
+    z = minimum(x, max)
     ∂L/∂x = g if x ≤ max, else 0
     dz = dx if x ≤ max, else 0
     where x = self, z = result, g = ∂L/∂z
@@ -14460,6 +14526,7 @@ def clamp_max_(input, max):
 def clamp_max_Tensor(input, max, *, out=None):
     """clamp_max.Tensor(Tensor self, Tensor max) -> Tensor
 
+    z = minimum(x, max)
     ∂L/∂x = g if x ≤ max, else 0
     ∂L/∂max = g if x > max, else 0
     dz = dx if x ≤ max, else dmax
@@ -14600,6 +14667,7 @@ def clamp_max__Tensor(input, max):
 def where_self(condition, self, other, *, out=None):
     """where.self(Tensor condition, Tensor self, Tensor other) -> Tensor
 
+    z = x if condition, else y
     ∂L/∂x = g if condition, else 0
     ∂L/∂y = 0 if condition, else g
     dz = dx if condition, else dy
@@ -14703,6 +14771,7 @@ def where_Scalar(condition, self, other):
 def fill_Scalar(input, value, *, out=None):
     """fill.Scalar(Tensor self, Scalar value) -> Tensor
 
+    z = value
     ∂L/∂x = 0
     dz = 0
     where x = self, z = result
@@ -14763,6 +14832,7 @@ def fill_Scalar(input, value, *, out=None):
 def fill_Tensor(input, value, *, out=None):
     """fill.Tensor(Tensor self, Tensor value) -> Tensor
 
+    z = value
     ∂L/∂x = 0
     ∂L/∂value = Σ g
     dz = dvalue
@@ -15077,6 +15147,7 @@ _ZERO_ = GuardedOverload("zero_", ((
 def sigmoid_backward(grad_output, output):
     """sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor
 
+    z = grad_output · ((1 − output) · output)*
     ∂L/∂grad_output = g · (1 − output) · output
     ∂L/∂output = g* · grad_output · (1 − 2 · output*)
     dz = dgrad_output · ((1 − output) · output)* + doutput* · grad_output · (1 − 2 · output*)
@@ -15157,6 +15228,7 @@ _SIGMOID_BACKWARD = GuardedOverload("sigmoid_backward", ((
 def tanh_backward(grad_output, output):
     """tanh_backward(Tensor grad_output, Tensor output) -> Tensor
 
+    z = grad_output · (1 − output²)*
     ∂L/∂grad_output = g · (1 − (output*)²)*
     ∂L/∂output = −2 · g* · output* · grad_output
     dz = dgrad_output · (1 − output²)* − 2 · doutput* · output* · grad_output

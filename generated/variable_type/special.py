@@ -737,6 +737,7 @@ _IGAMMAC_ = GuardedOverload("igammac_", ((
 def special_entr(input, *, out=None):
     """special_entr(Tensor self) -> Tensor
 
+    z = NaN if x is NaN, −x · ln(x) if x > 0, 0 if x = 0, else −∞
     ∂L/∂x = −g · (1 + ln(x))
     dz = −dx · (1 + ln(x))
     where x = self, z = result, g = ∂L/∂z
@@ -1051,6 +1052,7 @@ _SPECIAL_NDTR = GuardedOverload("special_ndtr", ((
 def special_xlog1py(input, other, *, out=None):
     """special_xlog1py(Tensor self, Tensor other) -> Tensor
 
+    z = NaN if y is NaN, else x · log1p(y)
     ∂L/∂x = 0 if (x = 0 and y ≤ −1), else special_xlog1py(g, y)
     ∂L/∂y = g · x / (y + 1)
     dz = (0 if (x = 0 and y ≤ −1), else special_xlog1py(dx, y)) + dy · x / (y + 1)
@@ -1124,6 +1126,7 @@ def special_xlog1py(input, other, *, out=None):
 def special_xlog1py_self_scalar(input, other, *, out=None):
     """special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor
 
+    z = NaN if y is NaN, else x · log1p(y)
     ∂L/∂y = g · x / (y + 1)
     dz = dy · x / (y + 1)
     where x = self, y = other, z = result, g = ∂L/∂z
@@ -1189,6 +1192,7 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
 def special_xlog1py_other_scalar(input, other, *, out=None):
     """special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor
 
+    z = NaN if y is NaN, else x · log1p(y)
     ∂L/∂x = special_xlog1py(g, y) if y > −1, 0 if x = 0, else special_xlog1py(g, y)
     dz = special_xlog1py(dx*, y)* if y > −1, 0 if x = 0, else special_xlog1py(dx*, y)*
     where x = self, y = other, z = result, g = ∂L/∂z

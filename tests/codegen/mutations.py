@@ -25,8 +25,8 @@ WORDS = [
     "- ",
 ]
 KEYS = [
-    *"""func kernel composite variants autogen tags python_module family type_promotion promotes accepts_number autocast
-    domain name self other result output_differentiability node dispatch x grad result0 , << ?""".split(),
+    *"""func scalar kernel composite variants autogen tags python_module family type_promotion promotes accepts_number
+    autocast domain name self other result output_differentiability node dispatch x grad result0 , << ?""".split(),
     "self, other",
     "self, self",
     "- func",

@@ -113,10 +113,18 @@ def test_a_helper_that_stays_a_call_is_described_in_the_words_of_its_docstring()
         ("sqrt", ["z = √x", "∂L/∂x = g / (2 · z*)", "dz = dx / (2 · z)"]),
         ("tanh", ["z = tanh(x)", "∂L/∂x = g · (1 − z²)*", "dz = dx · (1 − z²)"]),
         ("asin", ["z = asin(x)", "∂L/∂x = g · (1 / √(1 − x²))*", "dz = dx / √(1 − x²)"]),
-        ("pow.Tensor_Scalar", ["∂L/∂x = g · (x^(exponent − 1) · exponent)*", "dz = dx · x^(exponent − 1) · exponent"]),
+        (
+            "pow.Tensor_Scalar",
+            [
+                "z = √x if exponent = 0.5, 1 / √x if exponent = −0.5, else x^exponent",
+                "∂L/∂x = g · (x^(exponent − 1) · exponent)*",
+                "dz = dx · x^(exponent − 1) · exponent",
+            ],
+        ),
         (
             "addcmul",
             [
+                "z = x + value · tensor₁ · tensor₂",
                 "∂L/∂x = g",
                 "∂L/∂tensor₁ = g · (tensor₂ · value)*",
                 "∂L/∂tensor₂ = g · (tensor₁ · value)*",
@@ -128,9 +136,14 @@ def test_a_helper_that_stays_a_call_is_described_in_the_words_of_its_docstring()
         ("_log_softmax", ["∂L/∂x = g − exp(z) · Σ_dim g", "dz = dx − Σ_dim (exp(z) · dx)"]),
         (
             "where.self",
-            ["∂L/∂x = g if condition, else 0", "∂L/∂y = 0 if condition, else g", "dz = dx if condition, else dy"],
+            [
+                "z = x if condition, else y",
+                "∂L/∂x = g if condition, else 0",
+                "∂L/∂y = 0 if condition, else g",
+                "dz = dx if condition, else dy",
+            ],
         ),
-        ("relu", ["∂L/∂x = 0 if z ≤ 0, else g", "dz = 0 if z ≤ 0, else dx"]),
+        ("relu", ["z = 0 if x < 0, else x", "∂L/∂x = 0 if z ≤ 0, else g", "dz = 0 if z ≤ 0, else dx"]),
         ("amax", ["∂L/∂x = g / (Σ_dim [x = z]) · [x = z]", "dz = Σ_dim ([x = z] / (Σ_dim [x = z]) · dx)"]),
         ("sum.dim_IntList", ["∂L/∂x = expand(g, shape(x))", "dz = Σ_dim dx"]),
         ("mse_loss", ["∂L/∂x = 2 · g · (x − target) / n(x) if reduction = 1, else 2 · g · (x − target)"]),

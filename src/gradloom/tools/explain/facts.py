@@ -65,9 +65,13 @@ class OperatorFacts:
         return info.node if info is not None else None
 
     @property
-    def kernel_expression(self) -> str | None:
-        """The array expression that computes it, if its entry has one."""
-        kernel = self.function.function.kernel
+    def expression(self) -> str | None:
+        """What it computes: its definition element by element, or the array expression that is its kernel, if either
+        is there."""
+        native = self.function.function
+        if native.scalar is not None:
+            return native.scalar.source
+        kernel = native.kernel
         return kernel.source if kernel is not None and kernel.kind == "expression" else None
 
 

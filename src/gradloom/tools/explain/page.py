@@ -124,7 +124,7 @@ def _summary(facts: OperatorFacts) -> str:
     if function.function.composite is not None:
         calls = f": {', '.join(facts.calls)}" if facts.calls else ""
         parts.append(f"It is composed of other operators, whose nodes appear in the graph{calls}.")
-    expression = facts.kernel_expression
+    expression = facts.expression
     if expression is not None:
         parts.append(f"It computes `{expression}`.")
     return f"{function.schema}\n{' '.join(parts)}".strip()

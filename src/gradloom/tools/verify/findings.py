@@ -15,6 +15,7 @@ from .case import Case, Place
 CHECKS = (
     "static",
     "call",
+    "scalar",
     "variants",
     "broadcast",
     "layout",

@@ -15,6 +15,7 @@ from gradloom.core.tensor import wrap
 
 from . import value_checks
 from .case import Case, is_float, tensors
+from .definitions import check_definition, has_definition
 from .diagnosis import explained
 from .findings import BACKWARD, ENTRY, FORWARD, KERNEL, Fault, OperatorResult, said
 from .first_order import FirstOrder
@@ -27,6 +28,7 @@ from .sources import Source
 from .variations import Plan, plan
 
 VALUE_CHECKS = (
+    ("scalar", check_definition),
     ("variants", value_checks.check_variants),
     ("broadcast", value_checks.check_broadcast),
     ("layout", value_checks.check_layout),
@@ -145,8 +147,10 @@ def _of_case(case: Case, mode: str, result: OperatorResult, is_close: bool = Fal
         if case.operator.joined.strategy == "formula":
             yield from _derivatives(_on_a_copy(case), mode, result, is_close)
         return
-    wanted = {"fast": VALUE_CHECKS[:1], "default": VALUE_CHECKS, "thorough": VALUE_CHECKS + THOROUGH_CHECKS}
+    wanted = {"fast": VALUE_CHECKS[:2], "default": VALUE_CHECKS, "thorough": VALUE_CHECKS + THOROUGH_CHECKS}
     for name, check in wanted[mode] if not case.is_varied else ():
+        if name == "scalar" and not has_definition(case):
+            continue
         _count(result, name)
         try:
             yield from check(case)

@@ -1,0 +1,102 @@
+"""Check that the kernel of a pointwise operator computes what its `scalar:` says, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import gradloom
+from gradloom.codegen.language.scalars import FUNCTIONS, NUMBERS, SPECIAL, Scalar
+from gradloom.core.tensor import wrap
+
+from .case import Case, is_float, tensors
+from .findings import KERNEL, Fault
+
+# Zeros, ones, numbers around them, numbers whose exponentials overflow or vanish, and what is not finite.
+_POINTS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 0.1, 3.0, -2.0, 2.5, 7.0, -20.0, 40.0, 1e-9, 300.0, -800.0)
+_POINTS_AND_LIMITS = (*_POINTS, np.inf, -np.inf, np.nan)
+_MOST = 4000  # combinations of values of all tensors
+_CLOSE = 1e-7  # relative: a definition may round more than its kernel, but differs in no digit that counts
+
+
+def has_definition(case: Case) -> bool:
+    """Return whether the operator's entry has a definition beside its kernel."""
+    return {"scalar", "kernel"} <= case.operator.joined.function.entry.keys.keys()
+
+
+def check_definition(case: Case) -> Iterator[Fault]:
+    """Compare the operator with its definition, for the call's numbers and for all combinations of special ones."""
+    scalar = case.operator.joined.function.scalar
+    assert scalar is not None  # has_definition
+    for tried in (case, _at_special_points(case)):
+        if tried is not None:
+            yield from _compared(tried, scalar)
+
+
+def _compared(case: Case, scalar: Scalar) -> Iterator[Fault]:
+    try:
+        (found,) = tensors(case.plain())
+    except Exception:
+        return  # such numbers are refused; a sample that is refused is another check's finding
+    try:
+        expected = np.broadcast_to(evaluate(scalar, dict(case.arguments())), found.shape)
+    except TypeError:
+        return  # a function of the definition is one of real numbers
+    array = found._array
+    if array.dtype.kind in "fc":
+        expected = expected.astype(np.result_type(expected.dtype, array.dtype), copy=False)
+        same = np.isclose(array, expected, rtol=_CLOSE, atol=0, equal_nan=True)
+    else:
+        same = array == expected
+    if not same.all():
+        first = np.unravel_index(np.flatnonzero(~same)[0], array.shape)
+        values = ", ".join(f"{name}={_element(value, first, array.shape)}" for name, value in case.arguments())
+        message = f"the kernel differs from `scalar: {scalar.source}`, first at {values}"
+        yield Fault(case, "scalar", message, KERNEL, expected=expected[first], found=array[first])
+
+
+def evaluate(scalar: Scalar, arguments: dict[str, Any]) -> np.ndarray:
+    """Return what a definition gives for arguments of an operator, tensors in double precision included."""
+    names = {name: value._array if isinstance(value, gradloom.Tensor) else value for name, value in arguments.items()}
+    return np.asarray(eval(_code(scalar.source), {"__builtins__": {}, **_functions()}, names))
+
+
+@cache
+def _code(source: str):
+    return compile(source, "<scalar>", "eval")
+
+
+@cache
+def _functions() -> dict[str, Any]:
+    from scipy import special
+
+    def lgamma(x):
+        return np.where(np.isinf(x), np.inf, special.gammaln(x))
+
+    found = {name: getattr(np, name) for name in (*(FUNCTIONS.keys() - SPECIAL.keys()), *NUMBERS)}
+    return found | {name: lgamma if name == "lgamma" else getattr(special, name) for name in SPECIAL}
+
+
+def _at_special_points(case: Case) -> Case | None:
+    """Return the call with all combinations of special numbers in its floating-point tensors; None if it has others."""
+    places = case.floats
+    if not places or any(case.read(place).dtype is not gradloom.float64 for place in places):
+        return None
+    if any(not is_float(tensor) for _, value in case.arguments() for tensor in tensors(value)):
+        return None
+    points = _POINTS_AND_LIMITS
+    while len(points) ** len(places) > _MOST:
+        points = points[::2]
+    grids = np.meshgrid(*[np.array(points)] * len(places), indexing="ij")
+    inputs = tuple(wrap(grid.reshape(-1).copy()) for grid in grids)
+    args, kwargs = case.with_inputs(inputs, places)
+    return Case(case.operator, tuple(args), kwargs, "special numbers")
+
+
+def _element(value: Any, index: tuple, shape: tuple) -> str:
+    if not isinstance(value, gradloom.Tensor):
+        return repr(value)
+    return f"{np.broadcast_to(value._array, shape)[index]:.17g}"
