@@ -1,5 +1,7 @@
 """Attention: which computation is chosen, its node, masks, layouts, long sequences and errors."""
 
+from importlib import import_module
+
 import pytest
 
 
@@ -117,3 +119,106 @@ def test_a_mask_of_batches_of_heads_has_rows_and_columns(torch):
     three = q[0]
     attend = torch.nn.functional.scaled_dot_product_attention
     assert torch.equal(attend(three, three, three, attn_mask=torch.ones(3)), three)
+
+
+def flex(torch):
+    """The module of flex attention; without a compiler, and so without its warning, in PyTorch."""
+    found = import_module(f"{torch.__name__}.nn.attention.flex_attention")
+    found._FLEX_ATTENTION_DISABLE_COMPILE_DEBUG = True
+    return found
+
+
+def flex_inputs(torch, dtype="float64"):
+    torch.manual_seed(0)
+    dtype = getattr(torch, dtype)
+    shapes = ((2, 4, 9, 8), (2, 2, 12, 8), (2, 2, 12, 5))
+    return [torch.randn(shape, dtype=dtype) for shape in shapes], torch.randn(4, 21, dtype=dtype)
+
+
+def seen(b, h, q, kv):
+    return (q >= kv) & (q > 2)
+
+
+def dense_attention(torch, q, k, v, bias, scale=8**-0.5):
+    """What flex attention computes with `seen` and the bias of each head and distance."""
+    k, v = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
+    rows, columns = torch.arange(9).unsqueeze(1), torch.arange(12)
+    scores = q @ k.mT * scale + bias[:, rows - columns + 12]
+    scores = scores.masked_fill(~seen(0, 0, rows, columns), -float("inf"))
+    return scores.softmax(-1).nan_to_num(0) @ v, scores.logsumexp(-1)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-12), ("float32", 1e-5), ("bfloat16", 0.05)])
+def test_flex_attention_applies_functions_to_scores(torch, dtype, tolerance):
+    module = flex(torch)
+    (q, k, v), bias = flex_inputs(torch, dtype)
+    mask = module.create_block_mask(seen, None, None, 9, 12, device="cpu", BLOCK_SIZE=4)
+    found, aux = module.flex_attention(
+        q, k, v, lambda s, b, h, i, j: s + bias[h, i - j + 12], mask, enable_gqa=True,
+        return_aux=module.AuxRequest(lse=True),
+    )  # fmt: skip
+    expected, lse = dense_attention(torch, q, k, v, bias)
+    assert found.dtype is q.dtype
+    assert torch.allclose(found, expected, atol=tolerance)
+    assert torch.allclose(aux.lse.to(q.dtype), lse, atol=tolerance) and aux.max_scores is None
+    assert found[:, :, :3].eq(0).all()
+
+
+def test_flex_attention_has_gradients_also_for_what_functions_capture(gradloom):
+    torch = gradloom  # PyTorch refuses them on a CPU
+    module = flex(torch)
+    inputs, bias = flex_inputs(torch)
+    leaves = [x.requires_grad_() for x in (*inputs, bias)]
+    mask = module.create_block_mask(seen, 2, 4, 9, 12)
+    found = module.flex_attention(
+        *inputs, lambda s, b, h, i, j: s + bias[h, i - j + 12], mask, enable_gqa=True, scale=0.5
+    )
+    expected = dense_attention(torch, *inputs, bias, scale=0.5)[0]
+    weights = torch.randn_like(found)
+    for ours, plain in zip(
+        torch.autograd.grad(found, leaves, weights), torch.autograd.grad(expected, leaves, weights), strict=True
+    ):
+        assert torch.allclose(ours, plain.nan_to_num(0), atol=1e-12)
+    q = inputs[0][:1, :2, :4].detach().requires_grad_()
+    assert torch.autograd.gradgradcheck(
+        lambda q: module.flex_attention(q, q, q, lambda s, b, h, i, j: torch.where(i >= j, s * 2, -float("inf"))), q
+    )
+
+
+def test_a_block_mask_lists_blocks(torch):
+    module = flex(torch)
+    mask = module.create_block_mask(lambda b, h, q, kv: q >= kv, None, None, 48, 48, device="cpu", BLOCK_SIZE=16)
+    assert mask.shape == (1, 1, 48, 48) and mask.numel() == 2304 and mask.BLOCK_SIZE == (16, 16)
+    assert mask.kv_num_blocks.tolist() == [[[1, 1, 1]]] and mask.kv_indices[0, 0, :, 0].tolist() == [0, 1, 2]
+    assert mask.full_kv_num_blocks.tolist() == [[[0, 1, 2]]] and mask.full_q_num_blocks.tolist() == [[[2, 1, 0]]]
+    assert mask.to_dense().tolist() == [[[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]]
+    assert str(mask).splitlines() == [
+        "BlockMask(shape=(1, 1, 48, 48), sparsity=33.33%, ", "(0, 0)", "██    ", "████  ", "██████", ")",
+    ]  # fmt: skip
+    assert "    full_q_indices=torch.Size([1, 1, 3, 3]),\n    BLOCK_SIZE=(16, 16),\n    shape=(1, 1, 48, 48)," in repr(
+        mask
+    )
+    assert mask[0, 0, 1:].to_dense().tolist() == [[[[1, 1, 0], [1, 1, 1]]]]
+    assert mask._adjust(20, 30).to_dense().tolist() == [[[[1, 0], [1, 1]]]]
+    whole = module.create_block_mask(module.and_masks(seen, module.noop_mask), 2, 1, 8, 8, device="cpu")
+    assert whole.kv_num_blocks.tolist() == [[[1]], [[1]]]
+    scores = module.create_mask(lambda s, b, h, q, kv: torch.where(q > kv, s, -float("inf")), 1, 1, 2, 2, device="cpu")
+    assert scores.tolist() == [[[[False, False], [True, False]]]]
+
+
+def test_what_flex_attention_refuses(torch):
+    module, x = flex(torch), torch.ones(1, 2, 8, 4)
+    mask = module.create_block_mask(seen, None, None, 8, 8, device="cpu", BLOCK_SIZE=4)
+    for call, error, message in (
+        (lambda: module.flex_attention(x, x[:, :1], x[:, :1]), ValueError, "Try setting enable_gqa=True for GQA"),
+        (lambda: module.flex_attention(x, x[..., :2], x), ValueError, "same embedding dimension but got E=4 and E=2"),
+        (lambda: module.flex_attention(x[0], x[0], x[0]), NotImplementedError, "must be 4D tensors"),
+        (lambda: module.flex_attention(x, x, x, block_mask=mask[0]), RuntimeError, "from a sliced BlockMask"),
+        (lambda: module.flex_attention(x[:, :, :4], x, x, block_mask=mask), ValueError, "for a larger length than"),
+        (lambda: module.flex_attention(torch.ones(1, 2, 9, 4), x, x, block_mask=mask), ValueError, "a smaller length"),
+        (lambda: module.create_block_mask(lambda s: s, 1, 1, 2, 2), AssertionError, "Expected 4 or 5 positional args"),
+        (lambda: module.create_block_mask(lambda s, b, h, q, k: s, 1, 1, 2, 2), AssertionError, "requires a mask_mod"),
+        (lambda: module.or_masks(1), RuntimeError, "All inputs should be callable mask_mods"),
+    ):
+        with pytest.raises(error, match=message):
+            call()
