@@ -6,14 +6,14 @@ import typing as _typing
 
 if _typing.TYPE_CHECKING:
     from . import checkpoint as checkpoint, hooks as hooks, viz as viz
-    from ._swap import swap_tensors as swap_tensors
+    from ._swap import set_module as set_module, swap_tensors as swap_tensors
 else:
 
     def __getattr__(name):
-        if name == "swap_tensors":
-            from ._swap import swap_tensors
+        if name in ("set_module", "swap_tensors"):
+            from . import _swap
 
-            return swap_tensors
+            return getattr(_swap, name)
         if not name.startswith("_"):
             from importlib import import_module
 

@@ -1,12 +1,24 @@
-"""Exchange of two tensors."""
+"""Exchange of two tensors, and the module that an object names."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from gradloom.core.tensor import Tensor
 
 from ..types.public import found_in as _found_in
 
 _class = object.__dict__["__class__"]
+
+
+def set_module(obj: Any, mod: str) -> None:
+    """Set the name of the module that an object shows as its own.
+
+    Raises TypeError if `mod` is not a string.
+    """
+    if not isinstance(mod, str):
+        raise TypeError("The mod argument should be a string")
+    obj.__module__ = mod
 
 
 def swap_tensors(t1: Tensor, t2: Tensor) -> None:

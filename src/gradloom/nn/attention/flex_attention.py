@@ -37,8 +37,8 @@ ScoreMod: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 _BLOCK = 128
 _WHOLE = 1 << 30  # the size of a block that covers any length
 _SLICED = (
-    "Cannot use mask_mod from a sliced BlockMask. When you slice a BlockMask using [], the mask_mod attribute is reset: "
-    "set it from the mask_mod of the original BlockMask."
+    "Cannot use mask_mod from a sliced BlockMask. When you slice a BlockMask using [], the mask_mod attribute is "
+    "reset: set it from the mask_mod of the original BlockMask."
 )
 
 
