@@ -29,7 +29,6 @@ def test_there_is_no_process_group():
         ("distributed.tensor", "DTensor"),
         ("distributed.algorithms.join", "Join"),
         ("nn.parallel.distributed", "DistributedDataParallel"),
-        ("nn.attention.flex_attention", "BlockMask"),
         ("_dynamo", "OptimizedModule"),
         ("jit", "ScriptModule"),
         ("cuda", "Stream"),

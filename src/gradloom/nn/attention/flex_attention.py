@@ -34,7 +34,7 @@ __all__ = [
 MaskMod: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 ScoreMod: TypeAlias = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
-_BLOCK = 128
+_DEFAULT_SPARSE_BLOCK_SIZE = 128
 _WHOLE = 1 << 30  # the size of a block that covers any length
 _SLICED = (
     "Cannot use mask_mod from a sliced BlockMask. When you slice a BlockMask using [], the mask_mod attribute is "
@@ -157,7 +157,7 @@ class BlockMask:
         q_indices: Tensor | None,
         full_q_num_blocks: Tensor | None,
         full_q_indices: Tensor | None,
-        BLOCK_SIZE: tuple[int, int] = (_BLOCK, _BLOCK),
+        BLOCK_SIZE: tuple[int, int] = (_DEFAULT_SPARSE_BLOCK_SIZE, _DEFAULT_SPARSE_BLOCK_SIZE),
         mask_mod: MaskMod = noop_mask,
     ) -> None:
         if kv_indices.dim() < 2:
@@ -182,7 +182,7 @@ class BlockMask:
         kv_indices: Tensor,
         full_kv_num_blocks: Tensor | None = None,
         full_kv_indices: Tensor | None = None,
-        BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
+        BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
         mask_mod: MaskMod | None = None,
         seq_lengths: tuple[int, int] | None = None,
         compute_q_blocks: bool = True,
@@ -409,7 +409,7 @@ def create_block_mask(
     Q_LEN: int,
     KV_LEN: int,
     device: Device | None = None,
-    BLOCK_SIZE: int | tuple[int, int] = _BLOCK,
+    BLOCK_SIZE: int | tuple[int, int] = _DEFAULT_SPARSE_BLOCK_SIZE,
     _compile: bool = False,
     separate_full_blocks: bool = True,
 ) -> BlockMask:
