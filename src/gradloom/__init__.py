@@ -109,7 +109,7 @@ if _typing.TYPE_CHECKING:
         testing,
         types,
     )
-    from . import sparse, utils, version, xpu
+    from . import fx, sparse, utils, version, xpu
     from ._stubs.functions import *
     from .amp.autocast_mode import autocast as autocast
     from .amp.grad_scaler import GradScaler as GradScaler
@@ -170,6 +170,7 @@ if _typing.TYPE_CHECKING:
 
 _LAZY_MODULES = frozenset(
     """
+    fx
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
     serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
     testing version xpu multiprocessing distributed _dynamo _tensor_str
@@ -180,6 +181,7 @@ _LAZY = {
     name: module
     for module, names in {
         ".tools.explain": "explain",
+        ".fx.proxy": "_assert",
         "._C._state": "_VF",
         ".batching.legacy": "_vmap_internals",
         ".batching.mapping": "vmap",

@@ -499,3 +499,14 @@ def bind(tensor_class: Any) -> None:
 
 
 _found_in("gradloom", is_inference, is_storage, is_tensor, numel, typename)
+
+if not TYPE_CHECKING:
+    # PyTorch has them here, too; they stand in higher layers, so they are found through the main namespace.
+    _ELSEWHERE = ("istft", "lu", "pca_lowrank", "split", "stft", "svd_lowrank", "unravel_index")
+
+    def __getattr__(name):
+        from importlib import import_module
+
+        if name in _ELSEWHERE:
+            return getattr(import_module(__package__), name)
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -332,11 +332,11 @@ def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
 def _rebuild(cls, base, type_name, place, requires_grad, extra, bits=(False, False)):
     out = new(cls)
     wanted = BY_NAME[type_name].numpy
-    if place is None:
-        out._array = base
+    if place is None:  # a pickled array has a dtype object of its own, which kernels would not recognize
+        out._array = base if base.dtype is wanted else base.view(wanted)
     else:
         memory = flat(base)
-        out._array = strided_view(memory if memory.dtype == wanted else memory.view(wanted), *place)
+        out._array = strided_view(memory if memory.dtype is wanted else memory.view(wanted), *place)
     if any(bits):
         from ..memory.conjugation import with_bits
 

@@ -274,13 +274,13 @@ class PReLU(Module):
 @like(F.tanh)
 class Tanh(Module):
     def forward(self, input: Tensor) -> Tensor:
-        return F.tanh(input)
+        return gl.tanh(input)
 
 
 @like(F.sigmoid)
 class Sigmoid(Module):
     def forward(self, input: Tensor) -> Tensor:
-        return F.sigmoid(input)
+        return gl.sigmoid(input)
 
 
 class LogSigmoid(Module):

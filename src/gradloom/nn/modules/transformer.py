@@ -108,8 +108,8 @@ class _Layer(Module):
         self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
     ) -> Tensor:
         """Attend to the sequence itself."""
-        masks = {"attn_mask": attn_mask, "key_padding_mask": key_padding_mask}
-        return self.dropout1(self.self_attn(x, x, x, need_weights=False, is_causal=is_causal, **masks)[0])
+        options = {"attn_mask": attn_mask, "key_padding_mask": key_padding_mask, "is_causal": is_causal}
+        return self.dropout1(self.self_attn(x, x, x, **options, need_weights=False)[0])
 
     def _ff(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -271,8 +271,8 @@ class TransformerDecoderLayer(_Layer):
         self, x: Tensor, mem: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None, is_causal: bool = False
     ) -> Tensor:
         """Attend to the encoder's result."""
-        masks = {"attn_mask": attn_mask, "key_padding_mask": key_padding_mask}
-        return self.dropout2(self.multihead_attn(x, mem, mem, need_weights=False, is_causal=is_causal, **masks)[0])
+        options = {"attn_mask": attn_mask, "key_padding_mask": key_padding_mask, "is_causal": is_causal}
+        return self.dropout2(self.multihead_attn(x, mem, mem, **options, need_weights=False)[0])
 
     def _ff_block(self, x: Tensor) -> Tensor:
         return self.dropout3(self._ff(x))

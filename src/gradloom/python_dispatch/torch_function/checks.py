@@ -19,7 +19,7 @@ from .public import OTHERS, Public, forget_names, public_functions
 
 modes_entered: dict[int, int] = {}  # identity of a thread -> number of modes that it has entered
 checked: dict[FunctionType, tuple[CheckedFunction, Public]] = {}  # of all public functions; made when first needed
-_classes: dict[int, weakref.ref[type]] = {}  # those that override functions and still exist, by identity
+_classes: dict[int, weakref.ref[Any]] = {}  # those that override functions and still exist, by identity
 _are_checked = [False]
 _of_unknown_class: list = []  # handler of the first call with an unknown class, while functions do not check
 
@@ -50,8 +50,8 @@ def _handle(found: CheckedFunction, args: tuple[Any, ...], kwargs: dict[str, Any
         return NotImplemented
 
 
-def check_for(cls: type) -> None:
-    """Let the public functions check while this class, which has a `__torch_function__`, exists."""
+def check_for(cls: object) -> None:
+    """Let public functions check while a class with a `__torch_function__`, or what owns its instances, exists."""
     with lock:
         key = id(cls)
         if key not in _classes:
