@@ -38,6 +38,16 @@ def test_values_at_one_place_are_summed(torch):
     assert c.coalesce() is c
 
 
+def test_places_can_be_declared_unique(torch):
+    s = matrix(torch).detach()
+    assert s._coalesced_(True) is s and s.is_coalesced() and s._version == 1 and s.coalesce() is s
+    assert s._coalesced_(False).coalesce().values().tolist() == [3.0, 9.0]
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        matrix(torch).detach().requires_grad_()._coalesced_(True)
+    with pytest.raises(TypeError, match="must be bool, not int"):
+        s._coalesced_(1)
+
+
 def test_components_share_memory_with_the_tensor(torch):
     values = torch.tensor([1.0, 2.0])
     s = torch.sparse_coo_tensor([[0, 1]], values, (3,))

@@ -60,6 +60,7 @@ _LAZY_METHODS = (
 _SPARSE_METHODS = (
     "coalesce",
     "is_coalesced",
+    "_coalesced_",
     "indices",
     "values",
     "_indices",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..autograd.grad_mode import is_grad_enabled
+from ..autograd.passes import increment_version
 from ..core.tensor import Tensor, wrap
 from ..types.device import layout as _layout, sparse_coo, strided
 from ..types.dtype import dtype as _dtype
@@ -26,6 +28,22 @@ def is_coalesced(self: Tensor) -> bool:
     Raises RuntimeError for a dense tensor.
     """
     return sparse_or_raise(self, "is_coalesced")._coalesced
+
+
+def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
+    """Set whether the places count as lexicographically ordered without repetitions, which is not checked.
+
+    Raises RuntimeError for a dense tensor and for a leaf that requires grad, TypeError for what is no bool.
+    """
+    changed = sparse_or_raise(self, "_coalesced_")
+    if not isinstance(coalesced, bool):
+        kind = type(coalesced).__name__
+        raise TypeError(f"_coalesced_(): argument 'coalesced' (position 1) must be bool, not {kind}")
+    if changed.requires_grad and changed.is_leaf and is_grad_enabled():
+        raise RuntimeError("a leaf Variable that requires grad is being used in an in-place operation.")
+    increment_version(changed)
+    changed._coalesced = coalesced
+    return changed
 
 
 def indices(self: Tensor) -> Tensor:
