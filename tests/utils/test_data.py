@@ -195,15 +195,3 @@ def test_an_error_of_a_data_set_arrives(torch):
 
     with pytest.raises(KeyError, match="no such file"):
         batches(torch, Broken(3))
-
-
-def test_workers_are_this_process():
-    import gradloom
-
-    loader = gradloom.utils.data.DataLoader(Numbers(3), num_workers=2)
-    from gradloom.core import user_stack
-
-    user_stack._warned.discard("num_workers")
-    with pytest.warns(UserWarning, match="num_workers has no effect"):
-        assert [batch.item() for batch in loader] == [0, 1, 2]
-    assert gradloom.utils.data.get_worker_info() is None

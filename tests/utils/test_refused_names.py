@@ -32,7 +32,6 @@ def test_there_is_no_process_group():
         ("_dynamo", "OptimizedModule"),
         ("jit", "ScriptModule"),
         ("cuda", "Stream"),
-        ("utils.data.dataloader", "_MultiProcessingDataLoaderIter"),
     ],
 )
 def test_a_class_without_instances(module, name):

@@ -10,6 +10,10 @@ import numpy as np
 
 import gradloom as gl
 
+from ...core.tensor import wrap
+from ...tensors.sharing import new_shared
+from ._worker import get_worker_info
+
 
 def default_collate(batch: Sequence[Any]) -> Any:
     """Make one batch from a list of examples: stack tensors, convert numbers to a tensor, and recurse into containers.
@@ -24,12 +28,12 @@ def default_collate(batch: Sequence[Any]) -> Any:
     first = batch[0]
     kind = type(first)
     if isinstance(first, gl.Tensor):
-        return gl.stack(list(batch))
+        return _stack(list(batch))
     if isinstance(first, (np.ndarray, np.generic)):
         if first.dtype.kind in "SUO":
             raise _unknown(first.dtype)
         return (
-            gl.stack([gl.as_tensor(part) for part in batch])
+            _stack([gl.as_tensor(part) for part in batch])
             if isinstance(first, np.ndarray)
             else gl.as_tensor(np.asarray(batch))
         )
@@ -67,6 +71,21 @@ def default_convert(data: Any) -> Any:
             return type(data)(*parts)
         return parts if isinstance(data, tuple) else _like_sequence(data, parts)
     return data
+
+
+def _stack(tensors: list[gl.Tensor]) -> gl.Tensor:
+    """Stack tensors; in a worker process, directly in shared memory, where the batch will travel."""
+    first = tensors[0]
+    shape, dtype = first.shape, first.dtype
+    if get_worker_info() is None or not all(
+        type(t) is gl.Tensor and t.shape == shape and t.dtype is dtype and not t.requires_grad for t in tensors
+    ):
+        return gl.stack(tensors)
+    memory = new_shared(len(tensors) * first.nbytes)
+    arrays = [tensor._array for tensor in tensors]
+    out = memory.view(arrays[0].dtype).reshape(len(tensors), *shape)
+    np.stack(arrays, out=out)
+    return wrap(out)
 
 
 def _unknown(kind: Any) -> TypeError:

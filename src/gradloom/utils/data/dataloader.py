@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from multiprocessing.context import BaseContext
 from typing import Any
 
 import gradloom as gl
 
-from ...core.user_stack import warn_once
-from .._refused import refused
 from ._collate import default_collate, default_convert
+from ._iterators import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
+from ._worker import get_worker_info
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
@@ -18,15 +21,13 @@ __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"
 _FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
 
 
-def get_worker_info() -> None:
-    """Return None: there are no worker processes."""
-    return None
-
-
 class DataLoader:
     """Iterate over a data set in batches.
 
-    The calling thread loads the examples when a batch is requested, whatever `num_workers` is.
+    With `num_workers=0` the calling thread loads the examples when a batch is requested. Worker processes load them
+    ahead of time, and send the tensors of a batch through shared memory; batches come in the same order. A worker has
+    its own copy of the data set, and seeds `random`, NumPy's and the default generator by a number that the parent
+    draws from `generator`, plus its index.
 
     Args:
         dataset: a Dataset, anything with `__getitem__` and `__len__`, or an IterableDataset.
@@ -34,16 +35,22 @@ class DataLoader:
         shuffle: take examples in random order.
         sampler: order, as an iterable of indices.
         batch_sampler: batches, as an iterable of lists of indices.
-        num_workers: number of processes that PyTorch would load with; no effect.
+        num_workers: number of worker processes.
         collate_fn: makes a batch of a list of examples, by default default_collate.
         pin_memory: no effect: there is no accelerator.
         drop_last: drop the last batch if it is smaller.
-        timeout, worker_init_fn, multiprocessing_context, prefetch_factor, persistent_workers, pin_memory_device,
-            in_order: options of processes; checked, without effect.
+        timeout: seconds to wait for a batch of a worker; 0 for no limit.
+        worker_init_fn: function that each worker calls with its index, after seeding.
+        multiprocessing_context: a context of multiprocessing, or the name of a start method.
         generator: source of the random order, by default a new one each time, seeded by the default generator.
+        prefetch_factor: batches per worker that are loaded ahead of time; 2 by default.
+        persistent_workers: keep the workers for the next iteration.
+        pin_memory_device: no effect.
+        in_order: yield batches in the order of the sampler; else as they arrive.
 
     Raises:
         ValueError: for options that contradict each other.
+        TypeError: if `multiprocessing_context` is neither a context nor a name.
     """
 
     dataset: Any
@@ -82,12 +89,12 @@ class DataLoader:
         pin_memory_device: str = "",
         in_order: bool = True,
     ) -> None:
-        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers, multiprocessing_context)
+        _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         self.dataset, self.num_workers, self.generator = dataset, num_workers, generator
         self.pin_memory, self.pin_memory_device, self.in_order = pin_memory, pin_memory_device, in_order
         self.timeout, self.worker_init_fn = timeout, worker_init_fn
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
-        self.multiprocessing_context: Any = multiprocessing_context
+        self.multiprocessing_context = multiprocessing_context
         self.persistent_workers = persistent_workers
         self._iterates = isinstance(dataset, IterableDataset)
         if self._iterates:
@@ -104,7 +111,7 @@ class DataLoader:
             raise ValueError("batch_size=None option disables auto-batching and is mutually exclusive with drop_last")
         if sampler is None:
             sampler = (
-                _Endless()
+                _InfiniteConstantSampler()
                 if self._iterates
                 else (RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset))
             )
@@ -115,6 +122,18 @@ class DataLoader:
         batches = batch_sampler is not None
         self.collate_fn: Callable[[Any], Any] = collate_fn or (default_collate if batches else default_convert)
         self._initialized = True
+        self._IterableDataset_len_called: int | None = None
+        self._iterator: _MultiProcessingDataLoaderIter | None = None
+        self.check_worker_number_rationality()
+
+    @property
+    def multiprocessing_context(self) -> Any:
+        """The context that starts the workers, or None for the default one."""
+        return self._multiprocessing_context
+
+    @multiprocessing_context.setter
+    def multiprocessing_context(self, context: Any) -> None:
+        self._multiprocessing_context = None if context is None else _context(context, self.num_workers)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in _FIXED and getattr(self, "_initialized", False):
@@ -123,62 +142,54 @@ class DataLoader:
 
     def __len__(self) -> int:
         if not self._iterates:
-            return len(self._indices)
-        count = len(self.dataset)
+            return len(self._index_sampler)
+        count = self._IterableDataset_len_called = len(self.dataset)
         if self.batch_size is None:
             return count
         return count // self.batch_size if self.drop_last else -(-count // self.batch_size)
 
     @property
-    def _indices(self) -> Any:
+    def _auto_collation(self) -> bool:
+        return self.batch_sampler is not None
+
+    @property
+    def _index_sampler(self) -> Any:
         return self.sampler if self.batch_sampler is None else self.batch_sampler
 
-    def __iter__(self) -> Iterator[Any]:
-        if self.num_workers:
-            warn_once(
-                "num_workers",
-                "DataLoader: examples are loaded by the process that asks for them; num_workers has no effect",
-                2,
-            )
-        if self.pin_memory:
-            warn_once(
-                "pin_memory",
-                "'pin_memory' argument is set as true but no accelerator is found, then device "
-                "pinned memory won't be used.",
-                2,
-            )
-        # PyTorch's loaders draw a seed for their workers at each iteration, even without workers.
-        gl.empty((), dtype=gl.int64).random_(generator=self.generator)
-        return self._iterated() if self._iterates else self._looked_up()
+    def __iter__(self) -> _BaseDataLoaderIter:
+        if not self.persistent_workers:
+            return self._get_iterator()
+        if self._iterator is None or not self._iterator._workers:
+            self._iterator = _MultiProcessingDataLoaderIter(self)
+        else:
+            self._iterator._reset(self)
+        return self._iterator
 
-    def _looked_up(self) -> Iterator[Any]:
-        if self.batch_sampler is None:
-            for index in self.sampler:
-                yield self.collate_fn(self.dataset[index])
+    def _get_iterator(self) -> _BaseDataLoaderIter:
+        return _MultiProcessingDataLoaderIter(self) if self.num_workers else _SingleProcessDataLoaderIter(self)
+
+    def check_worker_number_rationality(self) -> None:
+        """Warn if there are to be more workers than cores."""
+        counted = hasattr(os, "sched_getaffinity")
+        cores = len(os.sched_getaffinity(0)) if counted else os.cpu_count()
+        if not self.num_workers or cores is not None and self.num_workers <= cores:
             return
-        whole = getattr(self.dataset, "__getitems__", None)
-        for batch in self.batch_sampler:
-            yield self.collate_fn(whole(batch) if whole else [self.dataset[index] for index in batch])
-
-    def _iterated(self) -> Iterator[Any]:
-        examples = iter(self.dataset)
-        if self.batch_sampler is None:
-            yield from map(self.collate_fn, examples)
-            return
-        assert self.batch_size is not None
-        while batch := list(islice(examples, self.batch_size)):
-            if len(batch) == self.batch_size or not self.drop_last:
-                yield self.collate_fn(batch)
-
-
-# Programs ask whether an iterator is one of these; iterators are generators here.
-_BaseDataLoaderIter: Any = refused("torch.utils.data.dataloader._BaseDataLoaderIter", "call iter() of a DataLoader")
-_MultiProcessingDataLoaderIter: Any = refused(
-    "torch.utils.data.dataloader._MultiProcessingDataLoaderIter", "call iter() of a DataLoader"
-)
+        advice = "DataLoader is not able to compute a suggested max number of worker in current system."
+        if cores is not None:
+            advice = (
+                f"Our suggested max number of worker in current system is {cores}"
+                f"{'' if counted else ' (`cpuset` is not taken into account)'}, which is smaller than what this "
+                "DataLoader is going to create."
+            )
+        warnings.warn(
+            f"This DataLoader will create {self.num_workers} worker processes in total. {advice} Please be aware that "
+            "excessive worker creation might get DataLoader running slow or even freeze, lower the worker number to "
+            "avoid potential slowness/freeze if necessary.",
+            stacklevel=3,
+        )
 
 
-class _Endless(Sampler[None]):
+class _InfiniteConstantSampler(Sampler[None]):
     """Sampler of an IterableDataset, which has its own order."""
 
     def __iter__(self) -> Iterator[None]:
@@ -186,7 +197,7 @@ class _Endless(Sampler[None]):
             yield None
 
 
-def _check_workers(count, timeout, prefetch, persistent, context) -> None:
+def _check_workers(count, timeout, prefetch, persistent) -> None:
     if count < 0:
         raise ValueError("num_workers option should be non-negative; use num_workers=0 to disable multiprocessing.")
     if timeout < 0:
@@ -200,11 +211,29 @@ def _check_workers(count, timeout, prefetch, persistent, context) -> None:
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent and not count:
         raise ValueError("persistent_workers option needs num_workers > 0")
-    if context is not None and not count:
+
+
+def _context(context: Any, count: int) -> BaseContext:
+    """Return a context of multiprocessing, from one or the name of its start method."""
+    if not count:
         raise ValueError(
             "multiprocessing_context can only be used with multi-process loading (num_workers > 0), but "
             f"got num_workers={count}"
         )
+    if isinstance(context, str):
+        methods = multiprocessing.get_all_start_methods()
+        if context not in methods:
+            raise ValueError(
+                f"multiprocessing_context option should specify a valid start method in {methods!r}, but got "
+                f"multiprocessing_context={context!r}"
+            )
+        context = multiprocessing.get_context(context)
+    if not isinstance(context, BaseContext):
+        raise TypeError(
+            "multiprocessing_context option should be a valid context object or a string specifying the start method, "
+            f"but got multiprocessing_context={context}"
+        )
+    return context
 
 
 def _check_iterable(shuffle, sampler, batch_sampler) -> None:
