@@ -93,6 +93,7 @@ if _typing.TYPE_CHECKING:
         masked,
         mps,
         mtia,
+        futures,
         multiprocessing,
     )
     from . import (
@@ -162,6 +163,7 @@ if _typing.TYPE_CHECKING:
     from .backends.settings import set_num_interop_threads as set_num_interop_threads
     from .backends.settings import set_num_threads as set_num_threads, set_warn_always as set_warn_always
     from .backends.settings import use_deterministic_algorithms as use_deterministic_algorithms
+    from .futures import fork as fork, wait as wait
     from .sparse import sparse_coo_tensor as sparse_coo_tensor, spmm as spmm
     from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
     from .batching.mapping import vmap as vmap
@@ -173,7 +175,7 @@ _LAZY_MODULES = frozenset(
     fx
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
     serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
-    testing version xpu multiprocessing distributed _dynamo _tensor_str
+    testing version xpu futures multiprocessing distributed _dynamo _tensor_str
     """.split()
 )
 # Imported on first use.
@@ -181,6 +183,7 @@ _LAZY = {
     name: module
     for module, names in {
         ".tools.explain": "explain",
+        ".futures": "fork wait",
         ".fx.proxy": "_assert",
         "._C._state": "_VF",
         ".batching.legacy": "_vmap_internals",

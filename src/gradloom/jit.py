@@ -4,14 +4,19 @@ Python; saving or loading a script raises."""
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from typing import Any, Final, NoReturn, TypeVar
+from warnings import warn
 
+from . import futures
+from .futures import Future as Future
 from .utils._refused import declare
 
 __all__ = [
     "Final",
     "annotate",
     "export",
+    "fork",
     "ignore",
     "interface",
     "is_scripting",
@@ -25,6 +30,7 @@ __all__ = [
     "trace",
     "trace_module",
     "unused",
+    "wait",
 ]
 
 _Thing = TypeVar("_Thing")
@@ -95,6 +101,23 @@ def _overload(func: _Thing) -> _Thing:
 _overload_method = _overload
 
 
+def fork(func: Callable[..., _Thing], *args: Any, **kwargs: Any) -> Future[_Thing]:
+    """Call a function at once and return its result as a future; see gradloom.fork. Deprecated."""
+    _warn_of("fork")
+    return futures.fork(func, *args, **kwargs)
+
+
+def wait(future: Future[_Thing]) -> _Thing:
+    """Return the result of a future that `fork` returned; see gradloom.wait. Deprecated."""
+    _warn_of("wait")
+    return futures.wait(future)
+
+
+def _warn_of(name: str) -> None:
+    text = f"`torch.jit.{name}` is deprecated. Please use `torch.compile` instead."
+    warn(text, DeprecationWarning, stacklevel=3)
+
+
 def annotate(the_type: Any, the_value: _Thing) -> _Thing:
     """Return the value; only a script needs its type."""
     return the_value
@@ -139,7 +162,7 @@ __getattr__ = declare(
     __name__,
     {
         "": """
-            CompilationUnit Future RecursiveScriptModule ScriptFunction ScriptModule TopLevelTracedModule TracedModule
+            CompilationUnit RecursiveScriptModule ScriptFunction ScriptModule TopLevelTracedModule TracedModule
             freeze optimize_for_inference
             """,
         "_script": "RecursiveScriptModule ScriptModule",

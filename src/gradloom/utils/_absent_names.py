@@ -11,7 +11,7 @@ NAMES = {
         dsmm empty_quantized export fake_quantize_per_channel_affine fake_quantize_per_tensor_affine
         fbgemm_linear_fp16_weight fbgemm_linear_fp16_weight_fp32_activation fbgemm_linear_int8_weight
         fbgemm_linear_int8_weight_fp32_activation fbgemm_linear_quantize_weight fbgemm_pack_gemm_matrix_fp16
-        fbgemm_pack_quantized_matrix fork fused_moving_avg_obs_fake_quant futures fx get_autocast_ipu_dtype
+        fbgemm_pack_quantized_matrix fused_moving_avg_obs_fake_quant get_autocast_ipu_dtype
         get_autocast_xla_dtype get_device get_device_module get_file_path hsmm hspmm hub import_ir_module
         import_ir_module_from_buffer indices_copy init_num_threads int_repr is_autocast_ipu_enabled
         is_autocast_xla_enabled is_distributed is_vulkan_available jagged merge_type_from_type_comment
@@ -29,7 +29,7 @@ NAMES = {
         slice_inverse smm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_csc_tensor
         sparse_csr_tensor sspaddmm sym_constrain_range sym_constrain_range_for_size sym_float sym_fresh_size
         sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum thread_safe_generator torch_version
-        unify_type_list values_copy wait while_loop
+        unify_type_list values_copy while_loop
     """,
     "torch.nn": """
         backends cpp intrinsic qat quantizable quantized
@@ -44,10 +44,9 @@ NAMES = {
         functionalize
     """,
     "torch.utils": """
-        backcompat backend_registration benchmark bundled_inputs collect_env cpp_backtrace cpp_extension
-        debug_log deterministic file_baton generate_methods_for_privateuse1_backend get_cpp_backtrace hipify
-        jit mkldnn mobile_optimizer model_dump model_zoo rename_privateuse1_backend serialization set_module
-        show_pickle tensorboard throughput_benchmark weak
+        backend_registration bundled_inputs cpp_backtrace cpp_extension
+        generate_methods_for_privateuse1_backend get_cpp_backtrace hipify jit mkldnn mobile_optimizer
+        model_dump model_zoo rename_privateuse1_backend serialization show_pickle tensorboard
     """,
     "torch.utils.data": """
         DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe
