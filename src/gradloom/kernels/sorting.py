@@ -10,6 +10,7 @@ from ._common.layout import inverse, memory_order
 from ._common.numbers import widen
 from .reduction.extrema import taken
 
+_EVERY = (slice(None),) * 64  # NumPy has no more dimensions
 _BLOCK = 512
 _PARTITION_FROM = 256  # elements along a dimension, from which on a partial sort pays
 
@@ -38,8 +39,9 @@ def order(array, axis, descending) -> np.ndarray:
     if not descending:
         return np.argsort(keys, axis=axis, kind="stable")
     # The ascending order of the reversed array, read backwards, keeps equal elements in order.
-    reversed_order = np.argsort(np.flip(keys, axis), axis=axis, kind="stable")
-    return array.shape[axis] - 1 - np.flip(reversed_order, axis)
+    backwards = (*_EVERY[: axis % keys.ndim], slice(None, None, -1))
+    reversed_order = np.argsort(keys[backwards], axis=axis, kind="stable")
+    return array.shape[axis] - 1 - reversed_order[backwards]
 
 
 def topk(self, k, dim=-1, largest=True, sorted=True):
@@ -59,7 +61,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
         found = _from_best_blocks(np.moveaxis(keys, axis, -1), k, largest)
         found = np.moveaxis(found, -1, axis)
     elif n < _PARTITION_FROM or k > n // 4 or not k:
-        found = np.take(order(self, axis, largest), np.arange(k), axis)
+        found = order(self, axis, largest)[(*_EVERY[:axis], slice(k))]
     else:
         found = _from_partition(keys, k, axis, largest)
     return taken(self, np.ascontiguousarray(found), axis, True)

@@ -7,6 +7,7 @@ import numpy as np
 from .._common.errors import not_implemented, refuse
 from .._common.layout import row_major
 from .._common.numbers import is_half, widen
+from ..reduction.sums import ones
 
 # Note [Rows]
 # Softmax mostly runs over short contiguous rows, for which the overhead of NumPy's reductions exceeds the arithmetic.
@@ -27,7 +28,7 @@ def _sum(x: np.ndarray, dim: int) -> np.ndarray:
     """Return the sum along a dimension, with the dimension kept."""
     if x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous and x.size:
         count = x.shape[-1]
-        return np.dot(x.reshape(-1, count), np.ones(count, x.dtype)).reshape(*x.shape[:-1], 1)
+        return np.dot(x.reshape(-1, count), ones(x.dtype.char, count)).reshape(*x.shape[:-1], 1)
     return np.add.reduce(x, axis=dim, keepdims=True) if x.ndim else x.copy()
 
 

@@ -13,11 +13,14 @@ import numpy as np
 from .._common.dims import wrap_dim
 from .._common.layout import check_apart, check_no_internal_overlap
 
+_UNSIGNED = {"l": np.uint64, "q": np.uint64, "i": np.uint32}
+
 
 def check_range(index, n: int, axis: int, error=RuntimeError) -> None:
     """Raise `error` unless 0 <= index < n everywhere."""
     if index.size:
-        if index.min() < 0 or index.max() >= n:
+        # Seen without a sign, negative numbers are beyond every size.
+        if index.view(_UNSIGNED.get(index.dtype.char, index.dtype)).max() >= n:
             first = index[(index < 0) | (index >= n)][0]
             raise error(f"index {first} is out of bounds for dimension {axis} with size {n}")
 
@@ -121,7 +124,7 @@ def flat_places(index, axis: int, shape) -> np.ndarray:
     places = index * np.int64(steps[axis])
     for d, n in enumerate(index.shape):
         if d != axis and n > 1:
-            places += (np.arange(n) * steps[d]).reshape([-1 if e == d else 1 for e in range(index.ndim)])
+            places += np.arange(0, n * steps[d], steps[d]).reshape((n, *(1,) * (index.ndim - 1 - d)))
     return places
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
 from ...types.dtype import c_name
 from .._common.errors import type_name
-from .streams import DIGITS, LARGEST, Stream, fill, narrowed, require
+from .streams import DIGITS, LARGEST, Stream, fill, name_of, narrowed, require
 
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 _WIDE = 1 << 28  # range, from which on a number takes 64 bits, so that the remainder stays close to uniform
@@ -96,12 +97,13 @@ def _checked_bounds(dtype: np.dtype, low: int, high: int | None) -> tuple[int, i
     """Return the first and last value of a range, moved inwards to numbers that a floating dtype can represent."""
     if dtype.kind == "c":
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
-    floating = dtype.name in DIGITS
+    name = name_of(dtype)
+    floating = name in DIGITS
     if high is None:
         if floating:
-            last = min(1 << DIGITS[dtype.name], _HIGHEST)
+            last = min(1 << DIGITS[name], _HIGHEST)
         else:
-            last = 1 if dtype == np.bool_ else int(np.iinfo(dtype).max)
+            last = _limits(dtype)[1]
             if last > _HIGHEST:  # uint64: PyTorch's signed bound overflows, and the range is refused below
                 last = -1
         if floating:
@@ -127,10 +129,20 @@ def _checked_bounds(dtype: np.dtype, low: int, high: int | None) -> tuple[int, i
     return low, last
 
 
+@cache  # there are nine such dtypes, and asking NumPy takes longer than drawing a few numbers
+def _limits(dtype: np.dtype) -> tuple[int, int]:
+    """Return the least and the greatest value of an integer dtype or bool."""
+    if dtype == np.bool_:
+        return 0, 1
+    limits = np.iinfo(dtype)
+    return int(limits.min), int(limits.max)
+
+
 def _check_representable(dtype: np.dtype, bound: int, text: str) -> None:
-    if dtype.name in DIGITS:
-        digits = DIGITS[dtype.name]
-        least, most = -LARGEST[dtype.name], LARGEST[dtype.name]
+    name = name_of(dtype)
+    if name in DIGITS:
+        digits = DIGITS[name]
+        least, most = -LARGEST[name], LARGEST[name]
         if abs(bound) > 1 << digits and least <= bound <= most:
             warnings.warn(
                 f"{text} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
@@ -138,7 +150,7 @@ def _check_representable(dtype: np.dtype, bound: int, text: str) -> None:
                 stacklevel=4,
             )
     else:
-        least, most = (0, 1) if dtype == np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+        least, most = _limits(dtype)
     if not least <= bound <= most:
         raise RuntimeError(f"{text} is out of bounds for {c_name(dtype)}")
 

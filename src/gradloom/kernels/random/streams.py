@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -157,12 +158,11 @@ LARGEST = {
     "float64": 1.7976931348623157e308,
 }
 
-_BY_CODE = {"f": "float32", "d": "float64", "e": "float16", "E": "bfloat16"}  # `dtype.name` is slow to compute
 
-
+@cache  # computing `dtype.name` takes longer than drawing a few numbers
 def name_of(dtype: np.dtype) -> str:
     """Return the name of a dtype, such as float32."""
-    return _BY_CODE.get(dtype.char) or dtype.name
+    return dtype.name
 
 
 def require(out: np.ndarray, operation: str, kinds: str, even_if_empty: bool = False) -> None:

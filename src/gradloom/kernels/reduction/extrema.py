@@ -106,7 +106,12 @@ def _with_position(find, name, array, dim, keepdim):
 
 def taken(array, indices, axis, keepdim):
     """Return (values, indices) for `indices` along a dimension, which is dropped unless `keepdim`."""
-    values = array[indices] if array.ndim == 1 else np.take_along_axis(array, indices, axis)
+    if array.ndim == 1:
+        values = array[indices]
+    elif array.ndim == 2 and axis == 1:
+        values = array[np.arange(array.shape[0])[:, None], indices]
+    else:
+        values = np.take_along_axis(array, indices, axis)
     return (values, indices) if keepdim else (np.squeeze(values, axis), np.squeeze(indices, axis))
 
 

@@ -53,7 +53,7 @@ def _accumulate(ufunc, array, dim, dtype, name):
     if axis is None:
         return array
     wide = np.float32 if is_half(kind) else _WIDER.get(kind.char, kind)
-    found = ufunc.accumulate(array.astype(wide, copy=False), axis)
+    found = ufunc.accumulate(array, axis, wide)
     if ufunc is np.add and kind.kind in "fVc":
         found += 0.0  # sums begin with 0, so that none is -0
     return row_major(found.astype(kind, copy=False))

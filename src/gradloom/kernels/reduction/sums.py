@@ -29,7 +29,10 @@ _FEW = 512  # elements, up to which one NumPy call is the fastest way
 _ONES: dict = {}  # char of a dtype -> _BLOCK ones; four at most
 
 
-def _ones(char: str, n: int) -> np.ndarray:
+def ones(char: str, n: int) -> np.ndarray:
+    """Return `n` ones of a floating or complex dtype, read-only: vectors that sum rows by a product."""
+    if n > _BLOCK:
+        return np.ones(n, char)
     found = _ONES.get(char)
     if found is None:
         found = _ONES[char] = np.ones(_BLOCK, char)
@@ -53,10 +56,10 @@ def _halved(rows: np.ndarray) -> np.ndarray:
     m, n = rows.shape
     blocks = n // _BLOCK
     whole = blocks * _BLOCK
-    parts = rows[:, :whole].reshape(m, blocks, _BLOCK) @ _ones(rows.dtype.char, _BLOCK)
+    parts = rows[:, :whole].reshape(m, blocks, _BLOCK) @ ones(rows.dtype.char, _BLOCK)
     if whole == n:
         return parts
-    rest = rows[:, whole:] @ _ones(rows.dtype.char, n - whole)
+    rest = rows[:, whole:] @ ones(rows.dtype.char, n - whole)
     return np.concatenate((parts, rest[:, None]), 1)
 
 
@@ -65,7 +68,12 @@ def along(array: np.ndarray, axis, keepdim: bool):
     if array.size <= _FEW or not array.flags.c_contiguous:
         return _added(array, axis, keepdim)
     shape, ndim = array.shape, array.ndim
-    reduced = range(ndim) if axis is None else (axis,) if axis.__class__ is int else sorted(axis)
+    if axis is None:
+        return np.asarray(total(array)).reshape((1,) * ndim if keepdim else ())
+    if axis == ndim - 1 and shape[axis] <= _BLOCK:
+        found = array.reshape(-1, shape[axis]) @ ones(array.dtype.char, shape[axis])
+        return found.reshape((*shape[:-1], 1) if keepdim else shape[:-1])
+    reduced = (axis,) if axis.__class__ is int else sorted(axis)
     found, end = array, ndim
     while end:  # groups of adjacent dimensions, the last group first
         start = end
@@ -94,17 +102,17 @@ def _group(array: np.ndarray) -> np.ndarray:
         rows = array.reshape(outer, n)
         while rows.shape[1] > _BLOCK:
             rows = _halved(rows)
-        return rows @ _ones(char, rows.shape[1])
+        return rows @ ones(char, rows.shape[1])
     if n > _BLOCK:
         blocks = n // _BLOCK
         whole = blocks * _BLOCK
-        parts = _ones(char, _BLOCK) @ array[:, :whole].reshape(outer, blocks, _BLOCK, inner)
+        parts = ones(char, _BLOCK) @ array[:, :whole].reshape(outer, blocks, _BLOCK, inner)
         if whole < n:
-            parts = np.concatenate((parts, (_ones(char, n - whole) @ array[:, whole:])[:, None]), 1)
+            parts = np.concatenate((parts, (ones(char, n - whole) @ array[:, whole:])[:, None]), 1)
         return _group(parts)
     if outer > 64 and n * inner < 256:  # many small products: their number determines the cost
         return reduce(np.add, array, 1, False)
-    return _ones(char, n) @ array
+    return ones(char, n) @ array
 
 
 def _added(array, axis, keepdim):
