@@ -418,7 +418,7 @@ OPERATORS = {
     "reduction.trapz_dx": ("trapz.dx", "composite", "y: Tensor, dx, dim", ""),
     "reduction.cumulative_trapezoid_x": ("cumulative_trapezoid.x", "composite", "y: Tensor, x: Tensor, dim", ""),
     "reduction.cumulative_trapezoid_dx": ("cumulative_trapezoid.dx", "composite", "y: Tensor, dx, dim", ""),
-    "reduction.bincount": ("bincount", "loop", "self: Tensor, weights: Tensor?, minlength", ""),
+    "reduction.bincount": ("bincount", "dynamic", "self: Tensor, weights: Tensor?, minlength", ""),
     "reduction.histc": ("histc", "loop", "self: Tensor, bins, min, max", ""),
     "reduction.cov": ("cov", "composite", "self: Tensor, correction, fweights: Tensor?, aweights: Tensor?", ""),
     "reduction.corrcoef": ("corrcoef", "composite", "self: Tensor", ""),

@@ -633,8 +633,8 @@ OVERLOADS = {
         ("default", "binary_cross_entropy_with_logits", 'binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor', "", "", "kernel"),
     ),
     "bincount": (
-        ("default", "bincount", 'bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor', "", "", "kernel"),
-        ("out", "bincount", 'bincount.out(Tensor self, Tensor? weights=None, SymInt minlength=0, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+        ("default", "bincount", 'bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor', "dynamic_output_shape", "", "kernel"),
+        ("out", "bincount", 'bincount.out(Tensor self, Tensor? weights=None, SymInt minlength=0, *, Tensor(a!) out) -> Tensor(a!)', "dynamic_output_shape out", "", "kernel"),
     ),
     "binomial": (
         ("default", "binomial", 'binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor', "nondeterministic_seeded", "", "kernel"),
@@ -1141,7 +1141,7 @@ OVERLOADS = {
         ("Scalar", "eq__Tensor", 'eq_.Scalar(Tensor(a!) self, Scalar other) -> Tensor(a!)', "inplace pointwise", "other", "kernel"),
     ),
     "equal": (
-        ("default", "equal", 'equal(Tensor self, Tensor other) -> bool', "", "", "composite"),
+        ("default", "equal", 'equal(Tensor self, Tensor other) -> bool', "data_dependent_output", "", "composite"),
     ),
     "erf": (
         ("default", "erf", 'erf(Tensor self) -> Tensor', "pointwise", "", "kernel"),

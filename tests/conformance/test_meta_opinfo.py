@@ -145,6 +145,20 @@ def problems(op, candidate, counts: Counter) -> list[str]:
 
 
 def test_geometry_and_errors_are_those_of_the_cpu():
+    counts, wrong = compared()
+    assert counts["compared"] > 5000 and counts["gradients"] > 4000 and counts["refused"] < 200
+    assert wrong == []
+
+
+def test_rules_for_large_calls_state_the_sizes_of_kernels(monkeypatch):
+    """Every call that has a rule is computed by it, however small."""
+    monkeypatch.setattr("gradloom.meta.rules._Run.is_large", lambda run: True)
+    monkeypatch.setitem(SAMPLES, "float32", 0)
+    counts, wrong = compared()
+    assert counts["compared"] > 4000 and wrong == []
+
+
+def compared() -> tuple[Counter, list[str]]:
     counts: Counter = Counter()
     candidate = candidate_library(gradloom)
     wrong: list[str] = []
@@ -154,5 +168,4 @@ def test_geometry_and_errors_are_those_of_the_cpu():
             with contextlib.suppress(Absent):
                 wrong += problems(op, candidate, counts)
     print(dict(counts))
-    assert counts["compared"] > 5000 and counts["gradients"] > 4000 and counts["refused"] < 200
-    assert wrong == []
+    return counts, wrong

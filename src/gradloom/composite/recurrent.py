@@ -206,8 +206,8 @@ def _first_replaced(state, rows):
 def _places(batch_sizes, steps, device):
     """Return the rows of a padded (steps, batch) that packed rows come from, and the batch."""
     batch = int(batch_sizes[0])
-    within = ops.unsqueeze(ops.arange(batch, device=device), 0) < ops.unsqueeze(batch_sizes, 1)
-    return ops.reshape(ops.nonzero(ops.reshape(within, (-1,))), (-1,)), batch
+    within = ops.unsqueeze(ops.arange(batch, device=batch_sizes.device), 0) < ops.unsqueeze(batch_sizes, 1)
+    return ops.reshape(ops.nonzero(ops.reshape(within, (-1,))), (-1,)).to(device), batch
 
 
 def pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first):

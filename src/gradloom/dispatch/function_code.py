@@ -33,7 +33,7 @@ from ..memory.locks import new_lock
 
 lock = new_lock()  # held while code is exchanged
 _copies: dict[FunctionType, list[FunctionType]] = {}  # for Python's operators and attributes: about thirty
-_own_codes: dict[FunctionType, CodeType] = {}  # of functions that run lent code
+own_codes: dict[FunctionType, CodeType] = {}  # of functions that run lent code
 
 
 def copy_of(function: FunctionType, name: str, replaced: Mapping[int, Any] = {}) -> FunctionType:
@@ -45,9 +45,9 @@ def copy_of(function: FunctionType, name: str, replaced: Mapping[int, Any] = {})
         replaced: replacements for some globals, by `id` of the original.
     """
     names = function.__globals__
-    own = {n: replaced.get(id(names[n]), names[n]) for n in _own_code(function).co_names if n in names}
+    own = {n: replaced.get(id(names[n]), names[n]) for n in own_code(function).co_names if n in names}
     own |= {"__builtins__": builtins, "__name__": names["__name__"]}
-    found = FunctionType(_own_code(function), own, name, function.__defaults__)
+    found = FunctionType(own_code(function), own, name, function.__defaults__)
     found.__kwdefaults__, found.__doc__ = function.__kwdefaults__, function.__doc__
     _copies.setdefault(function, []).append(found)
     return found
@@ -56,10 +56,10 @@ def copy_of(function: FunctionType, name: str, replaced: Mapping[int, Any] = {})
 def lend_code(function: FunctionType, lender: FunctionType | None) -> None:
     """Let a function and its copies run the code of `lender`; with None, their own again."""
     with lock:
-        own = _own_codes.setdefault(function, _own_code(function))
+        own = own_codes.setdefault(function, own_code(function))
         code = own
         if lender is None:
-            del _own_codes[function]
+            del own_codes[function]
         else:  # named after the function, for errors and profiles
             code = lender.__code__.replace(co_name=own.co_name, co_qualname=own.co_qualname)
         for copy in _copies.get(function, ()):
@@ -69,7 +69,7 @@ def lend_code(function: FunctionType, lender: FunctionType | None) -> None:
         _set_code(function, code)
 
 
-def _own_code(function: FunctionType) -> CodeType:
+def own_code(function: FunctionType) -> CodeType:
     """Return the code of a function without the check for overrides that it may run now."""
     return function.__dict__.get("_unchecked", function).__code__
 

@@ -47,13 +47,20 @@ class Renamed:
         avoided: numbers among the arguments, which are no small sizes.
         computed: sizes of the result that a rule has computed, by dimension.
         kept: how many dimensions, counted from the last, keep their sizes.
+        most: largest of the kept sizes; those above it become it.
     """
 
     def __init__(
-        self, sizes: Any, step: int = 1, avoided: Any = (), computed: dict[int, int] | None = None, kept: int = 0
+        self,
+        sizes: Any,
+        step: int = 1,
+        avoided: Any = (),
+        computed: dict[int, int] | None = None,
+        kept: int = 0,
+        most: int | None = None,
     ) -> None:
         self.small: dict[int, int] = {}
-        self.computed, self.kept = computed or {}, kept
+        self.computed, self.kept, self.most = computed or {}, kept, most
         label = KEPT
         for n in sorted({n for n in sizes if n > KEPT}):
             label += step
@@ -65,6 +72,8 @@ class Renamed:
     def shrink(self, shape: Any) -> tuple[int, ...]:
         """Return the small sizes."""
         renamed = len(shape) - self.kept
+        if self.most is not None:
+            shape = [*shape[:renamed], *[min(n, self.most) for n in shape[renamed:]]]
         return tuple([self.small.get(n, n) if d < renamed else n for d, n in enumerate(shape)])
 
     def grow(self, shape: Any) -> tuple[int, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from importlib import import_module
 from typing import Any, NoReturn
 
 import numpy as np
@@ -9,14 +11,16 @@ import numpy as np
 from ..core.meta import wrap_meta
 from ..core.node import bump_version
 from ..core.tensor import Tensor, wrap
+from ..dispatch.function_code import own_code
 from ..dispatch.interception import META, Call, call_wrapper, record, register
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
 from ..memory.metadata import MetaArray, NoDataError
 from ..types.device import names_meta
 from ..types.dtype import TYPE_OF, can_cast, scalar_type_name
+from ..types.public import home_of
 from .arrays import seen, unseen
 from .rules import compute
-from .sizes import NONZERO
+from .sizes import NONZERO, RULES
 
 # Operators whose kernels return views, and those that change the geometry of their argument in place.
 _VIEWS = frozenset(
@@ -26,13 +30,23 @@ _VIEWS = frozenset(
 )
 _GEOMETRY = frozenset("transpose_ t_ squeeze_ squeeze_.dim squeeze_.dims unsqueeze_ as_strided_".split())
 # Operators that take tensors of both devices: indices, the source of a copy, what batch norm counts.
-_MIXED = frozenset("copy_ _to_copy index.Tensor _unsafe_index.Tensor index_put index_put_ _index_put_impl_".split())
-_INDICES = frozenset("index indices".split())
-# Operators whose results depend on values.
-_DYNAMIC = frozenset(
-    "nonzero masked_select _unique _unique2 unique_dim unique_consecutive unique_dim_consecutive bincount equal "
-    "segment_reduce".split()
+_MIXED = frozenset(
+    """copy_ _to_copy index.Tensor _unsafe_index.Tensor index_put index_put_ _index_put_impl_
+    _pack_padded_sequence""".split()
 )
+_INDICES = frozenset("index indices".split())
+_BY_VALUES = frozenset(("dynamic_output_shape", "data_dependent_output"))  # tags
+
+
+@lru_cache(4096)  # more than there are wrappers
+def depends_on_values(wrapper: Any, name: str) -> bool:
+    """Return whether the tags of an operator say that its result has a shape or a value that depends on values."""
+    package, _, family = home_of(wrapper).partition(".variable_type.")
+    if not family or name in RULES:
+        return False
+    base, _, overload = name.partition(".")
+    rows = import_module(f"{package}.overloads").OVERLOADS.get(base, ())
+    return any(row[0] == (overload or "default") and not _BY_VALUES.isdisjoint(row[3].split()) for row in rows)
 
 
 def handle(call: Call) -> Any:
@@ -47,7 +61,7 @@ def handle(call: Call) -> Any:
         return _of_library(call)
     name = call.wrapper.__doc__.partition("(")[0]  # the docstring of a wrapper begins with its schema
     if call.composite is not None and call.out is None:
-        if name in _DYNAMIC:
+        if depends_on_values(call.wrapper, name):
             refuse(name)
         return NotImplemented
     return _Meta(call, name, values, tensors).run()
@@ -55,7 +69,7 @@ def handle(call: Call) -> Any:
 
 def parameters(wrapper: Any) -> tuple[str, ...]:
     """Return the names of a wrapper's parameters in the order of `Call.args`."""
-    code, keywords = wrapper.__code__, getattr(wrapper, "keyword_only", ())
+    code, keywords = own_code(wrapper), getattr(wrapper, "keyword_only", ())
     return (*code.co_varnames[: code.co_argcount], *keywords)
 
 
@@ -77,7 +91,7 @@ class _Meta:
         call = self.call
         if call.out is not None:
             return self._out()
-        if self.name in _DYNAMIC:
+        if depends_on_values(call.wrapper, self.name):
             refuse(self.name)
         if not self.target:
             return self._to_cpu()

@@ -6,17 +6,20 @@ Shapes, dtypes, strides and errors come from the kernel itself, run on stand-ins
 - Most operators have results whose sizes are sizes of their arguments, or 1: elementwise functions, reductions,
   products of matrices, norms, losses, selection by indices. They do not tell one size from another, so that stand-ins
   may have other, small sizes in the same order (`Renamed`), and the sizes of the result are renamed back.
-- Convolution, pooling, padding, concatenation and others compute sizes. They have a rule in sizes.py.
+- Convolution, pooling, padding, concatenation and others compute sizes. They have a rule in sizes.py, or, for calls
+  that are too large to be run as they are, in large.py.
 - Any other operator runs with two different renamings. Where the results do not agree, it runs on arrays of the true
-  size, which are released at once: that takes the operator's memory and time. Small calls do so at once.
+  size, which are released at once, unless they are huge: that takes the operator's memory and time. Small calls do so
+  at once.
 
 Values of stand-ins are harmless: ones, identity matrices, the index 0. A kernel that raises for all of them refuses the
-call; it then runs on arrays of the true shape, so that the message names them. That costs little, as kernels check
-before they compute. No random numbers are drawn.
+call. Sizes in its message are renamed back, or, for smaller calls, it runs on arrays of the true shape. No random
+numbers are drawn.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,7 +33,7 @@ from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, REDISPAT
 from ..kernels.random.streams import default_stream
 from ..memory.metadata import MetaArray
 from ..types.public import home_of
-from . import sizes as _sizes
+from . import large as _large, sizes as _sizes
 from .arrays import KEPT, ForeignSizeError, Renamed, result, stand_in
 
 # Batching rules whose operators do not compute sizes, and single operators.
@@ -47,20 +50,32 @@ _SAME_SIZES = frozenset(
 _SAME_SIZES_BY_NAME = frozenset(
     """cumsum cumsum_ cumprod cumprod_ cummax cummin logcumsumexp sort sort.stable _softmax _log_softmax
     _softmax_backward_data _log_softmax_backward_data glu_backward tril tril_ triu triu_ flip masked_scatter
-    masked_scatter_ index_fill.int_Tensor index_fill_.int_Tensor clone copy_ _to_copy""".split()
+    masked_scatter_ index_fill.int_Tensor index_fill_.int_Tensor clone copy_ _to_copy put put_ scatter.src scatter_.src
+    scatter.value scatter_.value scatter.reduce scatter_.reduce scatter.value_reduce scatter_.value_reduce scatter_add
+    scatter_add_ scatter_reduce.two scatter_reduce_.two multi_margin_loss multi_margin_loss_backward
+    multilabel_margin_loss_forward multilabel_margin_loss_backward _weight_norm_interface norm.ScalarOpt_dtype renorm
+    renorm_ searchsorted.Scalar bucketize.Scalar isin.Scalar_Tensor _fft_c2c rot90 embedding_renorm_ _trilinear
+    grid_sampler_2d grid_sampler_2d_backward grid_sampler_3d grid_sampler_3d_backward""".split()
 )
 _MOST = 1 << 16  # elements of a call that is computed in its true size at once
+_LONGEST = 1 << 8  # a number among the arguments, from which a factory may have more
+_AFFORDABLE = 1 << 26  # elements of a call that may be computed in its true size at all
 SECOND = 7  # distance of the small sizes in the second renaming
 
 
 def compute(call: Call, name: str, values: dict[str, Any]) -> Any:
     """Return the result of an operator, tensors of the meta device, from the geometry of its arguments."""
+    run = _Run(call, name, values)
+    rule = _large.RULES.get(name)
+    if rule is not None and run.is_large():
+        found = rule(run, values)
+        return run.refused() if found is NotImplemented else found
     own = _sizes.RULES.get(name)
     if own is not None:
-        found = own(_Run(call, name, values), values)
+        found = own(run, values)
         if found is not NotImplemented:
             return found
-    return _Run(call, name, values).result()
+    return run.result()
 
 
 class _Run:
@@ -96,10 +111,15 @@ class _Run:
             first = self.attempt(Renamed(self.sizes, 1, self.numbers))
             second = self.attempt(Renamed(self.sizes, SECOND, self.numbers))
         except Exception:
-            return self.exact()
+            return self.refused()
         if _geometry_of(first) == _geometry_of(second):
             return first
-        return self.exact()
+        return self.refused()
+
+    def is_large(self) -> bool:
+        """Return whether the call is not run as it is."""
+        numbers = [abs(v) for v in self.values.values() if v.__class__ is float]
+        return self._elements() > _MOST or max(self.numbers.union(numbers), default=0) > _LONGEST
 
     def _is_like(self) -> bool:
         return "device" in self.values and any(True for _ in self.call.tensors())
@@ -112,7 +132,54 @@ class _Run:
         try:
             return self.attempt(Renamed(self.sizes, 1, self.numbers))
         except Exception:
+            return self.refused()
+
+    def refused(self) -> Any:
+        """Raise what the kernel raises for the true sizes, which small sizes have shown to be wrong or not enough."""
+        if self._elements() <= _AFFORDABLE:
             return self.exact()
+        errors = []
+        for step in (1, SECOND):
+            sizes = Renamed(self.sizes, step, self.numbers)
+            try:
+                self.attempt(sizes)
+            except ForeignSizeError:
+                break
+            except Exception as error:
+                errors.append((error, sizes.large))
+        if len(errors) == 2:
+            raise type(errors[0][0])(_with_true_sizes(*errors))
+        raise NotImplementedError(
+            f"{self.name}: its result for tensors of the meta device of such a size cannot be told without memory of "
+            "that size. Call it with smaller tensors, or register its shapes by gradloom.library.register_fake."
+        )
+
+    def check(self, dims: int) -> None:
+        """Raise what the kernel raises for its settings, by images of few pixels: of the last `dims` dimensions."""
+        sizes = [n for t in self.call.tensors() for n in t._array.shape]
+        most = 32 + 2 * max([n for n in self.numbers if n <= 64], default=0)
+        if max(self.numbers, default=0) > 64 and "output_size" not in self.values:
+            return
+        values = dict(self.values)
+        if "output_size" in values:
+            size = values["output_size"]
+            values["output_size"] = min(size, most) if size.__class__ is int else [min(n, most) for n in size]
+        run = self.of(Call(self.call.wrapper, tuple(values.values())))
+        try:
+            run.attempt(Renamed(sizes, 1, self.numbers, kept=dims, most=most))
+        except ForeignSizeError:
+            pass
+        except Exception:
+            self.refused()
+
+    def below(self, function: Any) -> Any:
+        """Call a function below autograd, without interception by modes."""
+        flags = state.flags
+        state.flags = (flags | GRAD_OFF) & ~(INTERCEPT | AUTOCAST | FORWARD_AD)
+        try:
+            return function()
+        finally:
+            state.flags = flags
 
     def exact(self) -> Any:
         """Return the result by arrays of the true sizes."""
@@ -190,6 +257,19 @@ class _Run:
 
 
 _NOTHING = np.zeros(())
+
+
+def _with_true_sizes(*errors: tuple[Exception, dict[int, int]]) -> str:
+    """Return the common text of two errors from different small sizes, with the true sizes in their place."""
+    (first, large), (second, other) = errors
+    parts, others = (re.split(r"(\d+)", str(error)) for error in (first, second))
+    if len(parts) != len(others):
+        return str(first)
+    for i in range(1, len(parts), 2):
+        a, b = int(parts[i]), int(others[i])
+        if a != b:
+            parts[i] = str(large[a]) if a in large and large[a] == other.get(b) else "..."
+    return "".join(parts)
 
 
 def _numbers(values: Any) -> Iterator[int]:

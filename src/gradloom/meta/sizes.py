@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..core.meta import wrap_meta
+from ..core.tensor import wrap
 from ..dispatch import _operators as ops
 from ..dispatch.interception import Call
 from ..kernels._common.layout import suggested_format
 from ..kernels.conv.convolution import result_layout
 from ..kernels.indexing.tensors import require_fitting_mask
+from ..kernels.recurrent import pack_padded_sequence
 from ..memory.metadata import MetaArray
 from ..types.dtype import default
 
@@ -60,12 +62,12 @@ def _one_hot(run: _Run, values: dict[str, Any]) -> Any:
     return run.made((*shape, values["num_classes"]))
 
 
-def _in_format(shape: Any, dtype: Any, order: Any) -> Any:
+def in_format(shape: Any, dtype: Any, order: Any) -> Any:
     """Return a tensor in a memory format, or a row of images of height 1 in it."""
     if order is None:
         return ops.empty(shape, dtype=dtype, device="meta")
     if len(shape) == 3:
-        return ops.select(_in_format((*shape[:2], 1, shape[2]), dtype, order), 2, 0)
+        return ops.select(in_format((*shape[:2], 1, shape[2]), dtype, order), 2, 0)
     return ops.empty(shape, dtype=dtype, device="meta", memory_format=order)
 
 
@@ -78,7 +80,7 @@ def _convolution(run: _Run, values: dict[str, Any]) -> Any:
         return NotImplemented
     arrays = (x._array, weight._array, None if bias is None else bias._array)
     shape, order = result_layout(*arrays, *[values[n] for n in _SETTINGS])
-    return _in_format(shape, x.dtype, order)
+    return in_format(shape, x.dtype, order)
 
 
 def _convolution_backward(run: _Run, values: dict[str, Any]) -> Any:
@@ -90,7 +92,7 @@ def _convolution_backward(run: _Run, values: dict[str, Any]) -> Any:
     shapes = (tuple(x.shape), tuple(weight.shape), shape[1:2])
     return tuple(
         [
-            _in_format(s, t.dtype, order if len(s) > 1 else None) if wanted else None
+            in_format(s, t.dtype, order if len(s) > 1 else None) if wanted else None
             for s, t, wanted in zip(shapes, (x, weight, grad), values["output_mask"], strict=True)
         ]
     )
@@ -117,8 +119,9 @@ def _pad(run: _Run, values: dict[str, Any]) -> Any:
     if min(shape, default=0) < 0:
         return NotImplemented
     if min(pad, default=0) < 0:
-        return _in_format(shape, run.call.args[0].dtype, suggested_format(run.call.args[0]._array))
-    return run.computing(dict(enumerate(shape)))
+        return in_format(shape, run.call.args[0].dtype, suggested_format(run.call.args[0]._array))
+    own, _, *rest = run.call.args
+    return run.of(Call(run.call.wrapper, (own, [min(n, 1) for n in pad], *rest))).computing(dict(enumerate(shape)))
 
 
 def _repeat(run: _Run, values: dict[str, Any]) -> Any:
@@ -177,7 +180,7 @@ def _group_norm_backward(run: _Run, values: dict[str, Any]) -> Any:
 
 def _upsample_backward(run: _Run, values: dict[str, Any]) -> Any:
     grad = run.call.args[0]
-    return _in_format(values["input_size"], grad.dtype, suggested_format(grad._array))
+    return in_format(values["input_size"], grad.dtype, suggested_format(grad._array))
 
 
 def _half_transform(run: _Run, values: dict[str, Any]) -> Any:
@@ -202,6 +205,28 @@ def _embedding_backward(run: _Run, values: dict[str, Any]) -> Any:
     return run.made((values["num_weights"], run.call.args[0]._array.shape[-1]))
 
 
+def _pack(run: _Run, values: dict[str, Any]) -> Any:
+    """Count the rows of packed sequences by their lengths, which are on the CPU."""
+    x, lengths = values["input"]._array, values["lengths"]
+    if lengths.is_meta or x.ndim < 2 or not x.size:
+        return NotImplemented
+    row = np.broadcast_to(np.zeros((), np.bool_), x.shape[:2])
+    data, batch_sizes = pack_padded_sequence(row, lengths._array, values["batch_first"])
+    return run.made((len(data), *x.shape[2:])), wrap(batch_sizes)
+
+
+def _segments(run: _Run, values: dict[str, Any]) -> Any:
+    data, lengths, offsets = run.call.args[0]._array.shape, values["lengths"], values["offsets"]
+    axis = values["axis"]
+    counts = None if lengths is None else lengths._array.shape
+    if offsets is not None:
+        *batch, n = offsets._array.shape
+        counts = (*batch, n - 1)
+    if counts is None or not 0 <= axis < len(data) or counts[:-1] != data[:axis]:
+        return NotImplemented
+    return run.made((*counts, *data[axis + 1 :]))
+
+
 RULES: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
     "index.Tensor": _index,
     "_unsafe_index.Tensor": _index,
@@ -218,6 +243,8 @@ RULES: dict[str, Callable[[Any, dict[str, Any]], Any]] = {
     "constant_pad_nd": _pad,
     "repeat": _repeat,
     "topk": _topk,
+    "_pack_padded_sequence": _pack,
+    "segment_reduce": _segments,
     "native_group_norm": _group_norm,
     "native_group_norm_backward": _group_norm_backward,
     "_fft_r2c": _half_transform,

@@ -345,17 +345,17 @@ def make_wrapper_subclass(
     """See `Tensor._make_wrapper_subclass`."""
     if not overrides_operators(cls):
         raise TypeError(f"{cls.__name__} must define __torch_dispatch__ to be made by _make_wrapper_subclass")
-    from ..types.device import check_device
+    from ..types.device import META, names_meta
     from ..types.dtype import get_default_dtype
 
-    if device is not None:
-        check_device(device)
     numpy_type = (dtype or get_default_dtype()).numpy
     shape = tuple([int(n) for n in size])
     steps = None if strides is None else tuple([int(s) * numpy_type.itemsize for s in strides])
     out = object.__new__(cls)
     out._array = Metadata(shape, numpy_type, steps)
     out._edge, out._vc = NO_EDGE, None
+    if device is not None and names_meta(device):
+        out.__dict__.update(device=META, is_meta=True, is_cpu=False)
     if requires_grad:
         out.requires_grad = True
     return out

@@ -155,11 +155,11 @@ def _describe_device() -> None:
     for name in _CONSTANTS:
         value = vars(tensor)[name]
         if not isinstance(value, property):
-            setattr(tensor, name, property(_constant(value)))
+            setattr(tensor, name, property(_constant(name, value)))
 
 
-def _constant(value):
-    return lambda self: value
+def _constant(name, value):
+    return lambda self: self.__dict__.get(name, value)  # wrapper subclasses on the meta device have their own
 
 
 # Modules of gradloom in which calls of public functions can be overridden, like a user's: in PyTorch they are Python,
