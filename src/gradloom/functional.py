@@ -292,6 +292,12 @@ def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
 _MODES = {"use_mm_for_euclid_dist_if_necessary": None, "use_mm_for_euclid_dist": 1, "donot_use_mm_for_euclid_dist": 2}
 
 
+def _sparse_norm(input, p, dim, keepdim, dtype):
+    if dtype is not None:
+        return _operators.norm_ScalarOpt_dtype(input, p, dtype)
+    return _operators.norm_ScalarOpt_dim(input, p, () if dim is None else dim, keepdim)
+
+
 def norm(
     input: Tensor,
     p: float | str | None = "fro",
@@ -326,6 +332,8 @@ def norm(
         if p != "fro":
             raise RuntimeError(f"only valid string values are 'fro' and 'nuc', found {p}")
         p = 2
+    if getattr(input, "is_sparse", False) and out is None:
+        return _sparse_norm(input, p, dim, keepdim, dtype)
     return _operators.linalg_vector_norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype, **keywords)
 
 

@@ -73,8 +73,10 @@ def _scatter_in(name: str) -> Rule:
         own, src, *args = run.call.args
         if _viewed(run, getattr(ops, name), *args).shape != src._array.shape:
             return NotImplemented
-        steps = tuple([s * own._array.itemsize for s in strides_like(seen(own._array))])
-        return run.made(own._array.shape, steps)
+        shape, strides = own._array.shape, own._array.strides
+        if any(n > 1 and not s for n, s in zip(shape, strides, strict=True)):  # a dense copy
+            strides = tuple([s * own._array.itemsize for s in strides_like(seen(own._array))])
+        return run.made(shape, strides)
 
     return rule
 

@@ -18,7 +18,7 @@ from ..dispatch.interception import SPARSE, Call, record, register
 from ..dispatch.promotion import result_type
 from ..kernels._common.dims import require_dim, wrap_dim, wrap_dims
 from ..types.dtype import TYPE_OF, can_cast, scalar_type_name
-from . import arrays
+from . import arrays, structure
 from .differentiable import coalesce, summed
 from .tensor import SparseTensor, components, empty, make
 
@@ -411,10 +411,12 @@ def _addmm(self, mat1, mat2, beta=1, alpha=1):
 
 # Operators that leave zero at zero.
 _UNARY = (
-    "abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor log1p rad2deg relu round sgn sign sin sinh sqrt tan "
-    "tanh trunc"
+    "abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor isinf isnan log1p rad2deg relu round sgn sign sin "
+    "sinh sqrt tan tanh trunc"
 )
-KERNELS: dict[str, Callable[..., Any]] = {name: _unary(name) for name in _UNARY.split()} | {
+KERNELS: dict[str, Callable[..., Any]] = {name: _unary(name) for name in _UNARY.split()}
+KERNELS |= structure.KERNELS
+KERNELS |= {
     "neg": _neg,
     "mul": _mul,
     "mul_Scalar": lambda self, other: _on_values(ops.mul, self, other),

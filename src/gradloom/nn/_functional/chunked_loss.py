@@ -169,7 +169,7 @@ class GeneratedBackwardFor_torch_nn__linear_cross_entropy_batch_chunked_no_reduc
         ctx.save_for_backward(input, linear_weight, target, linear_bias, weight)
         ctx.settings = settings
         losses = [losses for losses, _, _ in _chunks(operands, settings.chunking, False)]
-        return ops.cat([gl.zeros(0, dtype=settings.chunking.acc_dtype), *losses]).to(input.dtype)
+        return ops.cat([gl.zeros(0, dtype=settings.chunking.acc_dtype, device=input.device), *losses]).to(input.dtype)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
