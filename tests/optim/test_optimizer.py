@@ -14,6 +14,22 @@ def parameter(values=(1.0, -2.0), **options):
     return p
 
 
+def test_an_optimizer_that_stands_for_another_has_no_hooks_of_its_own():
+    class Wrapper(gl.optim.Optimizer):
+        def __init__(self, inner):
+            self.inner = inner
+
+        def step(self, closure=None):
+            return self.inner.step(closure)
+
+    parameter, steps = gl.nn.Parameter(gl.ones(1)), []
+    parameter.grad = gl.ones(1)
+    inner = gl.optim.SGD([parameter], lr=1.0)
+    inner.register_step_post_hook(lambda *call: steps.append(parameter.item()))
+    Wrapper(inner).step()
+    assert steps == [0.0]
+
+
 def test_global_step_hooks_run_outside_of_an_optimizers_own():
     seen = []
     o = optim.SGD([parameter()], lr=0.1)

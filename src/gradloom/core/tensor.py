@@ -23,7 +23,7 @@ from ..dispatch import _operators
 from ..dispatch.state import GRAD_OFF, INFERENCE, disabled_torch_dispatch, disabled_torch_function, state
 from ..kernels._common.dims import dim_error
 from ..types.device import CPU, strided
-from ..types.dtype import TYPE_OF, legacy_type_name
+from ..types.dtype import TYPE_OF, legacy_type_name, scalar_type_name
 from . import late
 from .edge import gradient_edge
 from .node import NO_EDGE, bump_version
@@ -543,8 +543,9 @@ class Tensor(TensorBase):
                 ".numpy() is not supported for tensor subclasses: this one has no values of its own, "
                 "but stands for other tensors."
             )
-        if self._array.dtype.kind == "V":
-            raise TypeError("Got unsupported ScalarType BFloat16: NumPy has no such type. Use x.float().numpy()")
+        if self._array.dtype.isbuiltin == 2:
+            name = scalar_type_name(self.dtype)
+            raise TypeError(f"Got unsupported ScalarType {name}: NumPy has no such type. Use x.float().numpy()")
         return self._array
 
     def _resolved_array(self, force: bool) -> np.ndarray[Any, Any]:

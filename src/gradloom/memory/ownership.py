@@ -50,8 +50,9 @@ def rooted(array: np.ndarray) -> np.ndarray:
     """Return an array of the same elements that owns its memory: a storage that begins with them."""
     if array.base is None:
         return array
-    code = np.dtype(np.uint16) if array.dtype.kind == "V" else array.dtype
-    return np.asarray(_Elements(array, code.str)).view(array.dtype)
+    kind = array.dtype
+    code = np.dtype(f"u{kind.itemsize}") if kind.isbuiltin == 2 else kind  # one of ml_dtypes, which has no code
+    return np.asarray(_Elements(array, code.str)).view(kind)
 
 
 class _Elements:

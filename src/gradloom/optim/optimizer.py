@@ -91,8 +91,8 @@ def _marked(optimizer, method):
 class Optimizer:
     """Base class of optimizers.
 
-    A subclass calls `super().__init__(params, defaults)` and defines `step`, which is wrapped so that hooks run around
-    it.
+    A subclass calls `super().__init__(params, defaults)`, which wraps its `step` so that hooks run around it, and
+    defines `step`. One that stands for another optimizer, and does not call it, has no hooks of its own.
 
     Args:
         params: an iterable of tensors, of pairs (name, tensor), or of dictionaries, each a parameter group with its
@@ -111,12 +111,6 @@ class Optimizer:
     # Options that states saved by earlier versions may lack, with their meaning then.
     _later_options: dict[str, Any] = {}
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        step = cls.__dict__.get("step")
-        if step is not None and not getattr(step, "hooked", False):
-            cls.step = _hooked(step)
-
     param_groups: list[dict[str, Any]]
     defaults: dict[str, Any]
     state: dict[Any, Any]
@@ -124,6 +118,7 @@ class Optimizer:
     def __init__(self, params: ParamsT, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self._make_hook_tables()
+        self._wrap_step()
         if isinstance(params, gl.Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of Tensors or dicts, "
@@ -139,6 +134,11 @@ class Optimizer:
         for group in groups:
             self.add_param_group(group)
 
+    def _wrap_step(self) -> None:
+        cls = type(self)
+        if not getattr(cls.step, "hooked", False):
+            cls.step = _hooked(cls.step)
+
     def _make_hook_tables(self):
         for table in _HOOK_TABLES:
             setattr(self, table, OrderedDict())
@@ -148,6 +148,7 @@ class Optimizer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        self._wrap_step()
         for table in _HOOK_TABLES:
             self.__dict__.setdefault(table, OrderedDict())
         for group in self.param_groups:

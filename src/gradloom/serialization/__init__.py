@@ -31,7 +31,7 @@ from ..core.tensor_base import TensorBase
 from ..memory.ownership import extent, flat, offset_in_elements, owner, strided_view
 from ..tensors.construction import made
 from ..types.device import device, layout
-from ..types.dtype import ALL, BY_NAME, dtype as dtype_class, legacy_type_name
+from ..types.dtype import ALL, BY_NAME, FLOAT8, dtype as dtype_class, legacy_type_name
 from ..types.size import Size
 from ._replacing import replacing
 from ._unpickling import STORAGE_NAMES, STORAGE_TYPES, Archive, Facts, Members, Old, TrustedArchive, TrustedOld, allowed
@@ -126,7 +126,8 @@ _NAMES = {
     )
 }
 _NAMES |= {
-    name: _Name("torch", name) for name in (*STORAGE_TYPES, "Size", "device", "Tensor", *[str(t)[6:] for t in ALL])
+    name: _Name("torch", name)
+    for name in (*STORAGE_TYPES, "Size", "device", "Tensor", *[str(t)[6:] for t in (*ALL, *FLOAT8)])
 }
 _NAMES["UntypedStorage"] = _Name("torch.storage", "UntypedStorage")
 _NAMES["_get_layout"] = _Name("torch.serialization", "_get_layout")

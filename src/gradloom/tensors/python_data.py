@@ -7,7 +7,8 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from ..dispatch.promotion import number_type
-from ..types.dtype import BOOL, COMPLEX, INTEGRAL, TYPE_OF, default, dtype, promote_types
+from ..kernels._common.numbers import convertible
+from ..types.dtype import BOOL, COMPLEX, FLOATING, INTEGRAL, TYPE_OF, default, dtype, promote_types
 
 _SEQUENCES = frozenset((list, tuple))
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -19,6 +20,8 @@ def array_of(data, wanted: dtype | None) -> np.ndarray:
     Raises TypeError, ValueError, RuntimeError where PyTorch raises them: ragged, not numeric, out of range.
     """
     kind = data.__class__
+    if wanted is not None and wanted.itemsize == 1 and wanted.category == FLOATING:
+        return convertible(array_of(data, None), wanted.numpy).astype(wanted.numpy)
     if kind is float and (wanted is None or wanted.category > INTEGRAL):
         with np.errstate(over="ignore"):
             return np.array(data, default.numpy_float if wanted is None else wanted.numpy)

@@ -139,7 +139,7 @@ float: dtype = float32
 double: dtype = float64
 cfloat: dtype = complex64
 cdouble: dtype = complex128
-BY_NAME = {str(t)[6:]: t for t in ALL} | {
+BY_NAME = {str(t)[6:]: t for t in (*ALL, *FLOAT8)} | {
     "half": half,
     "short": short,
     "int": int,
@@ -312,7 +312,8 @@ class finfo(_Info):
     @property
     def resolution(self) -> _builtins.float:
         """The decimal resolution of the type, a power of ten."""
-        return 10.0**-self._info.precision
+        precision: _builtins.int = self._info.precision
+        return 10.0 ** -(precision if self._info.bits > 8 else 0)
 
     def __init__(self, type: dtype | None = None) -> None:
         type = default.float if type is None else _meant(type, "finfo", "type", 1)

@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from ...types.dtype import TYPE_OF, scalar_type_name
+from ...types.dtype import FLOAT8, TYPE_OF, scalar_type_name
 
 CPP_TYPES = {
     "uint8": "uint8_t",
@@ -23,6 +23,7 @@ CPP_TYPES = {
     "float64": "double",
     "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
+    **{str(d)[6:]: f"c10::{scalar_type_name(d)}" for d in FLOAT8},
 }
 
 

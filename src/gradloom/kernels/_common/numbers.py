@@ -103,16 +103,37 @@ def _prepared(value, half: bool):
 
 
 def convertible(array, dtype):
-    """Return an array as `dtype` can hold it: for a real dtype, the real parts of complex numbers, with a warning."""
+    """Return an array as `dtype` can hold it: for a real dtype, the real parts of complex numbers, with a warning.
+
+    Two 8-bit floats have PyTorch's numbers at the ends, where NumPy's conversion gives NaN: float8_e4m3fn saturates;
+    float8_e8m0fnu, which has powers of two only, takes the magnitude, and its smallest number for zero.
+    """
     if array.dtype.kind == "c" and dtype.kind not in "cb":
         import warnings
 
         warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=5)
-        return array.real
+        array = array.real
+    if dtype.itemsize == 1 and dtype.isbuiltin == 2:
+        name = dtype.name
+        if name in ("float8_e4m3fn", "float8_e8m0fnu"):
+            wide = array if array.dtype.char in "fd" else array.astype(np.float32)
+            return np.clip(wide, -448, 448) if name == "float8_e4m3fn" else np.maximum(np.abs(wide), 2.0**-127)
     return array
 
 
-_GREATEST = {"e": 65504.0, "E": 3.3895313892515355e38, "f": 3.4028234663852886e38, "d": 1.7976931348623157e308}
+_GREATEST = {
+    "e": 65504.0,
+    "E": 3.3895313892515355e38,
+    "f": 3.4028234663852886e38,
+    "d": 1.7976931348623157e308,
+    # float8_e4m3fn, e4m3fnuz, e5m2, e5m2fnuz and e8m0fnu
+    "4": 448.0,
+    "G": 240.0,
+    "5": 57344.0,
+    "C": 57344.0,
+    "W": 2.0**127,
+}
+_WITHOUT_INFINITY = "4GCW"
 
 
 def number_as(value, dtype: np.dtype) -> np.ndarray:
@@ -139,6 +160,8 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
         return np.array(value & most if value < 0 and kind == "u" else value, dtype)
     most = _GREATEST[dtype.char]
     if not -most <= value <= most and value == value and not isinf(value):  # checked before rounding
+        raise _overflow(dtype)
+    if isinf(value) and dtype.char in _WITHOUT_INFINITY or value <= 0 and dtype.name == "float8_e8m0fnu":
         raise _overflow(dtype)
     return np.array(value, dtype)
 
