@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
@@ -24,7 +25,8 @@ class Windows(NamedTuple):
     dilation: tuple[int, ...]
     output: tuple[int, ...]
 
-    def at(self, offsets: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
+    @lru_cache(1024)  # noqa: B019  (windows are small tuples; a network asks for the same ones at every step)
+    def at(self, offsets: tuple[int, ...]) -> tuple[tuple[slice, ...], tuple[slice, ...]] | None:
         """Return the output positions whose kernel element `offsets` lies inside the input, and the input positions it
         meets: two tuples of slices of equal extent; None if there are none."""
         outer, inner = [], []

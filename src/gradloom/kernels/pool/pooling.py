@@ -10,7 +10,8 @@ bfloat16 are computed in float32 and rounded once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from math import prod
 
 import numpy as np
 
@@ -258,6 +259,13 @@ def leading(name: str, x: np.ndarray, dims: int) -> tuple[int, ...]:
 def describe(
     name: str, x: np.ndarray, dims: int, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> Windows:
+    """Return the windows of a pooling; raise RuntimeError in PyTorch's words for settings that make no sense."""
+    settings = [tuple(v) if isinstance(v, Sequence) else v for v in (kernel, stride, padding, dilation)]
+    return _described(name, x.shape, dims, *settings, ceil_mode)
+
+
+@lru_cache(256)  # a network calls each pooling with the same shape again and again
+def _described(name, shape, dims, kernel, stride, padding, dilation, ceil_mode) -> Windows:
     kernel = _ints(name, kernel, dims, "kernel_size")
     stride = _ints(name, stride, dims, "stride") if not isinstance(stride, Sequence) or len(stride) else kernel
     padding = _ints(name, padding, dims, "padding")
@@ -276,7 +284,7 @@ def describe(
                 "pad should be at most half of effective kernel size, "
                 f"but got pad={p}, kernel_size={k} and dilation={d}"
             )
-    size = x.shape[-dims:]
+    size = shape[-dims:]
     output = []
     for n, k, s, p, d in zip(size, kernel, stride, padding, dilation, strict=True):
         count = (n + 2 * p - d * (k - 1) - 1 + (s - 1 if ceil_mode else 0)) // s + 1
@@ -284,7 +292,7 @@ def describe(
             count -= 1
         output.append(count)
     if min(output) < 1:
-        before, after = ("x".join(map(str, x.shape[-dims - 1 :])), "x".join(map(str, (x.shape[-dims - 1], *output))))
+        before, after = ("x".join(map(str, shape[-dims - 1 :])), "x".join(map(str, (shape[-dims - 1], *output))))
         raise RuntimeError(f"Given input size: ({before}). Calculated output size: ({after}). Output size is too small")
     return Windows(size, kernel, stride, padding, dilation, tuple(output))
 
@@ -304,6 +312,11 @@ def window_divisor(windows: Windows, count_include_pad: bool, divisor_override: 
         if divisor_override == 0:
             raise RuntimeError("divisor must be not zero")
         return divisor_override
+    if not any(windows.padding) and all(
+        (o - 1) * s + k <= n
+        for n, k, s, o in zip(windows.size, windows.kernel, windows.stride, windows.output, strict=True)
+    ):
+        return prod(windows.kernel)
     total: np.ndarray = np.ones((), np.int64)
     for n, k, s, p, o in zip(
         windows.size, windows.kernel, windows.stride, windows.padding, windows.output, strict=True
