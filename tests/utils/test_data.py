@@ -195,3 +195,10 @@ def test_an_error_of_a_data_set_arrives(torch):
 
     with pytest.raises(KeyError, match="no such file"):
         batches(torch, Broken(3))
+
+
+def test_nothing_can_be_drawn_from_an_empty_data_set(torch):
+    sampler = torch.utils.data.RandomSampler(Numbers(0), num_samples=2)
+    assert len(sampler) == 2
+    with pytest.raises(ZeroDivisionError):
+        list(sampler)

@@ -53,8 +53,9 @@ class Channel:
         pickler = _Pickler(buffer)
         pickler.dump(thing)
         descriptors = [segment.descriptor for segment in pickler.segments]
-        buffer.getbuffer()[: _COUNT.size] = _COUNT.pack(len(descriptors))
-        self.connection.send_bytes(buffer.getbuffer())
+        with buffer.getbuffer() as message:  # released also by an error, or the buffer could not be freed
+            message[: _COUNT.size] = _COUNT.pack(len(descriptors))
+            self.connection.send_bytes(message)
         if descriptors:
             self._send_descriptors(descriptors)
 

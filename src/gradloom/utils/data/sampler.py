@@ -93,8 +93,10 @@ class RandomSampler(Sampler[int]):
                 size = (min(32, wanted - first),)
                 yield from gl.randint(high=count, size=size, dtype=gl.int64, generator=generator).tolist()
             return
-        for rest in range(wanted, -1, -count):  # ends with part of a permutation, which may be empty, as in PyTorch
-            yield from gl.randperm(count, generator=generator).tolist()[:rest]
+        for _ in range(wanted // count):
+            yield from gl.randperm(count, generator=generator).tolist()
+        # PyTorch draws one permutation more than is needed where `count` divides `wanted`.
+        yield from gl.randperm(count, generator=generator).tolist()[: wanted % count]
 
     def __len__(self) -> int:
         return self.num_samples
