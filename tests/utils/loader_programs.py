@@ -65,6 +65,21 @@ def descriptors():
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+def limited():
+    """Keep more batches than the process may have descriptors."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+    try:
+        kept = [row for _ in range(8) for row in data.DataLoader(Rows(), num_workers=1)]
+        raise AssertionError(f"{len(kept)} batches")
+    except RuntimeError as error:
+        assert str(error).startswith("Too many open files"), error
+        del error
+    kept = None
+    assert len([None for _ in data.DataLoader(Rows(), num_workers=1)]) == 64
+
+
 if __name__ == "__main__":
     globals()[sys.argv[2]]()
     print("done")

@@ -315,8 +315,9 @@ def test_abandoned_loaders_let_the_program_end():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
-def test_iterations_leave_no_descriptors():
-    assert run("gradloom", "descriptors").stdout == "done\n"
+@pytest.mark.parametrize("program", ["descriptors", "limited"])
+def test_descriptors(program):
+    assert run("gradloom", program).stdout == "done\n"
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, (-signal.SIGINT, 1, 130)), (signal.SIGKILL, (-9,))])

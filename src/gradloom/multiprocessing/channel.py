@@ -7,6 +7,7 @@ message that nobody receives leaves nothing behind. Windows has no such messages
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import pickle
@@ -21,6 +22,10 @@ from ..tensors.sharing import reduce_tensor
 
 _AT_ONCE = 200  # descriptors in one packet; Linux allows 253
 _COUNT = struct.Struct("<I")
+_TOO_MANY = (
+    "Too many open files. Communication with the workers is no longer possible. Please increase the limit using "
+    "`ulimit -n` in the shell, or keep fewer batches: each of their tensors has a descriptor (two before Python 3.13)"
+)
 
 
 class Channel:
@@ -69,7 +74,12 @@ class Channel:
         data = self.connection.recv_bytes()
         (count,) = _COUNT.unpack_from(data)
         descriptors = self._receive_descriptors(count) if count else []
-        return _Unpickler(io.BytesIO(memoryview(data)[_COUNT.size :]), descriptors).load()
+        try:
+            return _Unpickler(io.BytesIO(memoryview(data)[_COUNT.size :]), descriptors).load()
+        except OSError as error:
+            if error.errno != errno.EMFILE:
+                raise
+            raise RuntimeError(_TOO_MANY) from error
 
     def _send_descriptors(self, descriptors: list[Any]) -> None:
         stream = socket.socket(fileno=self.connection.fileno())
@@ -90,10 +100,7 @@ class Channel:
                 if not data:
                     raise EOFError
                 if len(got) < wanted:
-                    raise RuntimeError(
-                        "Too many open files. Communication with the workers is no longer possible. Please increase "
-                        "the limit using `ulimit -n` in the shell, or keep fewer batches"
-                    )
+                    raise RuntimeError(_TOO_MANY)
         except BaseException:
             for descriptor in found:
                 os.close(descriptor)
