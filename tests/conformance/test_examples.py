@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 import signal
+import subprocess
+import sys
 from importlib import import_module
 
 import pytest
 import training
 
 from tests.examples.idx_files import write_mnist
+from tests.waiting import LIMIT
 
 pytest.importorskip("torch")
 
@@ -35,3 +39,12 @@ def test_the_losses_are_pytorchs(name, tolerance, tmp_path, capsys):
     assert re.fullmatch(r" *step +gradloom +PyTorch +difference", lines[0]) and len(lines) > 5
     largest = float(lines[-1].rpartition(" ")[2])
     assert largest < tolerance
+
+
+@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is not installed")
+def test_the_losses_of_transformers_are_pytorchs():
+    """In a process of its own, which has gradloom as torch."""
+    command = [sys.executable, import_module("train_transformers").__file__, "--quick", "--compare"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout.splitlines()[-1].rpartition(" ")[2]) < 1e-4

@@ -15,7 +15,15 @@ from .test_training import FILES
 EXPECTED = Path(__file__).with_name("expected")
 EXAMPLES = Path(__file__).parents[2] / "examples"
 # The demo (test_train_digits.py, ...), those that train something, and what they share (test_training.py).
-LONG = {"train_digits.py", "digits_data.py", "digits_report.py", "training.py", "pictures.py", "output.py"}
+LONG = {
+    "train_digits.py",
+    "digits_data.py",
+    "digits_report.py",
+    "train_transformers.py",
+    "training.py",
+    "pictures.py",
+    "output.py",
+}
 LONG |= {f"{name}.py" for name in FILES}
 
 

@@ -3,7 +3,9 @@ them. tests/conformance/test_examples.py compares their losses with PyTorch's.""
 
 from __future__ import annotations
 
+import importlib.util
 import signal
+import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +22,7 @@ import write_code
 from PIL import Image
 
 import gradloom
+from tests.waiting import LIMIT
 
 FILES = {
     "write_code": {"code.txt", "code.png"},
@@ -153,3 +156,20 @@ def test_writing_replaces_a_file(tmp_path):
 
 def test_an_example_is_loaded_by_its_file():
     assert training.load(Path(classify_members.__file__)).club()[1].shape == (2, 78)
+
+
+def test_the_example_of_transformers_says_what_is_missing(tmp_path, monkeypatch, capsys):
+    program = import_module("train_transformers")
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "transformers" else find(name))
+    assert training.main(program, ["--quick", "--out", str(tmp_path)]) == 2
+    assert "transformers is not installed; get it with: pip install transformers" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(importlib.util.find_spec("transformers") is None, reason="transformers is not installed")
+def test_transformers_trains_with_gradloom(tmp_path):
+    """In a process of its own, which has gradloom as torch."""
+    command = [sys.executable, import_module("train_transformers").__file__, "--quick", "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"transformers.txt", "transformers.png"}
