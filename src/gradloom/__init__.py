@@ -136,6 +136,64 @@ if _typing.TYPE_CHECKING:
     from .tensors.removed import eig as eig, lstsq as lstsq, matrix_rank as matrix_rank, solve as solve
     from .tensors.removed import symeig as symeig
     from .composite.linalg.solve import lu as lu
+    from ._higher_order_ops import cond as cond
+    from ._higher_order_ops import while_loop as while_loop
+    from .compat.rare import batch_norm_backward_elemt as batch_norm_backward_elemt
+    from .compat.rare import batch_norm_backward_reduce as batch_norm_backward_reduce
+    from .compat.rare import batch_norm_elemt as batch_norm_elemt
+    from .compat.rare import batch_norm_gather_stats as batch_norm_gather_stats
+    from .compat.rare import batch_norm_gather_stats_with_counts as batch_norm_gather_stats_with_counts
+    from .compat.rare import batch_norm_stats as batch_norm_stats, slice_inverse as slice_inverse
+    from .compat.rare import batch_norm_update_stats as batch_norm_update_stats
+    from .compat.rare import ccol_indices_copy as ccol_indices_copy
+    from .compat.rare import classproperty as classproperty
+    from .compat.rare import col_indices_copy as col_indices_copy
+    from .compat.rare import crow_indices_copy as crow_indices_copy
+    from .compat.rare import dequantize as dequantize
+    from .compat.rare import get_autocast_ipu_dtype as get_autocast_ipu_dtype
+    from .compat.rare import get_autocast_xla_dtype as get_autocast_xla_dtype
+    from .compat.rare import get_device as get_device
+    from .compat.rare import get_device_module as get_device_module
+    from .compat.rare import get_file_path as get_file_path
+    from .compat.rare import indices_copy as indices_copy
+    from .compat.rare import init_num_threads as init_num_threads
+    from .compat.rare import is_autocast_ipu_enabled as is_autocast_ipu_enabled
+    from .compat.rare import is_autocast_xla_enabled as is_autocast_xla_enabled
+    from .compat.rare import is_distributed as is_distributed
+    from .compat.rare import is_vulkan_available as is_vulkan_available
+    from .compat.rare import native_norm as native_norm
+    from .compat.rare import prepare_multiprocessing_environment as prepare_multiprocessing_environment
+    from .compat.rare import (
+        profiler_allow_cudagraph_cupti_lazy_reinit_cuda12 as profiler_allow_cudagraph_cupti_lazy_reinit_cuda12,
+    )
+    from .compat.rare import resize_as_sparse_ as resize_as_sparse_
+    from .compat.rare import row_indices_copy as row_indices_copy
+    from .compat.rare import set_autocast_ipu_dtype as set_autocast_ipu_dtype
+    from .compat.rare import set_autocast_ipu_enabled as set_autocast_ipu_enabled
+    from .compat.rare import set_autocast_xla_dtype as set_autocast_xla_dtype
+    from .compat.rare import set_autocast_xla_enabled as set_autocast_xla_enabled
+    from .compat.rare import thread_safe_generator as thread_safe_generator
+    from .compat.rare import values_copy as values_copy
+    from .compat.symbolic import SymBool as SymBool
+    from .compat.symbolic import SymFloat as SymFloat
+    from .compat.symbolic import SymInt as SymInt
+    from .compat.symbolic import sym_constrain_range as sym_constrain_range
+    from .compat.symbolic import sym_constrain_range_for_size as sym_constrain_range_for_size
+    from .compat.symbolic import sym_float as sym_float
+    from .compat.symbolic import sym_fresh_size as sym_fresh_size
+    from .compat.symbolic import sym_int as sym_int
+    from .compat.symbolic import sym_ite as sym_ite
+    from .compat.symbolic import sym_max as sym_max
+    from .compat.symbolic import sym_min as sym_min
+    from .compat.symbolic import sym_not as sym_not
+    from .compat.symbolic import sym_sqrt as sym_sqrt
+    from .compat.symbolic import sym_sum as sym_sum
+    from .sparse.products import dsmm as dsmm
+    from .sparse.products import hsmm as hsmm
+    from .sparse.products import hspmm as hspmm
+    from .sparse.products import saddmm as saddmm
+    from .sparse.products import smm as smm
+    from .sparse.products import sspaddmm as sspaddmm
     from .composite.linalg.lobpcg import lobpcg as lobpcg
     from .composite.linalg.low_rank import pca_lowrank as pca_lowrank, svd_lowrank as svd_lowrank
     from .tensors.interchange import asarray as asarray, from_dlpack as from_dlpack, from_file as from_file
@@ -144,7 +202,7 @@ if _typing.TYPE_CHECKING:
     from .ops._schema import DeviceObjType as DeviceObjType, FloatType as FloatType, FunctionSchema as FunctionSchema
     from .ops._schema import IntType as IntType, ListType as ListType, NumberType as NumberType
     from .ops._schema import OptionalType as OptionalType, StringType as StringType, Tag as Tag
-    from .ops._schema import TensorType as TensorType
+    from .ops._schema import TensorType as TensorType, parse_schema as parse_schema
     from .serialization import load as load, save as save
     from .backends.settings import OutOfMemoryError as OutOfMemoryError
     from .backends.settings import are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled
@@ -175,7 +233,7 @@ _LAZY_MODULES = frozenset(
     fx onnx export hub quasirandom
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
     serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
-    testing version xpu futures multiprocessing distributed _dynamo _tensor_str
+    testing torch_version __future__ version xpu futures multiprocessing distributed _dynamo _tensor_str
     """.split()
 )
 # Imported on first use.
@@ -185,6 +243,23 @@ _LAZY = {
         ".tools.explain": "explain",
         ".futures": "fork wait",
         ".fx.proxy": "_assert",
+        "._higher_order_ops": "cond while_loop",
+        ".compat.rare": """
+            batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt batch_norm_gather_stats
+            batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats slice_inverse
+            ccol_indices_copy classproperty
+            col_indices_copy crow_indices_copy dequantize get_autocast_ipu_dtype get_autocast_xla_dtype
+            get_device get_device_module get_file_path indices_copy init_num_threads is_autocast_ipu_enabled
+            is_autocast_xla_enabled is_distributed is_vulkan_available native_norm
+            prepare_multiprocessing_environment profiler_allow_cudagraph_cupti_lazy_reinit_cuda12
+            resize_as_sparse_ row_indices_copy set_autocast_ipu_dtype set_autocast_ipu_enabled
+            set_autocast_xla_dtype set_autocast_xla_enabled thread_safe_generator values_copy
+            """,
+        ".compat.symbolic": """
+            SymBool SymFloat SymInt sym_constrain_range sym_constrain_range_for_size sym_float sym_fresh_size
+            sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
+            """,
+        ".sparse.products": "dsmm hsmm hspmm saddmm smm sspaddmm",
         "._C._state": "_VF",
         ".batching.legacy": "_vmap_internals",
         ".batching.mapping": "vmap",
@@ -228,7 +303,7 @@ _LAZY = {
         # Schemas, and the types of their arguments.
         ".ops._schema": """
             AnyType BoolType ComplexType DeviceObjType FloatType FunctionSchema IntType ListType NumberType
-            OptionalType StringType Tag TensorType
+            OptionalType StringType Tag TensorType parse_schema
             """,
     }.items()
     for name in names.split()

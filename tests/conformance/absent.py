@@ -24,6 +24,21 @@ MODULES = """
     torch torch.nn torch.nn.functional torch.nn.init torch.nn.utils torch.linalg torch.fft torch.special torch.optim
     torch.optim.lr_scheduler torch.func torch.distributions torch.utils torch.utils.data torch.Tensor
     """.split()
+# Names that are out for good, by full name, and why. Others are not there yet.
+REASONS = {
+    "quantized tensors, their storages and modules: there are none": r"quant|qparams|_q_|\.q_|qscheme|int_repr|QU?Int|"
+    r"fbgemm|\.nn\.qat$|\.ao$|nn\.intrinsic$",
+    "kernels of cuDNN, MIOpen and MKL-DNN, and their layouts": r"cudnn|miopen|mkldnn|nn\.backends$",
+    "TorchScript and its C++ interface: programs run as they are, and there is no compiler": r"import_ir|type_comment|"
+    r"parse_ir|unify_type_list|torch\.classes$|nn\.cpp$|cpp_backtrace|cpp_extension|hipify|utils\.jit$|mobile|model_dump|"
+    r"bundled_inputs|nativert",
+    "compressed sparse and nested tensors: the layouts are strided and sparse_coo": r"sparse_(bs|cs|comp)|jagged|"
+    r"\.nested$|to_padded_tensor",
+    "other devices: gradloom computes on the CPU": r"privateuse|backend_registration|record_stream|numa$",
+    "products of scaled matrices of 8 bits, for hardware that has them": r"scaled_|ScalingType|SwizzleType",
+    "DataPipes: datasets and samplers do without": r"DataPipe|DataChunk|datapipe|utils\.data\.\w*(validation|determin)",
+    "tensors of bits and of halves of a complex number": r"\.bit$|chalf",
+}
 BEGIN, END = "<!-- absent names: begin -->", "<!-- absent names: end -->"
 
 
@@ -106,12 +121,33 @@ def as_page(found: dict[str, tuple[int, list[str]]]) -> str:
         "AttributeError that says that gradloom does not have it yet.",
         "",
         *as_table(found),
+        "",
+        "Many names are missing for good, because they concern something that gradloom does not have:",
+        "",
+        *as_reasons(found),
     ]
     for module, (_, names) in found.items():
         if names:
             lines += ["", f"## {module}", ""]
             lines += textwrap.wrap(" ".join([f"`{name}`" for name in names]), 120, break_on_hyphens=False)
     return "\n".join([*lines, ""])
+
+
+def as_reasons(found: dict[str, tuple[int, list[str]]]) -> list[str]:
+    """The lines of the table of reasons: how many names each concerns, and what is left."""
+    reasons = [reason_of(f"{module}.{name}") for module, (_, names) in found.items() for name in names]
+    rows = [f"| {reason} | {reasons.count(reason)} |" for reason in REASONS]
+    total = sum([count for count, _ in found.values()])
+    left, sensible = reasons.count(None), total - len(reasons) + reasons.count(None)
+    rows.append(
+        f"| not there yet: {100 * (sensible - left) / sensible:.1f} % of the remaining names are there | {left} |"
+    )
+    return ["| why | names |", "| --- | --- |", *rows]
+
+
+def reason_of(name: str) -> str | None:
+    """Return why a full name is missing for good, if it is."""
+    return next((reason for reason, pattern in REASONS.items() if re.search(pattern, name)), None)
 
 
 def as_table(found: dict[str, tuple[int, list[str]]]) -> list[str]:

@@ -27,3 +27,11 @@ def test_public_names_leave_out_what_pytorch_keeps_to_itself():
     names = absent.public_names("torch")
     assert {"add", "stft", "float32", "nn", "manual_seed"} <= {*names}
     assert not {"AliasDb", "Any", "os", "sys", "TYPE_CHECKING", "e"} & {*names}
+
+
+def test_each_reason_concerns_missing_names_only():
+    found = absent.absent_names()
+    missing = {f"{module}.{name}" for module, (_, names) in found.items() for name in names}
+    for reason in absent.REASONS:
+        assert any(absent.reason_of(name) == reason for name in missing), f"no missing name has the reason: {reason}"
+    assert not any(absent.reason_of(name) for name in ("torch.add", "torch.nn.Linear", "torch.Tensor.to_sparse"))

@@ -55,6 +55,17 @@ _LAZY_METHODS = (
     "solve",
     "symeig",
     "lu",
+    "module_load",
+    "reinforce",
+    "slice_inverse",
+    "dequantize",
+    "ipu",
+    "mtia",
+    "xpu",
+    "ccol_indices",
+    "col_indices",
+    "crow_indices",
+    "row_indices",
 )
 # Methods that concern sparse tensors, in sparse/methods.py.
 _SPARSE_METHODS = (
@@ -72,6 +83,11 @@ _SPARSE_METHODS = (
     "to_dense",
     "to_sparse",
     "to_sparse_coo",
+    "smm",
+    "sspaddmm",
+    "sparse_resize_",
+    "sparse_resize_and_clear_",
+    "resize_as_sparse_",
 )
 # Methods that convert to one dtype: PyTorch's short forms of `to`.
 _CONVERSIONS = {"byte": uint8, "char": int8, "bfloat16": bfloat16} | {

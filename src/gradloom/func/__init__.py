@@ -8,6 +8,7 @@ from ..batching.mapping import vmap
 from ..types.public import found_in as _found_in
 from ._arguments import debug_unwrap
 from ._forward import jvp, linearize
+from ._functionalize import functionalize
 from ._jacobians import hessian, jacfwd, jacrev
 from ._modules import functional_call, replace_all_batch_norm_modules_, stack_module_state
 from ._rearrange import rearrange
@@ -16,6 +17,7 @@ from ._reverse import grad, grad_and_value, vjp
 __all__ = [
     "debug_unwrap",
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",

@@ -9,7 +9,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from gradloom.nn._functional import activation, attention, indexing, loss, margin_loss, norm, pool, random, shape
+from gradloom.nn._functional import (
+    activation,
+    attention,
+    grouped,
+    indexing,
+    loss,
+    margin_loss,
+    norm,
+    pool,
+    random,
+    shape,
+)
 from gradloom.nn._functional import operators as _ops
 from gradloom.types.public import found_in, home_of
 
@@ -24,7 +35,7 @@ _OPERATORS = tuple(
     """.split()
 )
 _OVERRIDES = ("handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-_FAMILIES = (activation, attention, indexing, loss, margin_loss, norm, pool, random, shape)
+_FAMILIES = (activation, attention, grouped, indexing, loss, margin_loss, norm, pool, random, shape)
 _WRITTEN_HERE = {
     name: function
     for family in _FAMILIES
@@ -35,6 +46,7 @@ _WRITTEN_HERE = {
 if TYPE_CHECKING:  # names that are bound below, and those that __getattr__ finds
     from gradloom.nn._functional.activation import *
     from gradloom.nn._functional.attention import *
+    from gradloom.nn._functional.grouped import *
     from gradloom.nn._functional.indexing import *
     from gradloom.nn._functional.loss import *
     from gradloom.nn._functional.margin_loss import *

@@ -18,6 +18,7 @@ from gradloom.optim.rmsprop import RMSprop
 from gradloom.optim.rprop import Rprop
 from gradloom.optim.sgd import SGD
 from gradloom.optim.sparse_adam import SparseAdam
+from gradloom.optim.swapping import swap_in_optimizer_params_and_state
 
 from ..types.public import found_in as _found_in
 
@@ -40,6 +41,7 @@ __all__ = [
     "SparseAdam",
     "lr_scheduler",
     "swa_utils",
+    "swap_in_optimizer_params_and_state",
 ]
 
 if _typing.TYPE_CHECKING:

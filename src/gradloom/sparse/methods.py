@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..autograd.grad_mode import is_grad_enabled
@@ -9,9 +10,9 @@ from ..autograd.passes import increment_version
 from ..core.tensor import Tensor, wrap
 from ..types.device import layout as _layout, sparse_coo, strided
 from ..types.dtype import dtype as _dtype
-from . import differentiable
+from . import differentiable, products
 from .differentiable import sparse_or_raise
-from .tensor import SparseTensor
+from .tensor import SparseTensor, empty, make
 
 
 def coalesce(self: Tensor) -> Tensor:
@@ -180,3 +181,90 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
             f"{list(mask.shape)}"
         )
     return differentiable.sparse_mask(self, mask)  # type: ignore[no-any-return]
+
+
+def smm(self: Tensor, mat2: Tensor) -> Tensor:
+    """Return the product with a dense matrix, sparse; see `torch.smm`."""
+    return products.smm(self, mat2)
+
+
+def sspaddmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """Return beta * self + alpha * mat1 @ mat2, sparse; see `torch.sspaddmm`."""
+    return products.sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
+
+
+def sparse_resize_(self: Tensor, size: Sequence[int], sparse_dim: int, dense_dim: int) -> Tensor:
+    """Change the sizes of a sparse tensor in place; its entries stay.
+
+    Args:
+        size: the new sizes.
+        sparse_dim, dense_dim: how many of them are sparse and dense; those of a tensor with entries stay.
+
+    Raises:
+        RuntimeError: if the numbers do not add up, or a tensor with entries would lose some or change its dimensions.
+        NotImplementedError: for a dense tensor.
+    """
+    tensor = _sparse(self, "sparse_resize_")
+    _check_dims(size, sparse_dim, dense_dim)
+    if not len(tensor._value_array):
+        return _resized(tensor, size, sparse_dim)
+    old, dims = tuple(tensor.shape), (tensor.sparse_dim(), tensor.dense_dim())
+    if (sparse_dim, dense_dim) != dims:
+        raise RuntimeError(
+            f"changing the number of sparse and dense dimensions (from {dims[0]} and {dims[1]} to {sparse_dim} and "
+            f"{dense_dim}) on a non-empty sparse tensor is not supported: use sparse_resize_and_clear_"
+        )
+    if any(new < before for new, before in zip(size[:sparse_dim], old, strict=False)):
+        raise RuntimeError(
+            f"shrinking the size of sparse dimensions (from {list(old[:sparse_dim])} to {list(size[:sparse_dim])}) on "
+            "a non-empty sparse tensor is not supported: use sparse_resize_and_clear_"
+        )
+    if tuple(size[sparse_dim:]) != old[sparse_dim:]:
+        raise RuntimeError(
+            f"changing the size of dense dimensions (from {list(old[sparse_dim:])} to {list(size[sparse_dim:])}) on a "
+            "non-empty sparse tensor is not supported: use sparse_resize_and_clear_"
+        )
+    found = make(tensor._index_array, tensor._value_array, tuple(size), tensor._coalesced)
+    return _become(tensor, found)
+
+
+def sparse_resize_and_clear_(self: Tensor, size: Sequence[int], sparse_dim: int, dense_dim: int) -> Tensor:
+    """Remove all entries of a sparse tensor and give it other sizes, in place.
+
+    Args:
+        size: the new sizes.
+        sparse_dim, dense_dim: how many of them are sparse and dense.
+
+    Raises:
+        RuntimeError: if the numbers do not add up.
+        NotImplementedError: for a dense tensor.
+    """
+    tensor = _sparse(self, "sparse_resize_and_clear_")
+    _check_dims(size, sparse_dim, dense_dim)
+    return _resized(tensor, size, sparse_dim)
+
+
+def resize_as_sparse_(self: Tensor, the_template: Tensor) -> Tensor:
+    """Give a sparse tensor the sizes of another one, in place; see `sparse_resize_`."""
+    _sparse(self, "resize_as_sparse_")
+    template = _sparse(the_template, "resize_as_sparse_")
+    return sparse_resize_(self, template.shape, template.sparse_dim(), template.dense_dim())
+
+
+def _check_dims(size, sparse_dim, dense_dim):
+    if len(size) != sparse_dim + dense_dim:
+        raise RuntimeError(
+            f"'len(size) == sparse_dim + dense_dim' is not satisfied: len(size) = {len(size)}, "
+            f"sparse_dim = {sparse_dim}, dense_dim = {dense_dim}"
+        )
+
+
+def _resized(tensor, size, sparse_dim):
+    return _become(tensor, empty(tuple(size), tensor._array.dtype, len(size) - sparse_dim))
+
+
+def _become(tensor, found):
+    """Give a sparse tensor the sizes and entries of another one."""
+    tensor._array = found._array
+    tensor._replace(found._index_array, found._value_array, found._coalesced)
+    return tensor

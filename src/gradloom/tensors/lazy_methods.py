@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never
 
 import numpy as np
 
@@ -233,3 +233,80 @@ def _view_func_unsafe(self: Tensor, new_base: Tensor) -> Tensor | None:
     old, new = view.base._array, new_base._array
     offset = offset_in_elements(self._array) - offset_in_elements(old) + offset_in_elements(new)
     return _operators.as_strided(new_base, self._array.shape, self.stride(), offset)
+
+
+def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Tensor:
+    """Return what `load_state_dict` exchanges this parameter or buffer for, while
+    `torch.__future__.get_swap_module_params_on_conversion()` is True. Subclasses may override it; the result is neither
+    of the two tensors.
+
+    Args:
+        other: the tensor of the state dict.
+        assign: whether the result has the properties of `other` rather than of this tensor.
+    """
+    return other.detach() if assign else self.copy_(other).detach()
+
+
+def reinforce(self: Tensor, reward: Any) -> Never:
+    """Raise RuntimeError: `torch.distributions` replaces it.
+
+    Raises RuntimeError always.
+    """
+    raise RuntimeError(
+        "reinforce() was removed. Use torch.distributions: m = Categorical(probs), action = m.sample(), "
+        "loss = -m.log_prob(action) * reward."
+    )
+
+
+def slice_inverse(
+    self: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
+    """Return the tensor that this one is a slice of, as a view: of the sizes and strides of `src`.
+
+    Args:
+        src: gives sizes, strides and offset.
+        dim, start, end, step: the slice.
+    """
+    return _operators.as_strided(self, src.shape, src.stride(), src.storage_offset())
+
+
+def dequantize(self: Tensor) -> Tensor:
+    """Return the values as float32: there are no quantized tensors."""
+    return self.float()
+
+
+def ipu(self: Tensor, *args: Any, **kwargs: Any) -> Never:
+    """Raise RuntimeError: there is no such device.
+
+    Raises RuntimeError always.
+    """
+    raise RuntimeError("PyTorch is not linked with support for ipu devices")
+
+
+def mtia(self: Tensor, *args: Any, **kwargs: Any) -> Never:
+    """Raise AssertionError: there is no such device.
+
+    Raises AssertionError always.
+    """
+    raise AssertionError("Torch not compiled with MTIA enabled")
+
+
+def xpu(self: Tensor, *args: Any, **kwargs: Any) -> Never:
+    """Raise AssertionError: there is no such device.
+
+    Raises AssertionError always.
+    """
+    raise AssertionError("Torch not compiled with XPU enabled")
+
+
+def _of_compressed(name: str, kind: str) -> Callable[[Tensor], Never]:
+    def refused(self: Tensor) -> Never:
+        raise RuntimeError(f"{name} expected sparse {kind} compressed tensor layout but got Strided")
+
+    refused.__name__ = refused.__qualname__ = name
+    refused.__doc__ = f"Raise RuntimeError: there are no tensors in a sparse {kind} compressed layout."
+    return refused
+
+
+ccol_indices, row_indices = _of_compressed("ccol_indices", "column"), _of_compressed("row_indices", "column")
+crow_indices, col_indices = _of_compressed("crow_indices", "row"), _of_compressed("col_indices", "row")

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, NamedTuple
 
 import gradloom as gl
+from gradloom.nn.modules._conversion import exchange, get_swap_module_params_on_conversion
 from gradloom.nn.parameter import Parameter, is_lazy
 from gradloom.utils.hooks import RemovableHandle, add_hook
 
@@ -286,6 +287,15 @@ def _take(module, name, key, present, given, assign):
         )
     try:
         with gl.no_grad():
+            if get_swap_module_params_on_conversion():
+                new = present.module_load(given, assign=assign)
+                if new is given or new is present:
+                    raise RuntimeError(
+                        "module_load returned one of self or other, please .detach() the result if returning one of "
+                        "the inputs in module_load"
+                    )
+                exchange(present, new)
+                return None
             if not assign:
                 present.copy_(given)
                 return None

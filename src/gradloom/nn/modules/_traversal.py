@@ -6,6 +6,11 @@ import warnings
 from typing import TYPE_CHECKING
 
 import gradloom as gl
+from gradloom.nn.modules._conversion import (
+    exchange,
+    get_overwrite_module_params_on_conversion,
+    get_swap_module_params_on_conversion,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -125,7 +130,13 @@ class Traversal:
             with gl.no_grad():
                 converted = fn(parameter)
                 converted_gradient = None if gradient is None else fn(gradient)
-            if converted.is_meta != parameter.is_meta:  # of another device: the object cannot stay
+            if get_swap_module_params_on_conversion():
+                parameter.grad = None
+                exchange(parameter, converted)
+                parameter.grad = converted_gradient
+                continue
+            # On another device the object cannot stay.
+            if converted.is_meta != parameter.is_meta or get_overwrite_module_params_on_conversion():
                 self._parameters[name] = gl.nn.Parameter(converted, parameter.requires_grad)
                 self._parameters[name].grad = converted_gradient
                 continue

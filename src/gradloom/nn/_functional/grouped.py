@@ -1,0 +1,97 @@
+"""Products of groups of matrices, such as those of the experts of a mixture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import gradloom as gl
+from gradloom.nn._functional import operators as ops
+
+if TYPE_CHECKING:
+    from gradloom import Tensor
+    from gradloom.types import DType
+
+
+def grouped_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    *,
+    offs: Tensor | None = None,
+    bias: Tensor | None = None,
+    out_dtype: DType | None = None,
+) -> Tensor:
+    """Multiply matrices in groups. A matrix stands for all groups, one after the other along one dimension.
+
+    Args:
+        mat_a: (rows of all groups, k), or (groups, n, k).
+        mat_b: (groups, k, m), or (k, columns of all groups). With two matrices, the groups divide k.
+        offs: (groups,), int32: where each group ends along the dimension that is divided; None for two batches.
+        bias: must be None.
+        out_dtype: must be the dtype of `mat_a`.
+
+    Shape:
+        output: (rows, m), (n, columns), or (groups, n, m) for two batches or two matrices. Rows and columns behind the
+        last group are zero.
+
+    Raises:
+        RuntimeError: for other shapes or dtypes than float32, bfloat16 and float16, or rows that are not aligned to 16
+            bytes.
+    """
+    _check_grouped(mat_a, mat_b, offs, bias, out_dtype)
+    if offs is None:
+        return ops.bmm(mat_a, mat_b)
+    ends = offs.tolist()
+    parts = list(zip([0, *ends], ends, strict=False))
+    if mat_a.dim() == 2 and mat_b.dim() == 2:
+        return ops.stack([ops.mm(mat_a[:, a:b], mat_b[a:b]) for a, b in parts])
+    if mat_a.dim() == 2:
+        rows = [ops.mm(mat_a[a:b], mat_b[group]) for group, (a, b) in enumerate(parts)]
+        rows.append(gl.zeros(mat_a.shape[0] - ends[-1], mat_b.shape[-1], dtype=mat_a.dtype, device=mat_a.device))
+        return ops.cat(rows)
+    columns = [ops.mm(mat_a[group], mat_b[:, a:b]) for group, (a, b) in enumerate(parts)]
+    columns.append(gl.zeros(mat_a.shape[1], mat_b.shape[1] - ends[-1], dtype=mat_a.dtype, device=mat_a.device))
+    return ops.cat(columns, 1)
+
+
+def _check_grouped(mat_a, mat_b, offs, bias, out_dtype):
+    names = {gl.float64: "Double", gl.complex64: "ComplexFloat", gl.complex128: "ComplexDouble", gl.int64: "Long"}
+    for name, matrix in (("mat_a", mat_a), ("mat_b", mat_b)):
+        if matrix.dtype not in (gl.float32, gl.bfloat16, gl.float16):
+            found = names.get(matrix.dtype, str(matrix.dtype).rpartition(".")[2])
+            raise RuntimeError(f"Expected {name} to be Float32, BFloat16 or Float16 matrix, got {found}")
+    for name, matrix in (("mat_a", mat_a), ("mat_b", mat_b)):
+        if matrix.dim() not in (2, 3):
+            raise RuntimeError(f"{name} has to be 2 or 3d")
+    both = mat_a.dim() == 3 and mat_b.dim() == 3
+    if (offs is None) != both:
+        raise RuntimeError("Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d")
+    if mat_a.shape[-1] != mat_b.shape[-2]:
+        raise RuntimeError("contraction dimension of mat_a and mat_b must match")
+    for matrix in (mat_a, mat_b):
+        last = -2 if matrix.stride(-2) == 1 and matrix.stride(-1) != 1 else -1
+        if matrix.stride(-1 if last == -2 else -2) * matrix.element_size() % 16:
+            raise RuntimeError("strides should be multiple of 16 bytes")
+    if both and mat_a.shape[0] != mat_b.shape[0]:
+        raise RuntimeError("batched dimension has to match")
+    if offs is not None:
+        if offs.dtype != gl.int32:
+            raise RuntimeError("Offsets have to be int32")
+        batches = [matrix.shape[0] for matrix in (mat_a, mat_b) if matrix.dim() == 3]
+        if batches and batches[0] != offs.shape[0]:
+            raise RuntimeError("matrix batch sizes have to match")
+    if bias is not None:
+        raise RuntimeError("Bias not supported yet")
+    if out_dtype is not None and out_dtype != mat_a.dtype:
+        raise RuntimeError("Grouped gemm output dtype must match `mat_a` dtype")
+
+
+def assert_int_or_pair(arg: int | list[int], arg_name: str, message: str) -> None:
+    """Raise AssertionError with a message unless `arg` is an int or has two elements.
+
+    Args:
+        arg: checked.
+        arg_name: put into the message for `{}`.
+        message: of the error.
+    """
+    if not (isinstance(arg, int) or len(arg) == 2):
+        raise AssertionError(message.format(arg_name))
