@@ -22,6 +22,10 @@ _DEVICES = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]  # in P
 def skips(optimizer: Optimizer, group: dict[str, Any]) -> bool:
     """Return whether a step leaves out a parameter group; unscale its gradients otherwise. Only `fused` steps do so.
 
+    Args:
+        optimizer: may have the attributes `grad_scale` and `found_inf`.
+        group: one of its parameter groups.
+
     Raises RuntimeError, with `fused`, for a sparse gradient or for a parameter whose dtype is not floating.
     """
     if not group.get("fused"):

@@ -88,7 +88,14 @@ class Adagrad(RuleOptimizer):
 
 
 def adagrad(xp, parameter, gradient, total, scratch, rate, weight_decay, eps, maximize):
-    """Update rule; `total` is the sum of squares."""
+    """Apply Adagrad's update rule; see `_arrays`.
+
+    Args:
+        xp, parameter, gradient, scratch: as for every rule.
+        total: the sum of squared gradients.
+        rate: the learning rate of this step.
+        weight_decay, eps, maximize: options of `Adagrad`.
+    """
     gradient = decayed(parameter, gradient, weight_decay, maximize)
     total += xp.multiply(gradient, gradient, out=scratch)
     root = xp.sqrt(total, out=scratch)

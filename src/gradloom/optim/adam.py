@@ -126,7 +126,13 @@ def _check_tensors(lr, betas, foreach, capturable):
 
 
 def numbers_of(count, lr, beta1, beta2, weight_decay, eps, maximize, decoupled):
-    """Return the last arguments of `adam` for a parameter's step number `count`."""
+    """Return the last arguments of `adam`, for one step of a parameter.
+
+    Args:
+        count: number of the step, 1 for the first.
+        lr, beta1, beta2, weight_decay, eps, maximize: options of `Adam`.
+        decoupled: whether the decay is that of `AdamW`.
+    """
     root = (1 - beta2**count) ** 0.5
     penalty, shrink = (0, 1 - lr * weight_decay) if decoupled else (weight_decay, 1)
     # Both bias corrections are in the numbers: one pass less over the arrays.
@@ -136,7 +142,17 @@ def numbers_of(count, lr, beta1, beta2, weight_decay, eps, maximize, decoupled):
 def adam(
     xp, parameter, gradient, mean, square, greatest, scratch, rate1, beta2, decay, shrink, maximize, step_size, eps
 ):
-    """Update rule; `greatest` is the maximum of `square` so far with AMSGrad, else None."""
+    """Apply Adam's update rule; see `_arrays`.
+
+    Args:
+        xp, parameter, gradient, scratch: as for every rule.
+        mean, square: running means of the gradient and of its square.
+        greatest: the maximum of `square` so far with AMSGrad, else None.
+        rate1, beta2: the weight of the gradient in `mean`, and that of the old `square`.
+        decay, shrink: factor of the L2 penalty; factor of the parameter.
+        maximize: whether to climb.
+        step_size, eps: with the bias corrections in them.
+    """
     if shrink != 1:
         parameter *= shrink
     if decay or maximize:

@@ -98,7 +98,13 @@ class SGD(Optimizer):
 
 
 def sgd(xp, parameter, gradient, buffer, scratch, lr, weight_decay, momentum, nesterov, maximize, dampening):
-    """Update rule; `buffer` is None without momentum."""
+    """Apply SGD's update rule; see `_arrays`.
+
+    Args:
+        xp, parameter, gradient, scratch: as for every rule.
+        buffer: the previous direction, or None without momentum.
+        lr, weight_decay, momentum, nesterov, maximize, dampening: options of `SGD`.
+    """
     work = scratch
     if weight_decay != 0:
         penalty = xp.multiply(parameter, weight_decay, out=scratch)

@@ -37,7 +37,11 @@ class Chunking(NamedTuple):
 
 
 def chunks_of(options: Any, rows: int, features: int, classes: int, dtype: DType) -> Chunking:
-    """Return the chunks that a `LinearCrossEntropyOptions` gives for an input (rows, features) of a dtype.
+    """Return the chunks that options give for an input (rows, features) and a number of classes.
+
+    Args:
+        options: a `LinearCrossEntropyOptions`.
+        rows, features, classes, dtype: of the loss.
 
     Raises:
         ValueError: if `batch_chunk_size` is not what `chunking_method` chooses.
@@ -141,6 +145,12 @@ class GeneratedBackwardFor_torch_nn__linear_cross_entropy_batch_chunked_default(
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients that `forward` computed, times that of the loss; once, unless they are kept.
+
+        Args:
+            ctx: from `forward`.
+            grads: the gradient of the loss.
+        """
         if ctx.gradients is None:
             raise RuntimeError(
                 "linear_cross_entropy chunked backward called twice; retain_graph=True / double backward are not "
@@ -173,6 +183,12 @@ class GeneratedBackwardFor_torch_nn__linear_cross_entropy_batch_chunked_no_reduc
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        """Compute the gradients, from logits that are computed again.
+
+        Args:
+            ctx: from `forward`.
+            grads: the gradient of each row's loss.
+        """
         with gl.no_grad():
             input, linear_weight, target, linear_bias, weight = ctx.saved_tensors
             operands = _operands(input, linear_weight, target, linear_bias, weight, ctx.settings)

@@ -92,6 +92,9 @@ def assert_int_or_pair(arg: int | list[int], arg_name: str, message: str) -> Non
         arg: checked.
         arg_name: put into the message for `{}`.
         message: of the error.
+
+    Shape:
+        output: None.
     """
     if not (isinstance(arg, int) or len(arg) == 2):
         raise AssertionError(message.format(arg_name))

@@ -81,7 +81,11 @@ class AuxOutput(NamedTuple):
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
-    """A mask_mod by which all scores count."""
+    """Return True: a mask_mod by which all scores count.
+
+    Args:
+        batch, head, token_q, token_kv: numbers of the score, 0-dim tensors.
+    """
     return batch.new_ones((), dtype=gl.bool)
 
 
@@ -190,6 +194,8 @@ class BlockMask:
         """Return the mask with these blocks of keys; see the class for the tensors.
 
         Args:
+            kv_num_blocks, kv_indices: blocks seen in part.
+            full_kv_num_blocks, full_kv_indices: blocks seen in full, or None.
             BLOCK_SIZE: queries and keys of a block, or one number for both.
             mask_mod: which scores count in blocks seen in part; all by default.
             seq_lengths: the numbers of queries and keys; all of the blocks' by default.

@@ -10,7 +10,11 @@ _settings = {"overwrite": False, "swap": False}
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Set whether `Module.to` and other conversions assign new parameters instead of changing the data of the old."""
+    """Set whether `Module.to` and other conversions assign new parameters instead of changing the data of the old.
+
+    Args:
+        value: whether they do.
+    """
     _settings["overwrite"] = value
 
 
@@ -22,7 +26,8 @@ def get_overwrite_module_params_on_conversion() -> bool:
 def set_swap_module_params_on_conversion(value: bool) -> None:
     """Set whether conversions and `load_state_dict` exchange parameters with the new ones by `swap_tensors`.
 
-    `load_state_dict` then asks `Tensor.module_load` of each parameter for the new one.
+    Args:
+        value: whether they do; `load_state_dict` then asks `Tensor.module_load` of each parameter for the new one.
     """
     _settings["swap"] = value
 

@@ -26,7 +26,15 @@ _WITH_TENSORS = (
     "dispatch.promotion",
 )
 # Functions of the top-level namespace that are imported on first use.
-_LAZY = ("lobpcg", "lu", "pca_lowrank", "svd_lowrank")
+_LAZY = tuple(
+    """
+    lobpcg lu pca_lowrank svd_lowrank batch_norm_backward_elemt batch_norm_backward_reduce batch_norm_elemt
+    batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats
+    ccol_indices_copy col_indices_copy crow_indices_copy dequantize dsmm get_device hsmm hspmm indices_copy
+    is_distributed native_norm resize_as_sparse_ row_indices_copy saddmm slice_inverse smm sspaddmm sym_float
+    sym_ite sym_max sym_min sym_not sym_sqrt values_copy
+    """.split()
+)
 _IGNORED = frozenset(
     ("is_tensor", "is_storage", "broadcast_shapes", "from_numpy", "set_default_dtype", "get_default_dtype")
 )
