@@ -101,38 +101,6 @@ class classproperty(Generic[T]):
         return self.func(owner)
 
 
-class Future:
-    """The result of `fork`, which is there from the start."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def done(self) -> bool:
-        """Return True."""
-        return True
-
-    def wait(self) -> Any:
-        """Return the result."""
-        return self._value
-
-    value = wait
-
-
-def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
-    """Call a function, and return its result as a Future for `wait`. It runs at once: threads are for TorchScript."""
-    return Future(func(*args, **kwargs))
-
-
-def wait(future: Future) -> Any:
-    """Return the result of a Future that `fork` returned.
-
-    Raises TypeError for something else.
-    """
-    if not hasattr(future, "wait"):
-        raise TypeError(f"wait(): argument must be a Future, not {type(future).__name__}")
-    return future.wait()
-
-
 def _warn_of_old_name(name: str, device: str) -> None:
     new = name.replace(f"_{device}", "")
     warnings.warn(
