@@ -1954,7 +1954,6 @@ OVERLOADS = {
     ),
     "linalg_matrix_exp": (
         ("default", "linalg_matrix_exp", 'linalg_matrix_exp(Tensor self) -> Tensor', "", "", "kernel"),
-        ("out", "linalg_matrix_exp", 'linalg_matrix_exp.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
     "linalg_matrix_norm": (
         ("default", "linalg_matrix_norm", 'linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor', "", "", "composite"),

@@ -2995,7 +2995,7 @@ _LINALG_LSTSQ = GuardedOverload("linalg_lstsq", ((
 ),))
 
 
-def linalg_matrix_exp(input, *, out=None):
+def linalg_matrix_exp(input):
     """linalg_matrix_exp(Tensor self) -> Tensor
 
     ∂L/∂x = linalg_matrix_exp_differential(x, g, True)
@@ -3010,16 +3010,14 @@ def linalg_matrix_exp(input, *, out=None):
     except AttributeError:
         self_ = None
     if self_ is None:
-        return _LINALG_MATRIX_EXP(input, out=out)
+        return _LINALG_MATRIX_EXP(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
         if not flags & REDISPATCH:
-            return intercept(linalg_matrix_exp, (input,), out)
+            return intercept(linalg_matrix_exp, (input,))
         result = take_kernel()()
         result_ = result._array
     else:
-        if out is not None:
-            return write_out(linalg_matrix_exp, (input,), out, "same_dtype shared")
         try:
             result_ = kernels_linalg_spectral.matrix_exp(self_)
         except Exception as error:
@@ -3061,7 +3059,7 @@ def linalg_matrix_exp(input, *, out=None):
 
 
 _LINALG_MATRIX_EXP = GuardedOverload("linalg_matrix_exp", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
+    (('self', 'Tensor'),),
     linalg_matrix_exp,
 ),))
 

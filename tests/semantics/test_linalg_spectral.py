@@ -266,3 +266,16 @@ def test_a_tracker_ends_lobpcg(torch):
     seen = []
     torch.lobpcg(positive_matrices(torch), 2, tracker=lambda worker: (stop(worker), seen.append(worker.ivars["istep"])))
     assert seen == [1, 2, 3]
+
+
+def test_least_squares_take_a_right_hand_side_of_one_dimension_less_for_vectors(torch):
+    a = torch.ones(5, 4, 3)
+    assert torch.linalg.lstsq(a, torch.ones(5, 4)).solution.shape == (5, 3)
+    assert torch.linalg.lstsq(a, torch.ones(1, 4, 2)).solution.shape == (5, 3, 2)
+    with pytest.raises(RuntimeError, match=r"tensor a \(5\) must match the size of tensor b \(4\) .* dimension 0"):
+        torch.linalg.lstsq(a, torch.ones(4, 2))
+
+
+def test_linalg_matrix_exp_has_no_out(torch):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'out'"):
+        torch.linalg.matrix_exp(torch.eye(2), out=torch.eye(2))

@@ -225,3 +225,13 @@ def test_convolution_of_time_steps_is_conv1d_in_another_order(torch):
     found, wanted = (torch.autograd.grad((y * y).sum(), (x, weight, bias)) for y in (out, expected))
     for a, b in zip(found, wanted, strict=True):
         torch.testing.assert_close(a, b)
+
+
+def test_sampling_of_neither_images_nor_volumes_is_refused(torch):
+    sample, zeros = torch.nn.functional.grid_sample, torch.zeros
+    with pytest.raises(RuntimeError, match=r"expected grid to have size 1 in last dimension, .* sizes \[2, 3, 2\]"):
+        sample(zeros(2, 3, 4), zeros(2, 3, 2), align_corners=False)
+    with pytest.raises(RuntimeError, match="expected 5D input and grid with same number of dimensions"):
+        sample(zeros(2, 3), zeros(2, 0), align_corners=False)
+    with pytest.raises(RuntimeError, match="expected grid and input to have same batch size"):
+        sample(zeros(2, 3, 4, 4), zeros(1, 3, 4, 2), align_corners=False)

@@ -68,13 +68,6 @@ def pad_circular(self, pad):
 
 def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
     """Sample images or volumes at the points of a grid."""
-    shapes = f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
-    if input.shape[:1] != grid.shape[:1]:
-        raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got {shapes}")
-    if input.dim() not in (4, 5):
-        raise RuntimeError(
-            "grid_sampler(): expected 4D or 5D input and grid with same number of dimensions, but got " + shapes
-        )
     sample = ops.grid_sampler_2d if input.dim() == 4 else ops.grid_sampler_3d
     return sample(input, grid, interpolation_mode, padding_mode, align_corners)
 

@@ -241,7 +241,7 @@ def lstsq(self, b, rcond=None, driver=None):
 
     Args:
         self: (..., m, n).
-        b: (..., m, k) or (..., m); batch dimensions broadcast.
+        b: (..., m, k), whose batch dimensions broadcast, or (..., m) of the same batch.
         rcond: singular values below `rcond` times the greatest one are zeros; max(m, n) * eps by default.
         driver: gels supposes full rank; gelsy, the default, gelsd and gelss find the rank.
 
@@ -254,7 +254,9 @@ def lstsq(self, b, rcond=None, driver=None):
     right = b[..., None] if vectors else b
     if self.shape[-2] != right.shape[-2]:
         raise RuntimeError(f"torch.linalg.lstsq: input.size(-2) should match other.size({-1 if vectors else -2})")
-    text = size_mismatch((self.shape[:-2], right.shape[:-2]))
+    # As in PyTorch, one dimension less makes vectors, even where the check above takes `b` for matrices.
+    of_right = b.shape[:-1] if self.ndim - 1 == b.ndim else right.shape[:-2]
+    text = size_mismatch((self.shape[:-2], of_right))
     if text:
         raise RuntimeError(text)
     if self.dtype.kind not in "fc" or is_half(self.dtype):
