@@ -110,7 +110,7 @@ if _typing.TYPE_CHECKING:
         testing,
         types,
     )
-    from . import export, fx, hub, onnx, quasirandom, sparse, utils, version, xpu
+    from . import export, fx, hub, onnx, package, quasirandom, sparse, utils, version, xpu
     from ._stubs.functions import *
     from .amp.autocast_mode import autocast as autocast
     from .amp.grad_scaler import GradScaler as GradScaler
@@ -230,7 +230,7 @@ if _typing.TYPE_CHECKING:
 
 _LAZY_MODULES = frozenset(
     """
-    fx onnx export hub quasirandom
+    fx onnx export hub quasirandom package
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
     serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
     testing torch_version __future__ version xpu futures multiprocessing distributed _dynamo _tensor_str

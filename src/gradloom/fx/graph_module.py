@@ -79,7 +79,7 @@ def reduce_graph_module(body: dict[str, Any], import_block: str) -> Module:
 
     graph = KeepModules().trace(code_only, **body.get("_tracer_extras", {}))
     graph._tracer_cls = body.get("_tracer_cls") or tracing.Tracer
-    made = GraphModule(code_only, graph, body.get("_graphmodule_cls_name", "GraphModule"))
+    made = GraphModule(code_only, graph)
     for name, value in body.items():
         if not hasattr(made, name):
             setattr(made, name, value)
@@ -373,14 +373,6 @@ class GraphModule(Module):
         del members["_graph"]
         return reduce_graph_module, (members, block)
 
-    def __reduce_package__(self, exporter: Any) -> tuple[Any, ...]:
-        members = dict(self.__dict__)
-        name = f"fx-generated._{exporter.get_unique_id()}"
-        exporter.save_source_string(name, _import_block(self.recompile().globals) + self.code)
-        members["_graphmodule_cls_name"] = type(self).__name__
-        del members["_graph"]
-        return reduce_package_graph_module, (members, name)
-
     def __deepcopy__(self, memo: dict[int, Any]) -> GraphModule:
         made = type(self).__new__(type(self))
         memo[id(self)] = made
@@ -425,12 +417,6 @@ class GraphModule(Module):
 
     def _unregister_erase_node_hook(self, f: Callable[[Node], object]) -> None:
         self._erase_node_hooks.remove(f)
-
-
-def reduce_package_graph_module(importer: Any, body: dict[str, Any], generated_module_name: str) -> Module:
-    """Return a GraphModule from its parts in a package of `gradloom.package`."""
-    source = importer.get_source(generated_module_name)
-    return reduce_graph_module({**body, "_code": source}, "")
 
 
 def _indented(text: str) -> str:

@@ -1,0 +1,433 @@
+"""SummaryWriter: event files for TensorBoard, as PyTorch's torch.utils.tensorboard writes them.
+
+Needs the package tensorboard: `pip install 'gradloom[tensorboard]'`.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import struct
+import time
+import wave
+import zlib
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from importlib import import_module
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from ..core.tensor import Tensor
+
+__all__ = ["SummaryWriter"]
+
+
+def _package(name: str) -> Any:
+    """Return a module of tensorboard. Raises ImportError that names the extra that installs it."""
+    try:
+        return import_module(f"tensorboard.{name}")
+    except ImportError as error:
+        raise ImportError(
+            "gradloom.utils.tensorboard needs the package tensorboard: pip install 'gradloom[tensorboard]'"
+        ) from error
+
+
+def _array(value: Any) -> Any:
+    """Return a tensor, array or number as an array."""
+    if not isinstance(value, Tensor):
+        return np.asarray(value)
+    array = value.detach().numpy()
+    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+
+
+def _buckets() -> Any:
+    """Return TensorBoard's limits of buckets: 0 and powers of 1.1 from 1e-12 to 1e20, of both signs."""
+    positive = 1e-12 * 1.1 ** np.arange(775)
+    positive = positive[positive < 1e20]
+    return np.concatenate([-positive[::-1], [0.0], positive])
+
+
+class SummaryWriter:
+    """Writes an event file to a folder, from which TensorBoard shows curves, images and text.
+
+    Args:
+        log_dir: the folder; None for runs/DATE_HOST and `comment`.
+        comment: end of the default folder's name.
+        purge_step: steps from this one on of earlier files are hidden.
+        max_queue: number of events that wait to be written.
+        flush_secs: seconds after which they are written at the latest.
+        filename_suffix: end of the file's name.
+
+    Raises:
+        ImportError: if the package tensorboard is not installed.
+
+    Methods take `global_step`, the step of the event, and `walltime`, its time in seconds since the epoch.
+
+    Example:
+        >>> with SummaryWriter("runs/first") as writer:
+        ...     writer.add_scalar("loss", loss, step)
+    """
+
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str] | None = None,
+        comment: str = "",
+        purge_step: int | None = None,
+        max_queue: int = 10,
+        flush_secs: int = 120,
+        filename_suffix: str = "",
+    ) -> None:
+        if log_dir is None:
+            log_dir = os.path.join("runs", f"{datetime.now():%b%d_%H-%M-%S}_{socket.gethostname()}{comment}")
+        self.log_dir = os.fspath(log_dir)
+        self._options = (max_queue, flush_secs, filename_suffix)
+        self._summary = _package("compat.proto.summary_pb2")
+        self._event = _package("compat.proto.event_pb2")
+        self._tensor = _package("compat.proto.tensor_pb2").TensorProto
+        self._shape = _package("compat.proto.tensor_shape_pb2").TensorShapeProto
+        self._writers = {self.log_dir: self._open(self.log_dir)}
+        if purge_step is not None:
+            log = self._event.SessionLog(status=self._event.SessionLog.START)
+            self._writers[self.log_dir].add_event(
+                self._event.Event(wall_time=time.time(), step=purge_step, session_log=log)
+            )
+
+    def _open(self, folder: str) -> Any:
+        return _package("summary.writer.event_file_writer").EventFileWriter(folder, *self._options)
+
+    def get_logdir(self) -> str:
+        """Return the folder."""
+        return self.log_dir
+
+    def _write(self, value: Any, step: int | None, walltime: float | None, folder: str | None = None) -> None:
+        folder = folder or self.log_dir
+        if folder not in self._writers:
+            self._writers[folder] = self._open(folder)
+        event = self._event.Event(wall_time=time.time() if walltime is None else walltime)
+        event.summary.CopyFrom(self._summary.Summary(value=[value]))
+        if step is not None:
+            event.step = int(step)
+        self._writers[folder].add_event(event)
+
+    def _value(self, tag: str, **fields: Any) -> Any:
+        return self._summary.Summary.Value(tag=tag, **fields)
+
+    def _metadata(self, plugin: str, content: bytes = b"") -> Any:
+        data = self._summary.SummaryMetadata.PluginData(plugin_name=plugin, content=content)
+        return self._summary.SummaryMetadata(plugin_data=data)
+
+    # --- numbers ---
+
+    def add_scalar(
+        self,
+        tag: str,
+        scalar_value: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        new_style: bool = False,
+        double_precision: bool = False,
+    ) -> None:
+        """Write a number.
+
+        Args:
+            tag: name of the curve.
+            scalar_value: a number, or a tensor or array of one element.
+            global_step, walltime: see SummaryWriter.
+            new_style: write it as a tensor, which loads faster.
+            double_precision: in the new style, write it in float64.
+        """
+        value = _array(scalar_value).reshape(-1)
+        if value.size != 1:
+            raise AssertionError("scalar should be 0D")
+        number = float(value[0])
+        if not new_style:
+            self._write(self._value(tag, simple_value=number), global_step, walltime)
+            return
+        tensor = self._tensor(double_val=[number], dtype="DT_DOUBLE")
+        if not double_precision:
+            tensor = self._tensor(float_val=[number], dtype="DT_FLOAT")
+        self._write(self._value(tag, tensor=tensor, metadata=self._metadata("scalars")), global_step, walltime)
+
+    def add_scalars(
+        self,
+        main_tag: str,
+        tag_scalar_dict: Mapping[str, Any],
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Write several numbers, each to a folder of its own beside the file, so that they share a diagram."""
+        for tag, value in tag_scalar_dict.items():
+            folder = os.path.join(self.log_dir, f"{main_tag.replace('/', '_')}_{tag}")
+            found = self._value(main_tag, simple_value=float(_array(value).reshape(-1)[0]))
+            self._write(found, global_step, walltime, folder)
+
+    def add_tensor(
+        self, tag: str, tensor: Tensor, global_step: int | None = None, walltime: float | None = None
+    ) -> None:
+        """Write the values of a float32 or float64 tensor."""
+        array = _array(tensor)
+        kinds = {"float32": ("DT_FLOAT", "float_val"), "float64": ("DT_DOUBLE", "double_val")}
+        if array.dtype.name not in kinds:
+            raise ValueError(f"add_tensor takes float32 and float64 tensors, not {array.dtype.name}")
+        kind, field = kinds[array.dtype.name]
+        shape = self._shape(dim=[self._shape.Dim(size=size) for size in array.shape])
+        proto = self._tensor(dtype=kind, tensor_shape=shape, **{field: array.reshape(-1).tolist()})
+        self._write(self._value(tag, tensor=proto, metadata=self._metadata("tensor")), global_step, walltime)
+
+    def add_histogram(
+        self,
+        tag: str,
+        values: Any,
+        global_step: int | None = None,
+        bins: str | Sequence[float] = "tensorflow",
+        walltime: float | None = None,
+        max_bins: int | None = None,
+    ) -> None:
+        """Write the distribution of the elements of a tensor.
+
+        Args:
+            tag: name of the histogram.
+            values: the tensor or array.
+            global_step, walltime: see SummaryWriter.
+            bins: "tensorflow" for TensorBoard's buckets, a method of `numpy.histogram` such as "auto", or limits.
+            max_bins: the largest number of buckets.
+
+        Raises:
+            ValueError: for an empty tensor.
+        """
+        array = _array(values).astype(np.float64).reshape(-1)
+        if not array.size:
+            raise ValueError("The input has no element.")
+        counts, limits = np.histogram(array, _buckets() if bins == "tensorflow" else bins)  # type: ignore[arg-type]
+        if max_bins is not None and len(counts) > max_bins:
+            counts, limits = np.histogram(array, max_bins)
+        used = np.flatnonzero(counts)
+        first, last = (used[0], used[-1]) if used.size else (0, len(counts) - 1)
+        # The bucket before the first used one is kept, empty, so that its limit is known.
+        buckets = [0, *counts[first : last + 1].tolist()]
+        self.add_histogram_raw(
+            tag,
+            array.min(),
+            array.max(),
+            array.size,
+            array.sum(),
+            array @ array,
+            limits[first : last + 2].tolist(),
+            buckets,
+            global_step,
+            walltime,
+        )
+
+    def add_histogram_raw(
+        self,
+        tag: str,
+        min: float,
+        max: float,
+        num: int,
+        sum: float,
+        sum_squares: float,
+        bucket_limits: Sequence[float],
+        bucket_counts: Sequence[int],
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Write a histogram that was computed elsewhere: for each bucket its upper limit and count.
+
+        Raises ValueError if the lengths of the two differ.
+        """
+        if len(bucket_limits) != len(bucket_counts):
+            raise ValueError("len(bucket_limits) != len(bucket_counts), see the document.")
+        histogram = self._summary.HistogramProto(
+            min=min,
+            max=max,
+            num=num,
+            sum=sum,
+            sum_squares=sum_squares,
+            bucket_limit=bucket_limits,
+            bucket=bucket_counts,
+        )
+        self._write(self._value(tag, histo=histogram), global_step, walltime)
+
+    def add_pr_curve(
+        self,
+        tag: str,
+        labels: Any,
+        predictions: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Write a curve of precision and recall.
+
+        Args:
+            tag: name of the curve.
+            labels: true classes, 0 or 1, of any shape.
+            predictions: probabilities of class 1, of the same shape.
+            num_thresholds: number of thresholds, at most 127.
+            weights: weights of the elements; None for 1.
+            global_step, walltime: see SummaryWriter.
+        """
+        count = min(num_thresholds, 127)
+        truth, found = _array(labels).reshape(-1).astype(bool), _array(predictions).reshape(-1)
+        weight = np.ones(len(truth)) if weights is None else np.broadcast_to(_array(weights).reshape(-1), truth.shape)
+        bins = np.floor(found * (count - 1)).astype(np.int64)
+        true, false = (
+            np.bincount(bins[chosen], weight[chosen], count)[::-1].cumsum()[::-1] for chosen in (truth, ~truth)
+        )
+        precision = true / np.maximum(1e-7, true + false)
+        recall = true / np.maximum(1e-7, true[0])
+        rows = np.stack([true, false, false[0] - false, true[0] - true, precision, recall])
+        plugin = _package("plugins.pr_curve.plugin_data_pb2").PrCurvePluginData(version=0, num_thresholds=count)
+        shape = self._shape(dim=[self._shape.Dim(size=size) for size in rows.shape])
+        tensor = self._tensor(dtype="DT_FLOAT", float_val=rows.reshape(-1).tolist(), tensor_shape=shape)
+        metadata = self._metadata("pr_curves", plugin.SerializeToString())
+        self._write(self._value(tag, tensor=tensor, metadata=metadata), global_step, walltime)
+
+    # --- media ---
+
+    def add_image(
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        dataformats: str = "CHW",
+    ) -> None:
+        """Write an image, or a batch of images as a grid of eight in a row.
+
+        Args:
+            tag: name of the image.
+            img_tensor: uint8 values from 0 to 255, or floating ones from 0 to 1; 1, 3 or 4 channels.
+            global_step, walltime: see SummaryWriter.
+            dataformats: the order of its dimensions: some of N, C, H and W.
+        """
+        pixels = _pixels(_array(img_tensor), dataformats.upper())
+        height, width, channels = pixels.shape
+        image = self._summary.Summary.Image(
+            height=height, width=width, colorspace=channels, encoded_image_string=_png(pixels)
+        )
+        self._write(self._value(tag, image=image), global_step, walltime)
+
+    def add_images(
+        self,
+        tag: str,
+        img_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        dataformats: str = "NCHW",
+    ) -> None:
+        """Write a batch of images as a grid; see `add_image`."""
+        self.add_image(tag, img_tensor, global_step, walltime, dataformats)
+
+    def add_figure(
+        self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: float | None = None
+    ) -> None:
+        """Write a figure of matplotlib, or a list of figures of one size as a grid, and close them."""
+        figures = figure if isinstance(figure, (list, tuple)) else [figure]
+        images = []
+        for one in figures:
+            canvas = import_module("matplotlib.backends.backend_agg").FigureCanvasAgg(one)
+            canvas.draw()
+            images.append(np.asarray(canvas.buffer_rgba())[:, :, :3])
+            if close:
+                import_module("matplotlib.pyplot").close(one)
+        self.add_image(tag, np.stack(images), global_step, walltime, "NHWC")
+
+    def add_audio(
+        self,
+        tag: str,
+        snd_tensor: Any,
+        global_step: int | None = None,
+        sample_rate: int = 44100,
+        walltime: float | None = None,
+    ) -> None:
+        """Write a sound: values from -1 to 1, in one channel."""
+        samples = _array(snd_tensor).reshape(-1)
+        data = io.BytesIO()
+        with wave.open(data, "wb") as file:
+            file.setnchannels(1)
+            file.setsampwidth(2)
+            file.setframerate(sample_rate)
+            file.writeframes((np.clip(samples, -1, 1) * 32767).astype("<i2").tobytes())
+        audio = self._summary.Summary.Audio(
+            sample_rate=sample_rate,
+            num_channels=1,
+            length_frames=len(samples),
+            encoded_audio_string=data.getvalue(),
+            content_type="audio/wav",
+        )
+        self._write(self._value(tag, audio=audio), global_step, walltime)
+
+    def add_text(
+        self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None
+    ) -> None:
+        """Write a text, which TensorBoard shows as Markdown."""
+        plugin = _package("plugins.text.plugin_data_pb2").TextPluginData(version=0)
+        shape = self._shape(dim=[self._shape.Dim(size=1)])
+        tensor = self._tensor(dtype="DT_STRING", string_val=[text_string.encode()], tensor_shape=shape)
+        metadata = self._metadata("text", plugin.SerializeToString())
+        self._write(self._value(f"{tag}/text_summary", tensor=tensor, metadata=metadata), global_step, walltime)
+
+    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NotImplementedError(
+            "gradloom's SummaryWriter has no add_graph, add_embedding, add_mesh, add_video, add_hparams and custom "
+            "scalars: write numbers by add_scalar, texts by add_text and pictures by add_image"
+        )
+
+    add_graph = add_embedding = add_mesh = add_video = add_hparams = add_image_with_boxes = _refuse
+    add_custom_scalars = add_custom_scalars_multilinechart = add_custom_scalars_marginchart = _refuse
+
+    # --- files ---
+
+    def flush(self) -> None:
+        """Write all events to the files."""
+        for writer in self._writers.values():
+            writer.flush()
+
+    def close(self) -> None:
+        """Write all events, and close the files."""
+        for writer in self._writers.values():
+            writer.flush()
+            writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def _pixels(array: Any, order: str) -> Any:
+    """Return an image, or a grid of a batch of images, as uint8 values (height, width, channels)."""
+    if len(order) != array.ndim or len(set(order)) != len(order) or not set(order) <= set("NCHW"):
+        raise AssertionError(
+            f"size of input tensor and input format are different. tensor shape: {array.shape}, input_format: {order}"
+        )
+    every = "".join(set("NCHW") - set(order)) + order  # dimensions that are not there have size 1
+    whole = array.reshape((1,) * (4 - array.ndim) + array.shape)
+    batch = whole.transpose([every.index(dim) for dim in "NHWC"])
+    if array.dtype != np.uint8:
+        batch = (np.clip(batch, 0, 1) * 255).astype(np.uint8)
+    count, height, width, channels = batch.shape
+    columns = min(8, count)
+    rows = -(-count // columns)
+    grid = np.zeros((rows * columns, height, width, channels), np.uint8)
+    grid[:count] = batch
+    grid = grid.reshape(rows, columns, height, width, -1).swapaxes(1, 2)
+    return grid.reshape(rows * height, columns * width, -1)
+
+
+def _png(pixels: Any) -> bytes:
+    """Return uint8 pixels (height, width, 1, 3 or 4 channels) as a PNG file."""
+    height, width, channels = pixels.shape
+    rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], axis=1)  # filter 0
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
+    data = zlib.compress(rows.tobytes())
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
