@@ -13,7 +13,7 @@ NAMES = {
         miopen_batch_norm miopen_convolution miopen_convolution_add_relu miopen_convolution_relu
         miopen_convolution_transpose miopen_ctc_loss miopen_depthwise_convolution miopen_rnn
         mkldnn_adaptive_avg_pool2d mkldnn_convolution mkldnn_linear_backward_weights mkldnn_max_pool2d
-        mkldnn_max_pool3d monitor nativert nested numa package parse_ir parse_type_comment q_per_channel_axis
+        mkldnn_max_pool3d monitor nativert nested numa parse_ir parse_type_comment q_per_channel_axis
         q_per_channel_scales q_per_channel_zero_points q_scale q_zero_point quantization quantize_per_channel
         quantize_per_tensor quantize_per_tensor_dynamic quantized_batch_norm quantized_gru quantized_gru_cell
         quantized_lstm quantized_lstm_cell quantized_max_pool1d quantized_max_pool2d quantized_max_pool3d
@@ -29,7 +29,7 @@ NAMES = {
     "torch.utils": """
         backend_registration bundled_inputs cpp_backtrace cpp_extension
         generate_methods_for_privateuse1_backend get_cpp_backtrace hipify jit mkldnn mobile_optimizer
-        model_dump model_zoo rename_privateuse1_backend serialization show_pickle tensorboard
+        model_dump model_zoo rename_privateuse1_backend serialization show_pickle
     """,
     "torch.utils.data": """
         DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe
