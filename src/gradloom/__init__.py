@@ -108,6 +108,7 @@ if _typing.TYPE_CHECKING:
         signal,
         special,
         testing,
+        torch_version,
         types,
     )
     from . import export, fx, hub, onnx, package, quasirandom, sparse, utils, version, xpu

@@ -142,10 +142,14 @@ def _set_autocast_dtype(device: str) -> Callable[[DType], None]:
 
 
 # Autocast for devices that do not exist here: it is off, and cannot be enabled.
-is_autocast_ipu_enabled, is_autocast_xla_enabled = _autocast_enabled("ipu"), _autocast_enabled("xla")
-get_autocast_ipu_dtype, get_autocast_xla_dtype = _autocast_dtype("ipu", "float16"), _autocast_dtype("xla", "bfloat16")
-set_autocast_ipu_enabled, set_autocast_xla_enabled = _set_autocast_enabled("ipu"), _set_autocast_enabled("xla")
-set_autocast_ipu_dtype, set_autocast_xla_dtype = _set_autocast_dtype("ipu"), _set_autocast_dtype("xla")
+is_autocast_ipu_enabled: Callable[[], bool] = _autocast_enabled("ipu")
+is_autocast_xla_enabled: Callable[[], bool] = _autocast_enabled("xla")
+get_autocast_ipu_dtype: Callable[[], DType] = _autocast_dtype("ipu", "float16")
+get_autocast_xla_dtype: Callable[[], DType] = _autocast_dtype("xla", "bfloat16")
+set_autocast_ipu_enabled: Callable[[bool], None] = _set_autocast_enabled("ipu")
+set_autocast_xla_enabled: Callable[[bool], None] = _set_autocast_enabled("xla")
+set_autocast_ipu_dtype: Callable[[DType], None] = _set_autocast_dtype("ipu")
+set_autocast_xla_dtype: Callable[[DType], None] = _set_autocast_dtype("xla")
 
 
 def batch_norm_update_stats(
@@ -187,11 +191,16 @@ def _refusing(name: str) -> Callable[..., NoReturn]:
     return refused
 
 
-ccol_indices_copy, col_indices_copy = _copying("ccol_indices"), _copying("col_indices")
-crow_indices_copy, row_indices_copy = _copying("crow_indices"), _copying("row_indices")
-indices_copy, values_copy, native_norm = _refusing("indices_copy"), _refusing("values_copy"), _refusing("native_norm")
-batch_norm_backward_elemt = _refusing("batch_norm_backward_elemt")
-batch_norm_backward_reduce = _refusing("batch_norm_backward_reduce")
-batch_norm_elemt, batch_norm_stats = _refusing("batch_norm_elemt"), _refusing("batch_norm_stats")
-batch_norm_gather_stats = _refusing("batch_norm_gather_stats")
-batch_norm_gather_stats_with_counts = _refusing("batch_norm_gather_stats_with_counts")
+ccol_indices_copy: Callable[[gl.Tensor], gl.Tensor] = _copying("ccol_indices")
+col_indices_copy: Callable[[gl.Tensor], gl.Tensor] = _copying("col_indices")
+crow_indices_copy: Callable[[gl.Tensor], gl.Tensor] = _copying("crow_indices")
+row_indices_copy: Callable[[gl.Tensor], gl.Tensor] = _copying("row_indices")
+indices_copy: Callable[..., NoReturn] = _refusing("indices_copy")
+values_copy: Callable[..., NoReturn] = _refusing("values_copy")
+native_norm: Callable[..., NoReturn] = _refusing("native_norm")
+batch_norm_backward_elemt: Callable[..., NoReturn] = _refusing("batch_norm_backward_elemt")
+batch_norm_backward_reduce: Callable[..., NoReturn] = _refusing("batch_norm_backward_reduce")
+batch_norm_elemt: Callable[..., NoReturn] = _refusing("batch_norm_elemt")
+batch_norm_stats: Callable[..., NoReturn] = _refusing("batch_norm_stats")
+batch_norm_gather_stats: Callable[..., NoReturn] = _refusing("batch_norm_gather_stats")
+batch_norm_gather_stats_with_counts: Callable[..., NoReturn] = _refusing("batch_norm_gather_stats_with_counts")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
 from .construction import sparse_coo_tensor
@@ -60,6 +62,6 @@ def _require_sparse(tensor, message="tensor.sspaddmm(...) can only be called on 
         raise RuntimeError(message)
 
 
-dsmm = ops.mm
-hsmm = hspmm
-saddmm = sspaddmm
+dsmm: Callable[..., Tensor] = ops.mm
+hsmm: Callable[..., Tensor] = hspmm
+saddmm: Callable[..., Tensor] = sspaddmm

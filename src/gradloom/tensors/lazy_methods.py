@@ -308,5 +308,7 @@ def _of_compressed(name: str, kind: str) -> Callable[[Tensor], Never]:
     return refused
 
 
-ccol_indices, row_indices = _of_compressed("ccol_indices", "column"), _of_compressed("row_indices", "column")
-crow_indices, col_indices = _of_compressed("crow_indices", "row"), _of_compressed("col_indices", "row")
+ccol_indices: Callable[[Tensor], Never] = _of_compressed("ccol_indices", "column")
+row_indices: Callable[[Tensor], Never] = _of_compressed("row_indices", "column")
+crow_indices: Callable[[Tensor], Never] = _of_compressed("crow_indices", "row")
+col_indices: Callable[[Tensor], Never] = _of_compressed("col_indices", "row")
