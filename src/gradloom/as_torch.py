@@ -176,6 +176,7 @@ def _install() -> None:
             else:
                 _adopt(_renamed(name), module)
     gradloom.__name__, gradloom.__version__ = _THEIRS, VERSION
+    delattr(gradloom.Tensor, "__array_namespace__")  # PyTorch has none: packages have adapters for torch
     sys.modules.pop(_THEIRS, None)
     import_module(_THEIRS)
 

@@ -34,6 +34,55 @@ def test_what_apply_and_map_refuse(torch, call, error):
         call(torch, torch.ones(2))
 
 
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(6.0).reshape(2, 3)[:, ::2],
+        np.arange(6).reshape(2, 3).T,
+        np.array([True, False]),
+        np.array([1 + 2j]),
+        np.broadcast_to(np.float32(3), (2, 2)),
+        np.empty((0, 2), np.int8),
+        np.array(7, np.uint16),
+    ],
+    ids=lambda array: f"{array.dtype}-{array.shape}",
+)
+def test_arrays_go_through_dlpack_and_back(torch, array):
+    x = torch.from_dlpack(array)
+    assert str(x.dtype) == f"torch.{array.dtype}" and x.tolist() == array.tolist()
+    assert x.numel() < 2 or x.stride() == tuple(step // array.itemsize for step in array.strides)
+    back = np.from_dlpack(x)
+    assert back.dtype == array.dtype and back.tolist() == array.tolist()
+    assert torch.from_dlpack(x, copy=True).data_ptr() != x.data_ptr() or not x.numel()
+    assert torch.equal(torch.from_dlpack(x, device="cpu", copy=False), x)
+
+
+def test_bfloat16_goes_through_dlpack(torch):
+    x = torch.tensor([1.5, -2.0], dtype=torch.bfloat16)
+    y = torch.from_dlpack(x)
+    assert y.dtype == torch.bfloat16 and y.data_ptr() == x.data_ptr()
+    with pytest.raises((BufferError, RuntimeError), match="dtype"):
+        np.from_dlpack(x)
+
+
+def test_none_stands_for_an_empty_list(torch):
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    assert torch.amax(x, None).item() == 23 and x.amin(dim=None, keepdim=True).shape == (1, 1, 1)
+    assert torch.roll(x, 1, dims=None).flatten()[:2].tolist() == [23, 0]
+    assert torch.max_pool2d(x, 2, None).shape == torch.nn.functional.avg_pool2d(x, 2, None).shape == (2, 1, 2)
+    with pytest.raises(TypeError, match="must be tuple of ints, not NoneType"):
+        torch.flip(x, None)
+    with pytest.raises((TypeError, RuntimeError)):
+        torch.ops.aten.amax(x, None)
+
+
+def test_signs_of_zeros_in_complex_reciprocals(torch):
+    x = torch.tensor([complex(0, -1), complex(-0.0, 1), complex(1, 0), complex(-1, -0.0), complex(-0.0, 0)])
+    y = torch.reciprocal(x)
+    assert torch.signbit(y.real).tolist()[:4] == [True, False, False, True] and y[4].real == float("inf")
+    assert torch.signbit(y.imag).tolist()[:4] == [False, True, False, True]
+
+
 def test_memory_is_exchanged_by_dlpack(torch):
     x = torch.ones(2, 3)
     array = np.from_dlpack(x)

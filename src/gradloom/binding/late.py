@@ -32,6 +32,7 @@ def provide_late_functions() -> None:
     late.provide(_vmap, "vmap")
     late.provide(_gradients_in_vmap, "any_batched", "grad_of_batched", "refuse_backward_in_vmap", "batched_tangent")
     late.provide(_functions_in_vmap, "apply_batched")
+    late.provide(_array_namespace, "array_namespace")
 
 
 def _autograd() -> _Functions:
@@ -131,6 +132,10 @@ def _functions_in_vmap() -> _Functions:
     from ..batching.functions import apply_batched
 
     return {"apply_batched": apply_batched}
+
+
+def _array_namespace() -> _Functions:
+    return {"array_namespace": import_module(f"{_LATE[0]}.compat.array_api").array_namespace}
 
 
 def _finish_imports() -> None:

@@ -43,6 +43,7 @@ _LAZY_METHODS = (
     "dim_order",
     "pin_memory",
     "share_memory_",
+    "__array_namespace__",
     "__dlpack__",
     "__dlpack_device__",
     "_view_func",

@@ -49,6 +49,9 @@ make_wrapper_subclass: _Function
 local_scalar: _Function
 lift_fresh: _Function
 
+# gradloom.compat
+array_namespace: _Function  # array_namespace(api_version)
+
 # gradloom.batching
 vmap: _Function
 any_batched: _Function

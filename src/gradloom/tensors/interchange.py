@@ -12,9 +12,10 @@ from ..core.variants import require_gradient
 from ..dispatch import _operators
 from ..memory.ownership import map_file, rooted
 from ..types.device import check_device
-from ..types.dtype import bfloat16, default, dtype as dtype_class, scalar_type_name
+from ..types.dtype import default, dtype as dtype_class, scalar_type_name
 from ..types.public import found_in as _found_in
 from .construction import _wanted, as_tensor, from_numpy, made
+from .lazy_methods import check_shareable
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -50,15 +51,17 @@ def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | N
         device: the CPU.
         copy: True to copy; the other library may refuse False if it would have to copy.
 
-    Raises RuntimeError if it is neither.
+    Raises RuntimeError if it is neither, and BufferError for memory with negative strides.
     """
     check_device(device)
     if isinstance(ext_tensor, Tensor):
-        if ext_tensor.dtype is not bfloat16 or ext_tensor.requires_grad:
-            ext_tensor.__dlpack__()  # refuses memory that must not be shared; NumPy refuses bfloat16
+        check_shareable(ext_tensor)
         out = made(wrap(ext_tensor._array))
     elif hasattr(ext_tensor, "__dlpack__"):
-        return made(wrap(np.from_dlpack(ext_tensor, copy=copy) if copy is not None else np.from_dlpack(ext_tensor)))
+        array = np.from_dlpack(ext_tensor, copy=copy) if copy is not None else np.from_dlpack(ext_tensor)
+        if min(array.strides, default=0) < 0:
+            raise BufferError("from_dlpack: tensors with negative strides are not supported; copy the array")
+        return made(wrap(array))
     else:
         if type(ext_tensor).__name__ != "PyCapsule":
             raise _invalid(

@@ -195,15 +195,20 @@ def __dlpack__(self: Tensor, **options: Any) -> Any:
 
     Raises BufferError if the tensor requires grad, or its conjugate or negative bit is set.
     """
+    check_shareable(self)
+    if options.pop("stream", None) not in (None, -1):
+        raise AssertionError("stream should be None on cpu.")
+    return self._array.__dlpack__(**options)
+
+
+def check_shareable(self: Tensor) -> None:
+    """Raise BufferError for a tensor whose memory does not say what it is: one with a graph, or a lazy conjugate."""
     if self.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if self.is_conj():
         raise BufferError("Can't export tensors with the conjugate bit set: use tensor.resolve_conj()")
     if self.is_neg():
         raise BufferError("Can't export tensors with the negative bit set: use tensor.resolve_neg()")
-    if options.pop("stream", None) not in (None, -1):
-        raise AssertionError("stream should be None on cpu.")
-    return self._array.__dlpack__(**options)
 
 
 def __dlpack_device__(self: Tensor) -> tuple[Any, int]:
@@ -211,6 +216,17 @@ def __dlpack_device__(self: Tensor) -> tuple[Any, int]:
     from .interchange import DLDeviceType
 
     return DLDeviceType.kDLCPU, 0
+
+
+def __array_namespace__(self: Tensor, *, api_version: str | None = None) -> Any:
+    """Return the functions of the array API standard, for packages that work on any array.
+
+    Args:
+        api_version: a version of the standard, such as "2024.12".
+
+    Raises ValueError for a version before 2021.12 or after 2024.12.
+    """
+    return late.array_namespace(api_version)
 
 
 def _view_func(self: Tensor, new_base: Tensor) -> Tensor | None:

@@ -70,7 +70,16 @@ def accept(parameter, source, classes):
     """Return the converter for the parameter's value, or None; see `types`."""
     if type(source) is slice:
         return accept_varargs(classes[source])
+    if classes[source] is _NONE and parameter.takes_none:
+        return _no_elements, True
     return parameter.type.accept(classes[source])
+
+
+_NONE = type(None)
+
+
+def _no_elements(_):
+    return ()
 
 
 # A plan takes single values. The public function always passes three, MISSING in place of absent ones, so a plan for

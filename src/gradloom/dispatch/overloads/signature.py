@@ -23,13 +23,17 @@ class Parameter:
 
     Args:
         name, type_, default: as entries have them; no default means REQUIRED.
+
+    Attributes:
+        takes_none: whether None stands for the default, an empty list, as PyTorch's parser of Python functions has it.
     """
 
-    __slots__ = ("name", "type", "given", "default", "keyword_only", "slot")
+    __slots__ = ("name", "type", "given", "default", "keyword_only", "slot", "takes_none")
 
     def __init__(self, name: str, type_: ArgumentType, default: Any, keyword_only: bool, slot: int | None):
         self.name, self.type, self.given, self.keyword_only, self.slot = name, type_, default, keyword_only, slot
         self.default = default if default is REQUIRED or default is None else self._value(default)
+        self.takes_none = False
 
     def _value(self, default):
         base, size = self.type.base, self.type.size
@@ -216,5 +220,7 @@ def _made(parameters: Iterable, exact: bool) -> Iterator[Parameter]:
         name, type_, *default = parameter
         is_out = keyword_only and name == "out" and not exact and type_.startswith("Tensor")
         found = default[0] if default else REQUIRED
-        yield Parameter(name, argument_type(type_, exact), found, keyword_only, None if is_out else slot)
+        made = Parameter(name, argument_type(type_, exact), found, keyword_only, None if is_out else slot)
+        made.takes_none = found == () and not exact
+        yield made
         slot += not is_out

@@ -249,14 +249,8 @@ def pow_scalar(self, exponent):
 
 
 def reciprocal(self):
-    """`1 / self`; of a complex zero an infinity with the sign of its real part, and NaN."""
-    found = np.reciprocal(self)
-    if self.dtype.kind == "c":
-        zeros = self == 0
-        if zeros.any():
-            found = np.where(zeros, np.copysign(np.inf, self.real) + np.complex64(complex(0, np.nan)), found)
-            found = found.astype(self.dtype, copy=False)
-    return found
+    """`1 / self`; of a complex zero an infinity and NaN. NumPy's complex reciprocal has other signs of zeros."""
+    return np.reciprocal(self) if self.dtype.kind != "c" else np.divide(self.dtype.type(1), self)
 
 
 def _inverse_square(self):
