@@ -286,8 +286,34 @@ def test_doctor_leaves_out_hidden_folders(program, capsys, monkeypatch):
 
 
 def test_doctor_goes_on_after_a_file_that_is_no_python(program, capsys):
-    program("def (", "bad.py")
+    program("import torch; def (", "bad.py")
     program(f"import torch.{A}", "good.py")
     assert doctor.main([str(program("", "empty.py").parent)]) == 1
     printed = capsys.readouterr()
     assert "bad.py: not read" in printed.err and f"good.py:1: torch.{A}" in printed.out
+
+
+def test_doctor_reads_conditions_strings_and_annotations(program, capsys):
+    path = program(f"""
+        from __future__ import annotations
+        import contextlib, importlib, torch
+        from typing import TYPE_CHECKING
+        if TYPE_CHECKING:
+            from torch import {A}
+        with contextlib.suppress(ImportError):
+            import torch.{A}
+        y = torch.{A} if hasattr(torch, "{A}") else None
+        y = hasattr(torch, "{A}") and torch.{A}
+        y = getattr(torch, "{A}", None), torch.npu.empty_cache
+        if torch.cuda.is_available():
+            torch.{A}
+        def f(x: torch.{A}) -> torch.{A}:
+            y: torch.{A} = getattr(torch, "{B}")
+        """)
+    assert doctor.main([str(path)]) == 1
+    *lines, _ = capsys.readouterr().out.splitlines()
+    wanted = [(8, A), (9, A), (10, A), (11, A), (11, "npu"), (13, A)]
+    assert [line.rpartition(".py:")[2] for line in lines] == [
+        *[f"{place}: torch.{name} (optional)" for place, name in wanted],
+        f"15: torch.{B}",
+    ]

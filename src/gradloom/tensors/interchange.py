@@ -15,7 +15,6 @@ from ..types.device import check_device
 from ..types.dtype import default, dtype as dtype_class, scalar_type_name
 from ..types.public import found_in as _found_in
 from .construction import _wanted, as_tensor, from_numpy, made
-from .lazy_methods import check_shareable
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -72,6 +71,16 @@ def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | N
         except ValueError:
             raise _invalid("DLTensor capsules can be consumed only once, and this one was") from None
     return _operators.clone(out) if copy else out
+
+
+def check_shareable(tensor: Tensor) -> None:
+    """Raise BufferError for a tensor whose memory does not say what it is: one with a graph, or a lazy conjugate."""
+    if tensor.requires_grad:
+        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
+    if tensor.is_conj():
+        raise BufferError("Can't export tensors with the conjugate bit set: use tensor.resolve_conj()")
+    if tensor.is_neg():
+        raise BufferError("Can't export tensors with the negative bit set: use tensor.resolve_neg()")
 
 
 def _invalid(why):

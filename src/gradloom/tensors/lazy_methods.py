@@ -195,20 +195,12 @@ def __dlpack__(self: Tensor, **options: Any) -> Any:
 
     Raises BufferError if the tensor requires grad, or its conjugate or negative bit is set.
     """
+    from .interchange import check_shareable
+
     check_shareable(self)
     if options.pop("stream", None) not in (None, -1):
         raise AssertionError("stream should be None on cpu.")
     return self._array.__dlpack__(**options)
-
-
-def check_shareable(self: Tensor) -> None:
-    """Raise BufferError for a tensor whose memory does not say what it is: one with a graph, or a lazy conjugate."""
-    if self.requires_grad:
-        raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
-    if self.is_conj():
-        raise BufferError("Can't export tensors with the conjugate bit set: use tensor.resolve_conj()")
-    if self.is_neg():
-        raise BufferError("Can't export tensors with the negative bit set: use tensor.resolve_neg()")
 
 
 def __dlpack_device__(self: Tensor) -> tuple[Any, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
 from ._absent import absent
@@ -28,9 +28,15 @@ def refused(name: str, reason: str, is_class: bool | None = None) -> Any:
     refuse.__doc__ = f"Raise RuntimeError: {reason}"
     if not (last.lstrip("_")[:1].isupper() if is_class is None else is_class):
         refuse.__module__, refuse.__name__, refuse.__qualname__ = module, last, last
+        refuse._is_refused = True  # type: ignore[attr-defined]
         return refuse
-    namespace = {"__new__": refuse, "__module__": module, "__doc__": refuse.__doc__}
+    namespace = {"__new__": refuse, "__module__": module, "__doc__": refuse.__doc__, "_is_refused": True}
     return type(last, (), {**namespace, "__class_getitem__": classmethod(lambda cls, item: cls)})
+
+
+def is_refused(value: Any) -> bool:
+    """Return whether a value is a class or function of `refused`, and not one that a program derived from it."""
+    return isinstance(value, (type, FunctionType)) and "_is_refused" in vars(value)
 
 
 class _Names(ModuleType):
