@@ -181,14 +181,14 @@ def set_device_states(devices: Sequence[int], states: Sequence[Tensor], *, devic
         )
 
 
-def detach_variable(inputs: tuple) -> tuple:
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Detach the Tensors of a tuple, keeping requires_grad; return other values as they are."""
     if not isinstance(inputs, tuple):
         raise RuntimeError(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
     return tuple([x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs])
 
 
-def check_backward_validity(inputs: Sequence) -> None:
+def check_backward_validity(inputs: Sequence[Any]) -> None:
     """Warn if no input requires grad, so that a reentrant checkpoint records nothing."""
     if not any(x.requires_grad for x in inputs if isinstance(x, Tensor)):
         warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=4)
@@ -198,7 +198,7 @@ class CheckpointFunction(Function):
     """Reentrant checkpoint; see Note [Recomputation]."""
 
     @staticmethod
-    def forward(ctx, run_function, preserve_rng_state, *args):
+    def forward(ctx: Any, run_function: Any, preserve_rng_state: bool, *args: Any) -> Any:
         check_backward_validity(args)
         ctx.run_function = run_function
         ctx.conditions = Conditions(preserve_rng_state)
@@ -209,7 +209,7 @@ class CheckpointFunction(Function):
             return run_function(*args)
 
     @staticmethod
-    def backward(ctx, *grads):
+    def backward(ctx: Any, *grads: Any) -> Any:
         if not _runs_everything():
             raise RuntimeError(
                 "When use_reentrant=True, torch.utils.checkpoint is incompatible with .grad() or "

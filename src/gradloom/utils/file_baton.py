@@ -18,6 +18,9 @@ class FileBaton:
         warn_after_seconds: warn when `wait` takes longer.
     """
 
+    lock_file_path: str
+    wait_seconds: float
+
     def __init__(self, lock_file_path: str, wait_seconds: float = 0.1, warn_after_seconds: float | None = None) -> None:
         self.lock_file_path, self.wait_seconds = lock_file_path, wait_seconds
         self.warn_after_seconds = warn_after_seconds

@@ -148,6 +148,11 @@ class FlopCounterMode(TorchDispatchMode):
         custom_mapping: operator -> formula, besides those of `register_flop_formula`.
     """
 
+    depth: int | None
+    display: bool
+    flop_registry: dict[Any, Callable[..., int]]
+    mod_tracker: ModuleTracker
+
     def __init__(
         self,
         mods: Any = None,

@@ -56,12 +56,12 @@ class BackwardHookFunction(Function):
     """The identity, whose node carries the hooks."""
 
     @staticmethod
-    def forward(ctx, *tensors):
+    def forward(ctx: Any, *tensors: Any) -> Any:
         ctx.mark_non_differentiable(*[tensor for tensor in tensors if not tensor.requires_grad])
         return tensors
 
     @staticmethod
-    def backward(ctx, *gradients):
+    def backward(ctx: Any, *gradients: Any) -> Any:
         return gradients
 
 
@@ -82,7 +82,7 @@ class BackwardHook:
     output_positions: None
     grad_outputs: None
 
-    def __init__(self, module, user_hooks, user_pre_hooks) -> None:
+    def __init__(self, module: Any, user_hooks: Any, user_pre_hooks: Any) -> None:
         self.module = module
         self.user_hooks = user_hooks
         self.user_pre_hooks = user_pre_hooks
@@ -92,16 +92,16 @@ class BackwardHook:
         self.output_count = 0
         self.grad_outputs = None
 
-    def setup_input_hook(self, args):
+    def setup_input_hook(self, args: Any) -> Any:
         """Route the tensors of the tuple `args` through the input node; return the arguments to call with."""
-        self.input_count: int = len(args)
+        self.input_count = len(args)
         args, self.input_positions = self._through_identity(args, self._on_input_gradients)
         return args
 
-    def setup_output_hook(self, result):
+    def setup_output_hook(self, result: Any) -> Any:
         """Route a tensor, or the tensors of a tuple, through the output node; return the module's result."""
         outputs = result if isinstance(result, tuple) else (result,)
-        self.output_count: int = len(outputs)
+        self.output_count = len(outputs)
         outputs, self.output_positions = self._through_identity(outputs, self._on_output_gradients)
         return outputs if isinstance(result, tuple) else outputs[0]
 

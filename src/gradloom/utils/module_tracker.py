@@ -31,7 +31,7 @@ class ModuleTracker:
         self._names: WeakKeyDictionary[Module, str] = WeakKeyDictionary()
         self._handles: list[Any] = []
         self._callback_is_set = False
-        self.is_bw = False
+        self.is_bw: bool = False
 
     def __enter__(self) -> ModuleTracker:
         modules = import_module("gradloom.nn.modules.module")

@@ -12,7 +12,7 @@ import struct
 import time
 import wave
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from typing import Any, NoReturn, Self
@@ -81,7 +81,7 @@ class SummaryWriter:
     ) -> None:
         if log_dir is None:
             log_dir = os.path.join("runs", f"{datetime.now():%b%d_%H-%M-%S}_{socket.gethostname()}{comment}")
-        self.log_dir = os.fspath(log_dir)
+        self.log_dir: str = os.fspath(log_dir)
         self._options = (max_queue, flush_secs, filename_suffix)
         self._summary = _package("compat.proto.summary_pb2")
         self._event = _package("compat.proto.event_pb2")
@@ -377,8 +377,15 @@ class SummaryWriter:
             "scalars: write numbers by add_scalar, texts by add_text and pictures by add_image"
         )
 
-    add_graph = add_embedding = add_mesh = add_video = add_hparams = add_image_with_boxes = _refuse
-    add_custom_scalars = add_custom_scalars_multilinechart = add_custom_scalars_marginchart = _refuse
+    add_graph: Callable[..., NoReturn] = _refuse
+    add_embedding: Callable[..., NoReturn] = _refuse
+    add_mesh: Callable[..., NoReturn] = _refuse
+    add_video: Callable[..., NoReturn] = _refuse
+    add_hparams: Callable[..., NoReturn] = _refuse
+    add_image_with_boxes: Callable[..., NoReturn] = _refuse
+    add_custom_scalars: Callable[..., NoReturn] = _refuse
+    add_custom_scalars_multilinechart: Callable[..., NoReturn] = _refuse
+    add_custom_scalars_marginchart: Callable[..., NoReturn] = _refuse
 
     # --- files ---
 

@@ -11,7 +11,7 @@ from gradloom.core.tensor import Tensor
 __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDictionary"]
 
 
-class WeakIdRef(weakref.ref):
+class WeakIdRef(weakref.ref[Any]):
     """A weak reference that equals another if both refer to one object, or once did.
 
     Args:
@@ -36,7 +36,7 @@ class WeakIdRef(weakref.ref):
         return self is other if own is None or others is None else own is others
 
 
-class WeakIdKeyDictionary(MutableMapping):
+class WeakIdKeyDictionary(MutableMapping[Any, Any]):
     """A dictionary by the identity of its keys; an item vanishes with its key.
 
     Args:

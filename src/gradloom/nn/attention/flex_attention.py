@@ -150,6 +150,16 @@ class BlockMask:
         AssertionError: if one of a pair of tensors is missing.
     """
 
+    kv_num_blocks: Tensor
+    kv_indices: Tensor
+    full_kv_num_blocks: Tensor | None
+    full_kv_indices: Tensor | None
+    q_num_blocks: Tensor | None
+    q_indices: Tensor | None
+    full_q_num_blocks: Tensor | None
+    full_q_indices: Tensor | None
+    mask_mod: MaskMod
+
     def __init__(
         self,
         seq_lengths: tuple[int, int],
