@@ -31,6 +31,12 @@ EXCUSED = {
     **dict.fromkeys(("DeviceType", "ProfilerActivity", "kineto_available")),
     # torch.compiler.compile calls torch.compile; here they are one function.
     "compile": None,
+    # Rare names, found where they are defined.
+    **dict.fromkeys(
+        """cond fork hsmm hspmm parse_schema saddmm smm sspaddmm thread_safe_generator wait while_loop""".split()
+    ),
+    # torch.futures.Future is also TorchScript's.
+    "Future": None,
 }
 
 
@@ -71,6 +77,8 @@ def test_modules_are_those_of_pytorch(module):
 def test_pickles_find_them(module):
     wrong = []
     for name, _, ours in members(module):
+        if "<locals>" in ours.__qualname__:  # made for devices that are absent
+            continue
         try:
             if pickle.loads(pickle.dumps(ours)) is not ours:
                 wrong.append(name)

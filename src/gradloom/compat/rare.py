@@ -11,6 +11,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import gradloom as gl
 from gradloom.types import Device, DType
+from gradloom.types.public import found_in
 
 T = TypeVar("T")
 
@@ -204,3 +205,7 @@ batch_norm_elemt: Callable[..., NoReturn] = _refusing("batch_norm_elemt")
 batch_norm_stats: Callable[..., NoReturn] = _refusing("batch_norm_stats")
 batch_norm_gather_stats: Callable[..., NoReturn] = _refusing("batch_norm_gather_stats")
 batch_norm_gather_stats_with_counts: Callable[..., NoReturn] = _refusing("batch_norm_gather_stats_with_counts")
+
+
+_here = [value for value in list(globals().values()) if getattr(value, "__module__", "") == __name__]
+found_in("gradloom", *_here)

@@ -9,6 +9,8 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from ..types.public import found_in as _found_in
+
 __all__ = [
     "SymBool",
     "SymFloat",
@@ -120,3 +122,22 @@ def sym_constrain_range_for_size(size: Any, *, min: int | None = None, max: int 
     if max is not None and max <= 2:
         raise RuntimeError(f"Max value to constrain_range_for_size must be greater than 2. got: {max}")
     sym_constrain_range(size, min=0 if min is None else min, max=max)
+
+
+_found_in(
+    "gradloom",
+    SymBool,
+    SymFloat,
+    SymInt,
+    sym_int,
+    sym_float,
+    sym_not,
+    sym_max,
+    sym_min,
+    sym_ite,
+    sym_sqrt,
+    sym_sum,
+    sym_fresh_size,
+    sym_constrain_range,
+    sym_constrain_range_for_size,
+)

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from ..types.public import found_in as _found_in
+
 if TYPE_CHECKING:
     from gradloom import Tensor
     from gradloom.optim.optimizer import Optimizer
@@ -115,3 +117,6 @@ def _check_group(number, own, group):
             f"group {number}. Keys only in swap-in: {[key for key in group if key not in own]}. Keys only in live: "
             f"{[key for key in own if key not in group]}."
         )
+
+
+_found_in("gradloom.optim", swap_in_optimizer_params_and_state)

@@ -47,4 +47,4 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         t._array, t._edge, t._vc = slot
 
 
-_found_in("gradloom.utils", swap_tensors)
+_found_in("gradloom.utils", swap_tensors, set_module)
