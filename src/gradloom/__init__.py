@@ -222,7 +222,7 @@ if _typing.TYPE_CHECKING:
     from .backends.settings import set_num_interop_threads as set_num_interop_threads
     from .backends.settings import set_num_threads as set_num_threads, set_warn_always as set_warn_always
     from .backends.settings import use_deterministic_algorithms as use_deterministic_algorithms
-    from .futures import fork as fork, wait as wait
+    from .futures import Future as Future, fork as fork, wait as wait
     from .sparse import sparse_coo_tensor as sparse_coo_tensor, spmm as spmm
     from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
     from .batching.mapping import vmap as vmap
@@ -242,7 +242,7 @@ _LAZY = {
     name: module
     for module, names in {
         ".tools.explain": "explain",
-        ".futures": "fork wait",
+        ".futures": "Future fork wait",
         ".fx.proxy": "_assert",
         "._higher_order_ops": "cond while_loop",
         ".compat.rare": """

@@ -133,6 +133,7 @@ MISTAKES = {
     "wishart none": lambda t, d: d.Wishart(t.tensor(3.0)),
     "wishart vector": lambda t, d: d.Wishart(t.tensor(3.0), t.ones(2)),
     "lkj": lambda t, d: d.LKJCholesky(1),
+    "lkj-float": lambda t, d: d.LKJCholesky(1.5),
     "independent": lambda t, d: d.Independent(d.Normal(t.zeros(2), 1.0), 2),
     "mixture weights": lambda t, d: d.MixtureSameFamily(d.Normal(0.0, 1.0), d.Normal(t.zeros(2), 1.0)),
     "mixture components": lambda t, d: d.MixtureSameFamily(d.Categorical(t.ones(2)), 3),

@@ -131,6 +131,7 @@ PROGRAMS = {
         x.square @ x.sparse(),
         x.sparse() @ x.sparse().t(),
         t.spmm(x.sparse(), x.wide),
+        t.dsmm(x.sparse(), x.wide),
         t.nn.functional.linear(x.sparse(), x.wide.t()),
     ],
     "sparse.mm": lambda t, x: [

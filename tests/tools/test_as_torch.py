@@ -89,11 +89,13 @@ def test_classes_imported_later_say_torch():
 def test_names_of_modules_that_packages_import():
     assert shown("""
         import gradloom.as_torch
+        import torch
         from torch.distributions.normal import Normal
         from torch.distributions import normal
         from torch.optim.lr_scheduler import LRScheduler, _LRScheduler
         from torch.serialization import MAP_LOCATION
         print(Normal.__module__, normal.__file__.endswith("_normal.py"), _LRScheduler.__bases__[0] is LRScheduler)
+        assert isinstance(torch.futures.Future(), torch.Future)
         class Named(Normal):
             name = "n"
         print(Named(0.0, 1.0).expand([2]))

@@ -448,10 +448,10 @@ class LKJCholesky(Parametric):
     _copied = ("dim",)
 
     def __init__(self, dim: int, concentration: Any = 1.0, validate_args: bool | None = None) -> None:
-        if not isinstance(dim, int):
-            raise TypeError(f"Expected dim to be an int, but found {type(dim).__name__}")
         if dim < 2:
             raise ValueError(f"Expected dim to be an integer greater than or equal to 2. Found dim={dim}.")
+        if not isinstance(dim, int):
+            raise TypeError(f"Expected dim to be an int, but found {type(dim).__name__}")
         self.dim = dim
         self.concentration = gl.as_tensor(concentration) if not isinstance(concentration, Tensor) else concentration
         Distribution.__init__(self, self.concentration.size(), Size((dim, dim)), validate_args=validate_args)
