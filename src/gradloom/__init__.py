@@ -111,7 +111,7 @@ if _typing.TYPE_CHECKING:
         torch_version,
         types,
     )
-    from . import export, fx, hub, onnx, package, quasirandom, sparse, utils, version, xpu
+    from . import distributed, export, fx, hub, onnx, package, quasirandom, sparse, utils, version, xpu
     from ._stubs.functions import *
     from .amp.autocast_mode import autocast as autocast
     from .amp.grad_scaler import GradScaler as GradScaler
@@ -134,6 +134,19 @@ if _typing.TYPE_CHECKING:
     from .compat.legacy_types import FloatTensor as FloatTensor, HalfTensor as HalfTensor, IntTensor as IntTensor
     from .compat.legacy_types import LongTensor as LongTensor, ShortTensor as ShortTensor
     from .compat.legacy_types import set_default_tensor_type as set_default_tensor_type
+    from .types.without_tensors import bits16 as bits16, bits1x8 as bits1x8, bits2x4 as bits2x4
+    from .types.without_tensors import bits4x2 as bits4x2, bits8 as bits8, chalf as chalf
+    from .types.without_tensors import complex32 as complex32, float4_e2m1fn_x2 as float4_e2m1fn_x2, int1 as int1
+    from .types.without_tensors import int2 as int2, int3 as int3, int4 as int4
+    from .types.without_tensors import int5 as int5, int6 as int6, int7 as int7
+    from .types.without_tensors import qint32 as qint32, qint8 as qint8, quint2x4 as quint2x4
+    from .types.without_tensors import quint4x2 as quint4x2, quint8 as quint8, uint1 as uint1
+    from .types.without_tensors import uint2 as uint2, uint3 as uint3, uint4 as uint4
+    from .types.without_tensors import uint5 as uint5, uint6 as uint6, uint7 as uint7
+    from .types.device import sparse_bsc as sparse_bsc, sparse_bsr as sparse_bsr
+    from .types.device import sparse_csc as sparse_csc, sparse_csr as sparse_csr
+    from .jit import ScriptFunction as ScriptFunction, ScriptModule as ScriptModule
+    from .compat.refused_names import PyTorchFileReader as PyTorchFileReader, PyTorchFileWriter as PyTorchFileWriter
     from .tensors.removed import eig as eig, lstsq as lstsq, matrix_rank as matrix_rank, solve as solve
     from .tensors.removed import symeig as symeig
     from .composite.linalg.solve import lu as lu

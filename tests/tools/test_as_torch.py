@@ -58,7 +58,7 @@ def test_the_import_system_knows_torch():
         import gradloom.as_torch
         from importlib import metadata, util
         print(metadata.version("torch"), util.find_spec("torch").name, util.find_spec("torch.optim").name)
-        print(util.find_spec("torch.no_such_module"), util.find_spec("torch.onnx"))
+        print(util.find_spec("torch.no_such_module"), util.find_spec("torch.optim.no_such_module"))
         """).splitlines() == ["2.13.0+gradloom torch torch.optim", "None None"]
 
 

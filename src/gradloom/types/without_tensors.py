@@ -5,7 +5,12 @@ Asking for a tensor of one raises TypeError.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .dtype import COMPLEX, FLOATING, INTEGRAL, SCALAR_NAMES, dtype
+
+if TYPE_CHECKING:
+    from .dtype import float16, int8
 
 # Name -> itemsize, category.
 _NAMES = {
@@ -27,5 +32,10 @@ def _make() -> dict[str, dtype]:
     return found
 
 
-globals().update(_make())
-globals()["chalf"] = globals()["complex32"]
+if TYPE_CHECKING:
+    bits8 = bits16 = bits1x8 = bits2x4 = bits4x2 = chalf = complex32 = float4_e2m1fn_x2 = float16
+    int1 = int2 = int3 = int4 = int5 = int6 = int7 = uint1 = uint2 = uint3 = uint4 = uint5 = uint6 = uint7 = int8
+    qint8 = qint32 = quint8 = quint2x4 = quint4x2 = int8
+else:
+    globals().update(_make())
+    chalf = globals()["complex32"]
