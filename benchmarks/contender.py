@@ -97,7 +97,8 @@ def _load(library: str, threads: int):
     module = importlib.import_module(library)
     if threads:
         module.set_num_threads(threads)
-    module.manual_seed(0)
+    if hasattr(module, "manual_seed"):
+        module.manual_seed(0)
     return module, str(getattr(module, "__version__", ""))
 
 

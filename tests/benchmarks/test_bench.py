@@ -8,8 +8,10 @@ import json
 import bench
 import pytest
 import rows
-import rows_torch
-from contender import Contender
+import rows_statements
+import sweeps
+import tables
+from contender import Contender, find_program
 
 import gradloom
 
@@ -20,9 +22,26 @@ for _row in rows.ROWS:
 
 @pytest.mark.parametrize("program", sorted(PARTS.keys() - {"imports"}))
 def test_every_program_runs_on_gradloom_and_gives_the_parts_of_its_rows(program):
-    times = getattr(rows_torch, program)(gradloom)()
+    times = find_program("gradloom", program)(gradloom)()
     assert times.keys() == PARTS[program]
     assert all(seconds > 0 for seconds in times.values())
+
+
+@pytest.mark.parametrize("statement", rows_statements.STATEMENTS)
+def test_every_statement_runs_on_gradloom(statement, monkeypatch):
+    monkeypatch.setattr(rows_statements, "CALLS", 1)
+    times = find_program("gradloom", statement)(gradloom)()
+    assert times.keys() <= {"forward", "backward"} and all(seconds > 0 for seconds in times.values())
+
+
+def test_a_sweep_runs_and_is_drawn(tmp_path):
+    for name in ("size 10", "depth 3", "width 8"):
+        assert find_program("gradloom", name)(gradloom)()["both"] > 0
+    pytest.importorskip("matplotlib")
+    files = sweeps.plot(
+        {("gradloom-1", "size 10", "both"): [1e-5], ("gradloom-1", "size 100", "both"): [2e-5]}, tmp_path
+    )
+    assert files == [tmp_path / "speed-size.svg"] and "gradloom-1" in files[0].read_text()
 
 
 def test_a_library_that_is_missing_is_left_out():
@@ -41,33 +60,44 @@ def test_a_program_that_fails_is_told_and_the_process_goes_on():
         contender.close()
 
 
-def rows_of(**medians) -> tuple[rows.Row, dict[str, float]]:
-    return rows.Row("p", "a", "title", "ms", 1e-3, limit=1.1), medians
+ROW = rows.Row("p", "a", "title", "ms", 1e-3, limit=1.1)
 
 
 @pytest.mark.parametrize(
-    "medians, ratio, verdict",
+    "cells, ratios, verdict",
     [
-        ({"gradloom": 3.0, "torch-1": 6.0, "torch-2": 2.5}, 1.2, "1.1 EXCEEDED"),
-        ({"gradloom": 3.0, "torch-1": 3.0, "autograd": 1.0}, 1.0, "1.1 kept"),
-        ({"torch-1": 6.0, "torch-2": 2.5}, None, "1.1"),
-        ({"gradloom": 3.0, "autograd": 1.0}, None, "1.1"),
+        ({"gradloom-1": 3.0, "gradloom-2": 4.0, "torch-1": 6.0, "torch-2": 2.5}, (0.5, 1.6, 1.2), "1.1 EXCEEDED"),
+        ({"gradloom-1": 3.0, "torch-1": 3.0, "autograd": 1.0}, (1.0, None, 1.0), "1.1 kept"),
+        ({"torch-1": 6.0, "torch-2": 2.5}, (None, None, None), "1.1"),
+        ({"gradloom-2": 3.0, "autograd": 1.0}, (None, None, None), "1.1"),
     ],
 )
-def test_the_ratio_is_to_the_faster_pytorch(medians, ratio, verdict):
-    assert bench.compared(*rows_of(**medians)) == (pytest.approx(ratio) if ratio else None, verdict)
+def test_a_ratio_is_to_pytorch_on_as_many_threads_and_the_limit_to_the_better(cells, ratios, verdict):
+    assert tuple(tables.ratio(cells, threads) for threads in ("1", "2", "")) == pytest.approx(ratios)
+    assert tables.verdict(ROW, cells) == verdict
 
 
 def test_the_import_row_is_a_difference():
     row = next(row for row in rows.ROWS if row.difference)
-    assert bench.compared(row, {"gradloom": 61.0, "torch-1": 900.0}) == (None, "60 ms EXCEEDED")
-    assert bench.compared(row, {"gradloom": 59.0, "autograd": 30.0}) == (None, "60 ms kept")
+    assert tables.verdict(row, {"gradloom-1": 61.0, "torch-1": 900.0}) == "60 ms EXCEEDED"
+    assert tables.verdict(row, {"gradloom-1": 59.0, "autograd": 30.0}) == "60 ms kept"
 
 
 def test_the_table_shows_medians_in_the_unit_of_the_row():
     row = next(row for row in rows.ROWS if row.unit == "us/op")
-    table = bench.medians({("gradloom", row.program, row.part): [1e-6, 9e-6, 2e-6]})
-    assert table.pop(row.title) == {"gradloom": pytest.approx(2.0)} and not any(table.values())
+    table = tables.medians({("gradloom-1", row.program, row.part): [1e-6, 9e-6, 2e-6]})
+    assert table.pop(row.title) == {"gradloom-1": pytest.approx(2.0)} and not any(table.values())
+
+
+def test_statements_have_geometric_means():
+    first, second = rows_statements.STATEMENTS[:2]
+    times = {
+        ("gradloom-1", first, "forward"): [4e-6],
+        ("torch-1", first, "forward"): [1e-6],
+        ("gradloom-1", second, "forward"): [1e-6],
+        ("torch-1", second, "forward"): [1e-6],
+    }
+    assert "ratios: forward 2.00 (1 of 2 above 2)." in tables.render_statements(times)
 
 
 def test_importing_is_compared_with_numpy_in_the_same_turn():
@@ -75,23 +105,27 @@ def test_importing_is_compared_with_numpy_in_the_same_turn():
     assert {name: len(seconds) for (name, _, _), seconds in times.items()} == {"json": 2, "math-2": 2}
 
 
-def test_the_table_goes_between_the_markers_of_a_page(tmp_path):
+def test_a_table_goes_between_the_markers_of_a_page(tmp_path):
     page = tmp_path / "page.md"
-    page.write_text("before\n{}\nold\n{}\nafter\n".format(*bench.MARKERS))
-    bench.write_readme(page, "| new |")
-    assert page.read_text() == "before\n{}\n| new |\n{}\nafter\n".format(*bench.MARKERS)
+    text = "before\n<!-- make bench: rows -->\n{}<!-- make bench: end rows -->\nafter\n"
+    page.write_text(text.format("old\n"))
+    tables.write_between(page, {"rows": "| new |", "statements": "elsewhere"})
+    assert page.read_text() == text.format("| new |\n")
     page.write_text("no markers")
     with pytest.raises(ValueError, match="page.md has no lines"):
-        bench.write_readme(page, "| new |")
+        tables.write_between(page, {"rows": "| new |"})
+    page.write_text("<!-- make bench: rows -->\n")
+    with pytest.raises(ValueError, match="page.md has no line <!-- make bench: end rows -->"):
+        tables.write_between(page, {"rows": "| new |"})
 
 
 def test_a_run_prints_a_table_and_writes_the_numbers(tmp_path, capsys):
     path = tmp_path / "bench.json"
     args = argparse.Namespace(
-        json=str(path), readme=None, rounds=1, budget=0.0, only=["matmul"], contenders=["gradloom"]
+        json=str(path), pages=(), plots=None, rounds=1, budget=0.0, only=["matmul"], contenders=["gradloom-1"]
     )
     assert bench.run(args) == 0
     printed = capsys.readouterr().out
-    assert "| 256x256 float32 matmul: forward" in printed and "ratio" in printed
-    written = {row["row"]: row for row in json.loads(path.read_text())["rows"]}
-    assert written["256x256 float32 matmul: backward"]["median"]["gradloom"] > 0
+    assert "| 256x256 float32 matmul: forward" in printed and "ratio 1" in printed
+    written = {row["title"]: row for row in json.loads(path.read_text())["rows"]}
+    assert written["256x256 float32 matmul: backward"]["median"]["gradloom-1"] > 0
