@@ -5,12 +5,7 @@ Asking for a tensor of one raises TypeError.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from .dtype import COMPLEX, FLOATING, INTEGRAL, SCALAR_NAMES, dtype
-
-if TYPE_CHECKING:
-    from .dtype import float16, int8
 
 # Name -> itemsize, category.
 _NAMES = {
@@ -32,10 +27,32 @@ def _make() -> dict[str, dtype]:
     return found
 
 
-if TYPE_CHECKING:
-    bits8 = bits16 = bits1x8 = bits2x4 = bits4x2 = chalf = complex32 = float4_e2m1fn_x2 = float16
-    int1 = int2 = int3 = int4 = int5 = int6 = int7 = uint1 = uint2 = uint3 = uint4 = uint5 = uint6 = uint7 = int8
-    qint8 = qint32 = quint8 = quint2x4 = quint4x2 = int8
-else:
-    globals().update(_make())
-    chalf = globals()["complex32"]
+bits16: dtype
+bits1x8: dtype
+bits2x4: dtype
+bits4x2: dtype
+bits8: dtype
+chalf: dtype
+complex32: dtype
+float4_e2m1fn_x2: dtype
+int1: dtype
+int2: dtype
+int3: dtype
+int4: dtype
+int5: dtype
+int6: dtype
+int7: dtype
+qint32: dtype
+qint8: dtype
+quint2x4: dtype
+quint4x2: dtype
+quint8: dtype
+uint1: dtype
+uint2: dtype
+uint3: dtype
+uint4: dtype
+uint5: dtype
+uint6: dtype
+uint7: dtype
+globals().update(_make())
+chalf = globals()["complex32"]
