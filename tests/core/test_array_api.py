@@ -17,6 +17,7 @@ from tests.waiting import LIMIT
 xp = torch.ones(1).__array_namespace__()
 X = np.array([[4.0, 1.0, 0.5], [1.0, 3.0, -1.0], [0.5, -1.0, 2.0]])
 I = np.array([[3, 1, 1], [0, 2, 3]])  # noqa: E741
+NEWER = {"cumulative_prod", "cumulative_sum", "unstack"}  # of NumPy 2.1
 CALLS = """
     xp.max(x) xp.max(x,axis=(0,1)) xp.min(x,axis=1,keepdims=True) xp.sum(i) xp.sum(x,axis=0) xp.prod(i,axis=(0,1))
     xp.prod(x,axis=1,keepdims=True) xp.mean(x,axis=(0,1),keepdims=True) xp.std(x,axis=0,correction=1) xp.var(x)
@@ -56,6 +57,9 @@ def plain(result):
 
 @pytest.mark.parametrize("call", CALLS)
 def test_functions_agree_with_numpy(call):
+    name = call.removeprefix("xp.").partition("(")[0]
+    if name in NEWER and not hasattr(np, name):
+        pytest.skip(f"this NumPy has no {name}")
     theirs = plain(eval(call, {"xp": np, "x": X, "i": I}))
     ours = plain(eval(call, {"xp": xp, "x": torch.from_numpy(X), "i": torch.from_numpy(I)}))
     pairs = zip(ours, theirs, strict=True) if isinstance(theirs, list) else [(ours, theirs)]
@@ -67,7 +71,7 @@ def test_functions_agree_with_numpy(call):
 def test_the_namespace_has_the_functions_of_numpys():
     names = [name for name, value in vars(xp).items() if inspect.isfunction(value) and not name.startswith("_")]
     assert len(names) > 130
-    assert [n for n in names if not hasattr(np, n)] == ["array_namespace"]
+    assert [n for n in names if not hasattr(np, n) and n not in NEWER] == ["array_namespace"]
     assert xp.isdtype(torch.float32, ("real floating", "bool")) and not xp.isdtype(torch.int8, "unsigned integer")
     assert xp.result_type(torch.tensor(1, dtype=torch.int64), torch.int8, 1.0) is torch.float32
     assert xp.add(torch.ones(2), torch.tensor(1.0, dtype=torch.float64)).dtype is torch.float64
