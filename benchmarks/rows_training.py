@@ -99,19 +99,18 @@ def gan(torch) -> Sample:
     judge = nn.Sequential(nn.Linear(64, 128), nn.LeakyReLU(0.2), nn.Linear(128, 1))
     optimizers = [torch.optim.Adam(net.parameters(), lr=2e-4, betas=(0.5, 0.999)) for net in (judge, maker)]
     real, true, false = torch.randn(64, 64), torch.ones(64, 1), torch.zeros(64, 1)
+    judged = F.binary_cross_entropy_with_logits
+
+    def step(optimizer, loss):
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
 
     def sample():
         began = clock()
         fake = maker(torch.randn(64, 16))
-        judged = F.binary_cross_entropy_with_logits
-        losses = (
-            lambda: judged(judge(real), true) + judged(judge(fake.detach()), false),
-            lambda: judged(judge(fake), true),
-        )
-        for optimizer, loss in zip(optimizers, losses, strict=True):
-            optimizer.zero_grad()
-            loss().backward()
-            optimizer.step()
+        step(optimizers[0], judged(judge(real), true) + judged(judge(fake.detach()), false))
+        step(optimizers[1], judged(judge(fake), true))
         return {"step": clock() - began}
 
     return sample
