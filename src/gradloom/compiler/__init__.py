@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .types.public import found_in as _found_in
+from ..types.public import found_in as _found_in
 
 __all__ = [
     "allow_in_graph",
