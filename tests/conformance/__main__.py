@@ -34,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
         stages=tuple(given.only or session.ALL_STAGES),
         limit=given.limit,
         samples=given.samples,
+        whole=given.whole,
     )
     candidate = session.load_candidate(given.candidate)
     tasks = session.all_tasks(candidate, selection)
@@ -59,6 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
                 print(f"note: {result.name}: {note}")
     if given.draft:
         print(report.draft(run))
+    if given.skips:
+        print("\n".join(report.skips(run.results)))
     print("written:", *report.write(run, given.out))
     return 0 if run.verdict.passed else 1
 
@@ -87,6 +90,10 @@ def _parser() -> argparse.ArgumentParser:
         metavar="S",
         help="seconds after which one name is given up (default: %(default)s)",
     )
+    parser.add_argument(
+        "--whole", action="store_true", help="all samples of all dtypes, each also non-contiguous (hours)"
+    )
+    parser.add_argument("--skips", action="store_true", help="count the checks that were not made, by reason")
     parser.add_argument("--known", type=Path, help="the list of known misses (gradloom's by default)")
     parser.add_argument("--out", type=Path, default=Path("build/conformance"), help="folder for JSON and Markdown")
     parser.add_argument("--draft", action="store_true", help="print the new misses in the form of known_misses.yaml")

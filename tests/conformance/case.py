@@ -31,7 +31,7 @@ GAUGE_FREE = frozenset("svd linalg.svd linalg.eig linalg.eigh linalg.qr qr geqrf
 SEED = 42
 
 #: In which dtype PyTorch's result counts as the truth for a result in low precision.
-WIDER = {"float32": "float64", "bfloat16": "float64"}
+WIDER = {"float32": "float64", "bfloat16": "float64", "float16": "float64", "complex64": "complex128"}
 
 
 class Reject(Exception):

@@ -55,7 +55,7 @@ def judge(results: Iterable[OpResult], known: Known, stages: Iterable[str], whol
         for stage in listed:
             if stage not in ran or stage in result.missed():
                 continue
-            checked = stage in result.stages and result.status != ABSENT
+            checked = stage in result.stages and result.stages[stage].checked and result.status != ABSENT
             why = "passes now" if checked else "is not checked: the candidate lacks it, or PyTorch does"
             verdict.gone.append(f"{result.name}: {stage} {why}; remove it from the known misses")
     if whole:

@@ -28,6 +28,7 @@ from .records import Recorder, Unconvertible, record_tensor
 from .results import ABSENT, MODULE_STAGES, OpResult
 
 _DTYPES = ("float64", "float32")
+_WHOLE = (*_DTYPES, "complex128", "complex64", "bfloat16", "float16")
 _SAMPLES = 6
 KIND = "modules"
 
@@ -37,17 +38,19 @@ def run_module(
     candidate: Library,
     stages: tuple[str, ...] = MODULE_STAGES,
     progress: Progress = lambda stage, where: None,
+    whole: bool = False,
 ) -> OpResult:
-    """Every check of one ModuleInfo. What the candidate does never raises here: it is a miss."""
+    """Every check of one ModuleInfo; `whole` takes all samples and dtypes. What the candidate does is never raised: it
+    is a miss."""
     started = time.perf_counter()
     result = OpResult(info.name, KIND, KIND)
     try:
         mine = find_first(candidate, [info.name, *NAMES.of(info.module_cls)])
         with quiet():
-            for dtype in _DTYPES:
+            for dtype in _WHOLE if whole else _DTYPES:
                 if getattr(torch, dtype) in info.dtypes:
                     for training in (True, False) if info.train_and_eval_differ else (True,):
-                        _run_dtype(info, mine, candidate, dtype, training, stages, result, progress)
+                        _run_dtype(info, mine, candidate, dtype, training, stages, result, progress, whole)
             if "errors" in stages:
                 _run_errors(info, mine, candidate, result)
     except Absent as absent:
@@ -66,18 +69,19 @@ def _run_dtype(
     stages: tuple[str, ...],
     result: OpResult,
     progress: Progress,
+    whole: bool,
 ) -> None:
     seed_all(zlib.crc32(info.name.encode()))
     kind = getattr(torch, dtype)
     inputs = list(info.module_inputs_func(info, device="cpu", dtype=kind, requires_grad=True, training=training))
-    for index in spread(len(inputs), _SAMPLES):
+    for index in spread(len(inputs), len(inputs) if whole else _SAMPLES):
         where = f"{dtype} {'train' if training else 'eval'} sample {index}"
         for stage in (stage for stage in MODULE_STAGES if stage in stages and stage in CHECKS):
             progress(stage, where)
             try:
                 case = ModuleCase.of(info, mine, candidate, dtype, training, where, inputs[index])
             except Unconvertible as reason:
-                result.note(f"{where} left out: {reason}")
+                result.skip(stage, where, str(reason))
                 break
             run_check(CHECKS[stage], case, stage, result)
 

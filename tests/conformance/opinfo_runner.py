@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 import time
 import warnings
 import zlib
@@ -36,9 +37,12 @@ SAMPLES = {
     "bool": dict(forward=8, inplace=2, out=1),
     "bfloat16": dict(forward=8, backward=3, inplace=1, out=1),
 }
+#: The dtypes of a whole run, which sees all samples in all stages.
+WHOLE = (*SAMPLES, "complex64", "float16", "int32", "int16", "int8", "uint8")
 #: Samples of one operator and dtype that are drawn from the database, of which those above are picked evenly.
 DRAWN = 120
 ERROR_SAMPLES = 30
+DERIVATIVES = ("backward", "double_backward", "forward_mode")
 #: Samples with more elements than this are left out: a pure Python library is here to be right, not to be
 #: fast.
 LARGEST = 100_000
@@ -46,13 +50,23 @@ LARGEST = 100_000
 
 @dataclass(frozen=True)
 class Plan:
-    """What to run: the stages, and at most `samples` samples for each stage and dtype."""
+    """What to run: the stages, and at most `samples` samples for each stage and dtype.
+
+    A `whole` run takes all samples, each also non-contiguous, in all dtypes, whatever their size.
+    """
 
     stages: tuple[str, ...] = STAGES
     samples: int | None = None
+    whole: bool = False
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        return WHOLE if self.whole else tuple(SAMPLES)
 
     def budget(self, dtype: str, stage: str) -> int:
-        count = SAMPLES[dtype].get(stage, 0) if stage in self.stages else 0
+        count = sys.maxsize if self.whole else SAMPLES[dtype].get(stage, 0)
+        if stage not in self.stages:
+            return 0
         return count if self.samples is None else min(count, self.samples)
 
 
@@ -65,10 +79,10 @@ def run_op(
     try:
         function = callable_for(op.op, candidate, op.name)
         with quiet():
-            for dtype in SAMPLES:
+            for dtype in plan.dtypes:
                 _run_dtype(op, function, candidate, dtype, plan, result, progress)
             if "errors" in plan.stages:
-                _run_errors(op, function, candidate, result, progress)
+                _run_errors(op, function, candidate, plan, result, progress)
     except Absent as absent:
         result.status, result.absent = ABSENT, str(absent)
     result.settle_absence()
@@ -84,25 +98,29 @@ def _run_dtype(
     if kind not in op.supported_dtypes("cpu"):
         return
     differentiable = op.supports_autograd and kind in op.supported_backward_dtypes("cpu")
-    samples = draw_samples(op, kind, differentiable, result)
-    stages = [stage for stage in STAGES if plan.budget(dtype, stage) and samples]
+    samples = draw_samples(op, kind, differentiable, result, plan.whole)
+    stages = [stage for stage in CHECKS if plan.budget(dtype, stage) and samples]
+    if not differentiable:
+        stages = [stage for stage in stages if stage not in DERIVATIVES]
     for stage in stages:
         for index in spread(len(samples), plan.budget(dtype, stage)):
             name, sample = samples[index]
             try:
-                case = make_case(op, function, candidate, dtype, f"{dtype} sample {name}", sample)
+                case = make_case(op, function, candidate, dtype, f"{dtype} sample {name}", sample, plan.whole)
             except Unconvertible as reason:
-                result.note(f"{dtype} sample {name} left out: {reason}")
+                result.skip(stage, f"{dtype} sample {name}", str(reason))
                 continue
             progress(stage, case.where)
             run_check(CHECKS[stage], case, stage, result)
 
 
-def make_case(op: Any, function: Callable, candidate: Library, dtype: str, where: str, sample: Any) -> Case:
+def make_case(
+    op: Any, function: Callable, candidate: Library, dtype: str, where: str, sample: Any, whole: bool = False
+) -> Case:
     """A sample of the database as a Case; Unconvertible for what NumPy cannot hold, or only at length."""
     records = Recorder().record((sample.input, sample.args, dict(sample.kwargs)))
     size = sum(int(np.prod(leaf.shape)) for leaf in leaves(records) if isinstance(leaf, TensorRecord))
-    if size > LARGEST:
+    if size > LARGEST and not whole:
         raise Unconvertible(f"{size} elements")
     return Case(op, function, candidate, dtype, where, *records, sample=sample)
 
@@ -112,28 +130,31 @@ def run_check(check: Check, case: Case, stage: str, result: OpResult) -> None:
     try:
         reason = check(case, result)
     except Reject as refusal:
-        if refusal.__cause__ is not None:
-            result.note(f"{case.where}: {stage} not checked, PyTorch raises {describe(refusal.__cause__)[7:]}")
+        raised = refusal.__cause__
+        result.skip(stage, case.where, f"PyTorch {describe(raised)}" if raised else str(refusal), bool(raised))
         return
     except Absent as absent:
         result.count(stage, case.where, f"needs {absent}, which is absent", absent=str(absent))
         return
     except Unconvertible as problem:
-        result.note(f"{case.where} left out: {problem}")
+        result.skip(stage, case.where, str(problem))
         return
     except Exception as error:  # reading a result failed: one of the candidate's tensors is not what it says
         reason = f"cannot be compared: {describe(error)}"
     result.count(stage, case.where, reason)
 
 
-def draw_samples(op: Any, kind: torch.dtype, requires_grad: bool, result: OpResult) -> list[tuple[str, Any]]:
-    """Named samples of one dtype, always the same ones, with a non-contiguous copy of the first."""
+def draw_samples(
+    op: Any, kind: torch.dtype, requires_grad: bool, result: OpResult, whole: bool = False
+) -> list[tuple[str, Any]]:
+    """Named samples of one dtype, always the same ones, with a non-contiguous copy of the first, or of each."""
     drawn = []
+    count = sys.maxsize if whole else DRAWN
     try:
-        for index, sample in enumerate(draw(op, DRAWN, op.sample_inputs_func, op, "cpu", kind, requires_grad)):
+        for index, sample in enumerate(draw(op, count, op.sample_inputs_func, op, "cpu", kind, requires_grad)):
             drawn.append((str(index), sample))
-        if drawn:
-            drawn.insert(1, (f"{drawn[0][0]} non-contiguous", drawn[0][1].noncontiguous()))
+            if whole or index == 0:
+                drawn.append((f"{index} non-contiguous", sample.noncontiguous()))
     except Exception as error:  # a sampler that needs hardware or a package that is not here
         result.note(f"{dtype_name(kind)} samples: {type(error).__name__}: {error}")
     return drawn
@@ -184,21 +205,23 @@ def forward(case: Case, result: OpResult) -> str | None:
     return reason
 
 
-def _run_errors(op: Any, function: Callable, candidate: Library, result: OpResult, progress: Progress) -> None:
+def _run_errors(
+    op: Any, function: Callable, candidate: Library, plan: Plan, result: OpResult, progress: Progress
+) -> None:
     """Inputs that PyTorch refuses must be refused with the same class of exception."""
     if op.error_inputs_func is None:
         return
     try:
-        drawn = list(draw(op, ERROR_SAMPLES, op.error_inputs_func, op, "cpu"))
+        drawn = list(draw(op, sys.maxsize if plan.whole else ERROR_SAMPLES, op.error_inputs_func, op, "cpu"))
     except Exception as error:
         result.note(f"error inputs: {type(error).__name__}: {error}")
         return
     for index, item in enumerate(drawn):
         sample = item.sample_input
         try:
-            case = make_case(op, function, candidate, "", f"error input {index}", sample)
+            case = make_case(op, function, candidate, "", f"error input {index}", sample, plan.whole)
         except Unconvertible as reason:
-            result.note(f"error input {index} left out: {reason}")
+            result.skip("errors", f"error input {index}", str(reason))
             continue
         progress("errors", case.where)
         run_check(variant_checks.errors, case, "errors", result)

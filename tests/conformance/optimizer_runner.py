@@ -22,7 +22,7 @@ from .records import Recorder, TensorRecord, Unconvertible
 from .results import ABSENT, OPTIMIZER_STAGES, OpResult
 
 KIND = "optimizers"
-_STEPS = 6
+_STEPS, _WHOLE_STEPS = 6, 20
 _SHAPES = ((4, 3), (5,))
 _DTYPES = ("float64", "float32")
 #: Settings that choose an implementation of PyTorch, not a different result.
@@ -35,6 +35,7 @@ def run_optimizer(
     candidate: Library,
     stages: tuple[str, ...] = OPTIMIZER_STAGES,
     progress: Progress = lambda stage, where: None,
+    whole: bool = False,
 ) -> OpResult:
     """Every check of one OptimizerInfo. What the candidate does never raises here: it is a miss."""
     started = time.perf_counter()
@@ -43,9 +44,9 @@ def run_optimizer(
         mine = candidate.find(f"optim.{info.name}")
         with quiet():
             if not info.only_supports_sparse_grads:
-                _run_settings(info, mine, candidate, stages, result, progress)
+                _run_settings(info, mine, candidate, stages, result, progress, whole)
             if info.only_supports_sparse_grads or info.supports_sparse:
-                _run_settings(info, mine, candidate, stages, result, progress, sparse=True)
+                _run_settings(info, mine, candidate, stages, result, progress, whole, sparse=True)
             if "errors" in stages and info.optim_error_inputs_func is not None:
                 _run_errors(info, mine, candidate, result)
     except Absent as absent:
@@ -62,6 +63,7 @@ def _run_settings(
     stages: tuple[str, ...],
     result: OpResult,
     progress: Progress,
+    whole: bool,
     sparse: bool = False,
 ) -> None:
     for index, given in enumerate(info.optim_inputs_func(device="cpu")):
@@ -79,11 +81,12 @@ def _run_settings(
                     op=info.optim_cls,
                     closure=info.step_requires_closure,
                     sparse=sparse,
+                    steps=_WHOLE_STEPS if whole else _STEPS,
                 )
                 try:
                     settings = Recorder().record(dict(given.kwargs))
                 except Unconvertible as reason:
-                    result.note(f"{where} left out: {reason}")
+                    result.skip(stage, where, str(reason))
                     continue
                 run_check(check, Case(op, mine, candidate, dtype, where, None, (), settings), stage, result)
 
@@ -128,7 +131,7 @@ def steps(case: Case, result: OpResult) -> str | None:
     """The parameters after each step."""
     reference = case.sure(lambda: Trajectory(case, case.reference))
     candidate, raised = case.attempt(lambda: Trajectory(case, case.candidate))
-    for number in range(_STEPS):
+    for number in range(case.op.steps):
         case.sure(reference.step)
         raised = raised or case.attempt(candidate.step)[1]
         if raised:

@@ -43,7 +43,9 @@ def _row(family: str, members: list[OpResult], kind: str) -> dict[str, Any]:
         "exist": sum(result.status != ABSENT for result in members),
     }
     for stage in _COLUMNS[kind]:
-        checked = [result.stages[stage] for result in members if stage in result.stages]
+        checked = [
+            result.stages[stage] for result in members if stage in result.stages and result.stages[stage].checked
+        ]
         row[stage] = (sum(entry.passed for entry in checked), len(checked))
     return row
 
@@ -117,6 +119,24 @@ def draft(run: Run) -> str:
     for name, stage, reason in run.verdict.new:
         listed.setdefault(kinds[name], {}).setdefault(name, {})[stage] = reason
     return yaml.safe_dump(listed, sort_keys=False, width=1000, allow_unicode=True) if listed else ""
+
+
+def skips(results: Iterable[OpResult]) -> list[str]:
+    """The checks by stage: how many passed, missed and were not made, and the latter by reason and name."""
+    made: dict[tuple[str, str], list[int]] = {}
+    reasons: dict[tuple[str, str, str], dict[str, int]] = {}
+    for result in results:
+        for stage, entry in result.stages.items():
+            counts = made.setdefault((result.kind, stage), [0, 0, 0])
+            counts[0] += entry.checked - len(entry.misses)
+            counts[1] += len(entry.misses)
+            counts[2] += sum(entry.skipped.values())
+            for reason, count in entry.skipped.items():
+                reasons.setdefault((result.kind, stage, reason), {})[result.name] = count
+    lines = [f"{kind} {stage}: {p} passed, {m} missed, {s} skipped" for (kind, stage), (p, m, s) in made.items()]
+    for (kind, stage, reason), names in sorted(reasons.items(), key=lambda pair: -sum(pair[1].values())):
+        lines.append(f"skipped: {kind} {stage}: {sum(names.values())}: {reason}: {', '.join(names)}")
+    return lines
 
 
 def verdict_line(run: Run) -> str:

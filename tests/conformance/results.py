@@ -21,6 +21,7 @@ _NOTES = 12
 class StageResult:
     checked: int = 0
     misses: list[dict[str, str]] = field(default_factory=list)  # {"where": ..., "reason": ...}
+    skipped: dict[str, int] = field(default_factory=dict)  # reason -> number of checks that were not made
 
     @property
     def passed(self) -> bool:
@@ -50,10 +51,18 @@ class OpResult:
                 {"where": where, "reason": " ".join(reason.split()), **({"absent": absent} if absent else {})}
             )
 
+    def skip(self, stage: str, where: str, reason: str, noted: bool = True) -> None:
+        """One check was not made."""
+        reason = " ".join(reason.split())
+        entry = self.stages.setdefault(stage, StageResult()).skipped
+        entry[reason] = entry.get(reason, 0) + 1
+        if noted:
+            self.note(f"{where}: {stage} not checked: {reason}")
+
     def settle_absence(self) -> None:
         """What could not run once for want of another name is absent itself."""
         main = self.stages.get("forward") or self.stages.get("step")
-        if main and len(main.misses) == main.checked and all("absent" in miss for miss in main.misses):
+        if main and main.checked and len(main.misses) == main.checked and all("absent" in miss for miss in main.misses):
             self.status, self.absent, self.stages = ABSENT, main.misses[0]["absent"], {}
 
     def note(self, text: str) -> None:

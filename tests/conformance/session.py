@@ -39,6 +39,7 @@ class Selection:
     stages: tuple[str, ...] = ALL_STAGES
     limit: int | None = None  # at most this many of what was chosen
     samples: int | None = None  # at most this many samples for each stage and dtype
+    whole: bool = False  # all samples of all dtypes
 
     @property
     def thorough(self) -> bool:
@@ -71,7 +72,8 @@ def all_tasks(
     candidate: Library, selection: Selection = Selection(), family: Callable[[Any], str] = family_of
 ) -> list[Task]:
     """One task for everything in PyTorch's three databases that the selection takes."""
-    plan = Plan(tuple(stage for stage in STAGES if stage in selection.stages), selection.samples)
+    whole = selection.whole
+    plan = Plan(tuple(stage for stage in STAGES if stage in selection.stages), selection.samples, whole)
 
     def operator(op: Any) -> Task:
         room = family(op)
@@ -79,7 +81,9 @@ def all_tasks(
 
     def module(info: Any) -> Task:
         stages = tuple(stage for stage in MODULE_STAGES if stage in selection.stages)
-        return Task(info.name, "modules", "modules", lambda told: run_module(info, candidate, stages, told), stages)
+        return Task(
+            info.name, "modules", "modules", lambda told: run_module(info, candidate, stages, told, whole), stages
+        )
 
     def optimizer(info: Any) -> Task:
         stages = tuple(stage for stage in OPTIMIZER_STAGES if stage in selection.stages)
@@ -87,7 +91,7 @@ def all_tasks(
             f"optim.{info.name}",
             "optimizers",
             "optimizers",
-            lambda told: run_optimizer(info, candidate, stages, told),
+            lambda told: run_optimizer(info, candidate, stages, told, whole),
             stages,
         )
 
