@@ -2,7 +2,8 @@
 
 Statistics are PyTorch's: the mean and 1 / sqrt(variance + eps) of each set of elements, in the dtype of the parameters
 where these are wider than the input, else in the input's. Sets are laid out as rows, or as channels. Sums are products
-with ones, which BLAS computes at the speed of memory; float16 and bfloat16 are computed in float32.
+with ones (Note [Sums]); float16 and bfloat16 are computed in float32. A set whose mean is much larger than its spread
+is centred once more: its first number is subtracted before the mean is taken (Note [Variances]).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 from ._common.errors import refuse, type_name
 from ._common.layout import in_format, suggested_format
 from ._common.numbers import is_half
+from .reduction.sums import along, row_sums
 
 
 def _stored(input, *parameters):
@@ -73,6 +75,13 @@ def _by_batch(values, running_mean, running_var, momentum, eps):
     mean /= count
     centred = values - mean[:, None]
     squares = channel_dot(centred, centred)
+    if is_far(mean, squares / count):
+        first = values[:1, :, :1]
+        np.subtract(values, first, out=centred)
+        mean = channel_sum(centred) / count
+        centred -= mean[:, None]
+        mean += first.reshape(-1)
+        squares = channel_dot(centred, centred)
     if running_mean is not None:
         running_mean[...] = momentum * mean + (1 - momentum) * cast(running_mean, mean.dtype)
     if running_var is not None:
@@ -189,7 +198,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
         np.subtract(rows[part], mean[part, None], out=block)
         block *= deviation[part, None]
         if output_mask[1]:
-            grad_weight += np.einsum("rl,rl->l", g, block)
+            grad_weight += column_dot(g, block)
         if output_mask[0]:
             project(g if weight is None else g * flat, block, deviation[part])
     grad_bias = cast(column_sum(grad), stored).reshape(normalized_shape) if output_mask[2] else None
@@ -275,6 +284,8 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
 
 
 _BLOCK = 1 << 16  # elements worked on at a time, so that temporaries stay in cache
+_SUM, _COLUMN = 512, 256  # elements of a row, or a column, whose products are added in one loop
+_SHORT = 64  # elements of rows, from which on BLAS pays
 
 
 def _check_mixed(input, *parameters):
@@ -303,19 +314,36 @@ def cast(array, dtype):
     return None if array is None else array.astype(dtype, copy=False)
 
 
-def row_sum(rows):
-    """Sum the rows of a matrix."""
-    return rows @ np.ones(rows.shape[1], rows.dtype)
-
-
 def column_sum(rows):
     """Sum the columns of a matrix."""
-    return np.ones(rows.shape[0], rows.dtype) @ rows
+    return along(rows, 0, False)
 
 
 def row_dot(a, b):
-    """Return the inner products of the rows of two matrices."""
-    return np.einsum("rl,rl->r", a, b)
+    """Return the inner products of the rows of two contiguous matrices."""
+    m, n = a.shape
+    if n < _SHORT:
+        return np.einsum("rl,rl->r", a, b)
+    blocks = n // _SUM
+    if blocks < 2:
+        return np.vecdot(a, b)
+    whole = blocks * _SUM
+    found = row_sums(np.vecdot(a[:, :whole].reshape(m, blocks, _SUM), b[:, :whole].reshape(m, blocks, _SUM)))
+    return found if whole == n else found + np.vecdot(a[:, whole:], b[:, whole:])
+
+
+def column_dot(a, b):
+    """Return the inner products of the columns of two matrices."""
+    n = len(a)
+    blocks = n // _COLUMN
+    if blocks < 2:
+        return np.einsum("rl,rl->l", a, b)
+    shape = (blocks, _COLUMN, a.shape[1])
+    parts = [x[: blocks * _COLUMN].reshape(shape) for x in (a, b)]
+    found = along(np.einsum("krl,krl->kl", *parts), 0, False)
+    if blocks * _COLUMN < n:
+        found += np.einsum("rl,rl->l", a[blocks * _COLUMN :], b[blocks * _COLUMN :])
+    return found
 
 
 def row_blocks(count, size, multiple=1):
@@ -329,21 +357,37 @@ def standardize_rows(rows, eps):
 
     Returns:
         A new matrix, the means, 1 / sqrt(variance + eps), and an iterator of (slice, block of standardised rows). The
-        iterator fills the matrix; a caller may compute on each block while it is in cache.
+        iterator fills all three; a caller may compute on each block while it is in cache.
     """
     count = rows.shape[1]
-    result, mean, deviation = np.empty_like(rows), row_sum(rows), np.empty(rows.shape[0], rows.dtype)
+    result, mean, deviation = np.empty_like(rows), row_sums(rows), np.empty(rows.shape[0], rows.dtype)
     mean /= count
 
     def blocks():
         for part in row_blocks(*rows.shape):
             block = result[part]
             np.subtract(rows[part], mean[part, None], out=block)
-            deviation[part] = inverse_deviation(row_dot(block, block) / count, eps)
+            variance = row_dot(block, block) / count
+            if is_far(mean[part], variance):
+                first = rows[part, :1]
+                np.subtract(rows[part], first, out=block)
+                shift = row_sums(block) / count
+                block -= shift[:, None]
+                np.add(shift, first[:, 0], out=mean[part])
+                variance = row_dot(block, block) / count
+            deviation[part] = inverse_deviation(variance, eps)
             block *= deviation[part, None]
             yield part, block
 
     return result, mean, deviation, blocks()
+
+
+_FAR = 1e4  # the square of a mean's ratio to the standard deviation, above which rounding the mean costs digits
+
+
+def is_far(mean, variance):
+    """Return whether a mean is so much larger than the deviation that it is too inexact to be subtracted."""
+    return (mean * mean > _FAR * variance).any()
 
 
 def inverse_deviation(variance, eps):
@@ -359,7 +403,7 @@ def project(h, standardized, scale):
     count = h.shape[1]
     inner = row_dot(h, standardized)
     inner /= -count
-    mean = row_sum(h)
+    mean = row_sums(h)
     mean /= count
     standardized *= inner[:, None]
     standardized += h
@@ -395,16 +439,16 @@ def channel_sum(values):
     batch, channels, positions = values.shape
     if positions == 1:
         return column_sum(values[:, :, 0])
-    return row_sum(values.reshape(batch * channels, positions)).reshape(batch, channels).sum(0)
+    return column_sum(row_sums(values.reshape(batch * channels, positions)).reshape(batch, channels))
 
 
 def channel_dot(a, b):
     """Return the inner products of the channels of two arrays (batch, channels, positions)."""
     batch, channels, positions = a.shape
     if positions == 1:
-        return np.einsum("nc,nc->c", a[:, :, 0], b[:, :, 0])
+        return column_dot(a[:, :, 0], b[:, :, 0])
     rows = (batch * channels, positions)
-    return row_dot(a.reshape(rows), b.reshape(rows)).reshape(batch, channels).sum(0)
+    return column_sum(row_dot(a.reshape(rows), b.reshape(rows)).reshape(batch, channels))
 
 
 def weight_norm_interface(v, g, dim=0):

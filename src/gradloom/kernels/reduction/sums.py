@@ -2,9 +2,16 @@
 
 Note [Sums]
 Sums of floating arrays are products with ones: BLAS is several times faster than NumPy's reductions, most of all for
-short rows, such as those of a (100000, 2) array. To bound the rounding error, at most a few thousand numbers are added
-in sequence: longer dimensions are added in blocks, and the sums of blocks in blocks again (Higham 1993, "The accuracy
-of floating point summation").
+short rows, such as those of a (100000, 2) array. To bound the rounding error, at most a few dozen numbers are added in
+sequence: longer dimensions are added in blocks, and the sums of blocks in blocks again (Higham 1993, "The accuracy of
+floating point summation"). A product adds a row in eight or more sums at once, but columns in sequence: blocks of rows
+are longer.
+
+Note [Variances]
+The variance of numbers with a large mean loses their common digits if the mean is rounded before it is subtracted.
+Subtracting the first number instead is exact for numbers near each other, and the mean of the differences is as exact
+as they are. Equal numbers have the variance 0. Variances of small
+arrays are computed in double precision, as PyTorch's.
 
 Note [Narrow reductions]
 `ufunc.reduce` runs one inner loop per row of the innermost dimension; starting it costs as much as a hundred elements.
@@ -24,18 +31,21 @@ from .._common.layout import row_major
 from .._common.numbers import is_half, widen
 
 add = np.add.reduce
-_BLOCK = 4096  # elements summed by one product
+_BLOCK = 256  # elements of a row summed by one product
+_COLUMN = 32  # elements of a column, far from each other, summed by one product
 _FEW = 512  # elements, up to which one NumPy call is the fastest way
-_ONES: dict = {}  # char of a dtype -> _BLOCK ones; four at most
+_EXACT = 1 << 15  # elements, up to which a variance in double precision costs little
+_FLAT = 4096  # the same for the sum of all elements, which NumPy adds pairwise
+_ONES: dict = {}  # char of a dtype -> _FLAT ones; four at most
 
 
 def ones(char: str, n: int) -> np.ndarray:
     """Return `n` ones of a floating or complex dtype, read-only: vectors that sum rows by a product."""
-    if n > _BLOCK:
+    if n > _FLAT:
         return np.ones(n, char)
     found = _ONES.get(char)
     if found is None:
-        found = _ONES[char] = np.ones(_BLOCK, char)
+        found = _ONES[char] = np.ones(_FLAT, char)
         found.flags.writeable = False
     return found[:n]
 
@@ -43,15 +53,15 @@ def ones(char: str, n: int) -> np.ndarray:
 def total(array: np.ndarray):
     """Return the sum of all elements of a float32, float64 or complex array, in its dtype."""
     flags = array.flags
-    if array.size <= _BLOCK or not flags.forc:
+    if array.size <= _FLAT:
         return add(array, None)
-    flat = array.reshape(-1, order="C" if flags.c_contiguous else "F")
-    while flat.size > _BLOCK:
-        flat = _halved(flat.reshape(1, -1))[0]
+    flat = array.reshape(-1, order="C" if flags.c_contiguous or not flags.f_contiguous else "F")
+    while flat.size > _FLAT:
+        flat = _blocks(flat.reshape(1, -1))[0]
     return add(flat)
 
 
-def _halved(rows: np.ndarray) -> np.ndarray:
+def _blocks(rows: np.ndarray) -> np.ndarray:
     """Sum each block of a row: (m, n) becomes (m, n / _BLOCK)."""
     m, n = rows.shape
     blocks = n // _BLOCK
@@ -63,6 +73,13 @@ def _halved(rows: np.ndarray) -> np.ndarray:
     return np.concatenate((parts, rest[:, None]), 1)
 
 
+def row_sums(rows: np.ndarray) -> np.ndarray:
+    """Sum the rows of a matrix of a floating or complex dtype."""
+    while rows.shape[1] > _BLOCK:
+        rows = _blocks(rows)
+    return rows @ ones(rows.dtype.char, rows.shape[1])
+
+
 def along(array: np.ndarray, axis, keepdim: bool):
     """Return the sum of a float32, float64 or complex array over some dimensions, in its dtype."""
     if array.size <= _FEW or not array.flags.c_contiguous:
@@ -70,8 +87,8 @@ def along(array: np.ndarray, axis, keepdim: bool):
     shape, ndim = array.shape, array.ndim
     if axis is None:
         return np.asarray(total(array)).reshape((1,) * ndim if keepdim else ())
-    if axis == ndim - 1 and shape[axis] <= _BLOCK:
-        found = array.reshape(-1, shape[axis]) @ ones(array.dtype.char, shape[axis])
+    if axis == ndim - 1 and shape[axis]:
+        found = row_sums(array.reshape(-1, shape[axis]))
         return found.reshape((*shape[:-1], 1) if keepdim else shape[:-1])
     reduced = (axis,) if axis.__class__ is int else sorted(axis)
     found, end = array, ndim
@@ -99,17 +116,14 @@ def _group(array: np.ndarray) -> np.ndarray:
     outer, n, inner = array.shape
     char = array.dtype.char
     if inner == 1:
-        rows = array.reshape(outer, n)
-        while rows.shape[1] > _BLOCK:
-            rows = _halved(rows)
-        return rows @ ones(char, rows.shape[1])
-    if n > _BLOCK:
-        blocks = n // _BLOCK
-        whole = blocks * _BLOCK
-        parts = ones(char, _BLOCK) @ array[:, :whole].reshape(outer, blocks, _BLOCK, inner)
-        if whole < n:
-            parts = np.concatenate((parts, (ones(char, n - whole) @ array[:, whole:])[:, None]), 1)
-        return _group(parts)
+        return row_sums(array.reshape(outer, n))
+    while n > 2 * _COLUMN:
+        blocks = n // _COLUMN
+        whole = blocks * _COLUMN
+        parts = ones(char, _COLUMN) @ array[:, :whole].reshape(outer, _COLUMN, blocks * inner)
+        parts = parts.reshape(outer, blocks, inner)
+        array = parts if whole == n else np.concatenate((parts, array[:, whole:]), 1)
+        n = array.shape[1]
     if outer > 64 and n * inner < 256:  # many small products: their number determines the cost
         return reduce(np.add, array, 1, False)
     return ones(char, n) @ array
@@ -117,11 +131,16 @@ def _group(array: np.ndarray) -> np.ndarray:
 
 def _added(array, axis, keepdim):
     """Add by NumPy, which is pairwise along the innermost dimension only; other long ones are cut into blocks."""
-    if axis.__class__ is int and array.shape[axis] > _BLOCK and array.dtype.char in "fF":
-        moved = np.moveaxis(array, axis, 0)
-        array = np.stack([add(moved[i : i + _BLOCK], 0) for i in range(0, len(moved), _BLOCK)])
-        found = add(array, 0)
-        return np.expand_dims(found, axis) if keepdim else found
+    if array.size > _FEW and array.dtype.char in "fF":
+        if array.flags.f_contiguous:
+            reduced = range(array.ndim) if axis is None else (axis,) if axis.__class__ is int else axis
+            return row_major(along(array.T, tuple([array.ndim - 1 - d for d in reduced]), keepdim).T)
+        if axis.__class__ is not int:
+            return along(np.ascontiguousarray(array), axis, keepdim)
+        if array.shape[axis] > _BLOCK:
+            moved = np.moveaxis(array, axis, 0)
+            found = along(np.stack([add(moved[i : i + _BLOCK], 0) for i in range(0, len(moved), _BLOCK)]), 0, False)
+            return np.expand_dims(found, axis) if keepdim else found
     found = add(array, axis, None, None, keepdim)
     return found if found.ndim < 2 or array.flags.c_contiguous else row_major(found)
 
@@ -343,8 +362,14 @@ def _infinite_mean(x, mean, axis, n):
     return np.where(before & ~np.isfinite(last), last, found).reshape(mean.shape)
 
 
+def _firsts(array, axis):
+    """Return the index of the first element along some dimensions, which are kept, with size 0 where there is none."""
+    reduced = range(array.ndim) if axis is None else (axis,) if axis.__class__ is int else axis
+    return tuple([slice(0, 1) if d in reduced else slice(None) for d in range(array.ndim)])
+
+
 def _moments(name, array, dim, correction, keepdim, refusing):
-    """Return (variance or standard deviation, mean). Raises RuntimeError for integers."""
+    """Return (variance or standard deviation, mean). Raises RuntimeError for integers. Note [Variances]."""
     kind = array.dtype
     if kind.kind not in "fcV":
         raise RuntimeError(f"{refusing} only support floating point and complex dtypes")
@@ -358,14 +383,26 @@ def _moments(name, array, dim, correction, keepdim, refusing):
             UserWarning,
             stacklevel=5,
         )
-    x = widen(array)
-    mean = np.asarray(along(x, axis, True) / (n or np.nan))
-    if not np.isfinite(mean).all():
-        mean = _infinite_mean(x, mean, axis, n)
-    spread = x - mean
+    x, wide = widen(array), kind
+    if array.size <= _EXACT or kind.kind == "c":
+        wide = np.dtype(np.complex128 if kind.kind == "c" else np.float64)
+    elif is_half(kind):
+        wide = x.dtype
+    first = x[_firsts(x, axis)]
+    spread = np.subtract(x, first, dtype=wide)
+    mean = np.asarray(along(spread, axis, True) / (n or np.nan))
+    if np.isfinite(mean).all():
+        spread = np.subtract(spread, mean, out=spread if spread.__class__ is np.ndarray else None)
+        mean = mean + first
+    else:
+        x = x.astype(wide, copy=False)
+        mean = np.asarray(along(x, axis, True) / (n or np.nan))
+        if not np.isfinite(mean).all():
+            mean = _infinite_mean(x, mean, axis, n)
+        spread = x - mean
     if kind.kind == "c":
         squares = along(spread.real**2 + spread.imag**2, axis, True)
-        kind = squares.dtype
+        kind = array.real.dtype
     else:
         squares = along(np.multiply(spread, spread, out=spread if spread.__class__ is np.ndarray else None), axis, True)
     with np.errstate(all="ignore" if free <= 0 else None):
