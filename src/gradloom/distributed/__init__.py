@@ -1,96 +1,40 @@
-"""The names of torch.distributed that programs import. gradloom runs in one process: `is_available()` is False, as in a
-PyTorch that was built without it, and what would talk to other processes raises RuntimeError when it is used."""
+"""torch.distributed: programs that run as several processes, on one machine or more.
+
+    torch.distributed.init_process_group()
+    torch.distributed.all_reduce(tensor)
+
+`gradloom torchrun --nproc-per-node=4 train.py`, mpiexec or multiprocessing starts the processes. What the calls stand
+on is imported when the first of them is used.
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
-from enum import Enum
-from typing import Any, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ..utils._refused import declare
+from .errors import (
+    DistBackendError as DistBackendError,
+    DistError as DistError,
+    DistNetworkError as DistNetworkError,
+    DistStoreError as DistStoreError,
+    QueueEmptyError as QueueEmptyError,
+    default_pg_timeout as default_pg_timeout,
+)
 
-__all__ = [
-    "ReduceOp",
-    "default_pg_timeout",
-    "get_backend",
-    "get_rank",
-    "get_world_size",
-    "group",
-    "is_available",
-    "is_gloo_available",
-    "is_initialized",
-    "is_mpi_available",
-    "is_nccl_available",
-    "is_torchelastic_launched",
-    "is_ucc_available",
-    "is_xccl_available",
-]
+if TYPE_CHECKING:
+    from .distributed_c10d import *  # noqa: F403
 
-default_pg_timeout: timedelta = timedelta(minutes=30)
+__all__ = ["is_available"]
 
 
 def is_available() -> bool:
-    """Return False: there are no groups of processes."""
-    return False
+    """Return True: processes can be connected."""
+    return True
 
 
-def is_initialized() -> bool:
-    """Return False: there is no process group."""
-    return False
-
-
-def is_torchelastic_launched() -> bool:
-    """Return False: nothing of torch.distributed starts processes."""
-    return False
-
-
-# No backend is built in.
-is_nccl_available = is_gloo_available = is_mpi_available = is_ucc_available = is_xccl_available = is_available
-
-
-def _without_group() -> NoReturn:
-    raise ValueError("Default process group has not been initialized, please make sure to call init_process_group.")
-
-
-def get_rank(group: Any = None) -> int:
-    """Raise ValueError: there is no process group."""
-    _without_group()
-
-
-def get_world_size(group: Any = None) -> int:
-    """Raise ValueError: there is no process group."""
-    _without_group()
-
-
-def get_backend(group: Any = None) -> str:
-    """Raise ValueError: there is no process group."""
-    _without_group()
-
-
-class ReduceOp:
-    """The ways to reduce tensors over processes, as constants: SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR."""
-
-    class RedOpType(Enum):
-        SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = range(9)
-
-    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, PREMUL_SUM = RedOpType
-
-
-class group:
-    """The default process group, `WORLD`: None, since there is none."""
-
-    WORLD: Any = None
-
-
-_REASON = (
-    "gradloom runs in one process and has no process groups. Ask torch.distributed.is_available() and "
-    "is_initialized() first, and skip what several processes would share"
-)
-_COLLECTIVES = """
-    all_gather all_gather_coalesced all_gather_into_tensor all_gather_object all_reduce all_reduce_coalesced all_to_all
-    all_to_all_single barrier broadcast broadcast_object_list gather gather_object irecv isend monitored_barrier recv
-    recv_object_list reduce reduce_scatter reduce_scatter_tensor scatter scatter_object_list send send_object_list
-    """
+_REASON = "gradloom has nothing of this kind yet; docs/distributed.md lists what there is"
+# What programs import, and gradloom refuses on use, by module. A module of which there is a file is left out.
 _FSDP = """
     BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FlatParameter FullOptimStateDictConfig FullStateDictConfig
     FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision MixedPrecisionPolicy
@@ -104,21 +48,11 @@ _PARALLEL = """
     """
 _PLANNERS = "DefaultLoadPlanner DefaultSavePlanner LoadPlanner SavePlanner"
 
-# By module, relative to this one.
 _NAMES = {
-    "": f"""
-        {_COLLECTIVES} Backend DeviceMesh DistNetworkError DistributedError FileStore GradBucket GroupMember HashStore
-        P2POp PrefixStore ProcessGroup ProcessGroupGloo ProcessGroupNCCL Store TCPStore Work batch_isend_irecv
-        destroy_process_group get_global_rank get_group_rank get_process_group_ranks init_device_mesh init_process_group
-        is_backend_available new_group new_subgroups split_group
-        """,
+    "": "GradBucket ProcessGroupNCCL",
     "_composable": "checkpoint fully_shard replicate",
     "_composable.fsdp": _FSDP,
-    "_functional_collectives": """
-        AsyncCollectiveTensor all_gather_tensor all_reduce all_to_all_single_autograd wait_tensor
-        """,
     "_tensor": f"{_PLACEMENTS} distribute_module distribute_tensor",
-    "algorithms": "",
     "algorithms._checkpoint": "",
     "algorithms._checkpoint.checkpoint_wrapper": """
         CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper
@@ -127,7 +61,6 @@ _NAMES = {
     "algorithms.ddp_comm_hooks.default_hooks": "allreduce_hook bf16_compress_hook fp16_compress_hook",
     "algorithms.ddp_comm_hooks.post_localSGD_hook": "PostLocalSGDState post_localSGD_hook",
     "algorithms.ddp_comm_hooks.powerSGD_hook": "PowerSGDState batched_powerSGD_hook powerSGD_hook",
-    "algorithms.join": "Join JoinHook Joinable",
     "algorithms.model_averaging": "",
     "algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
     "checkpoint": f"""
@@ -142,12 +75,6 @@ _NAMES = {
         set_optimizer_state_dict set_state_dict
         """,
     "checkpoint.state_dict_loader": "_load_state_dict load",
-    "constants": "",
-    "device_mesh": "DeviceMesh init_device_mesh",
-    "distributed_c10d": f"{_COLLECTIVES} ProcessGroup Store _get_default_group",
-    "elastic": "",
-    "elastic.multiprocessing": "",
-    "elastic.multiprocessing.errors": "",
     "fsdp": _FSDP,
     "fsdp.api": _FSDP,
     "fsdp.fully_sharded_data_parallel": _FSDP,
@@ -156,17 +83,13 @@ _NAMES = {
         CustomPolicy ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
         transformer_auto_wrap_policy wrap
         """,
-    "nn": "",
-    "nn.functional": _COLLECTIVES,
     "optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer",
     "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
     "rpc": "RRef init_rpc remote rpc_async rpc_sync shutdown",
-    "run": "main run",
     "launcher": "",
     "launcher.api": "LaunchConfig elastic_launch",
     "tensor": f"{_PLACEMENTS} distribute_module distribute_tensor empty full ones rand randn zeros",
     "tensor._utils": "compute_local_shape_and_global_offset",
-    "tensor.device_mesh": "DeviceMesh init_device_mesh",
     "tensor.experimental": "context_parallel local_map",
     "tensor.experimental._attention": "set_rotate_method",
     "tensor.parallel": _PARALLEL,
@@ -174,19 +97,34 @@ _NAMES = {
     "utils": "_sync_module_states",
 }
 
-__getattr__ = declare(__name__, _NAMES, _REASON)
+_refused = declare(__name__, _NAMES, _REASON)
+_MODULES = frozenset(
+    """
+    device_mesh distributed_c10d nn rendezvous run launch _functional_collectives constants utils algorithms elastic
+    """.split()
+)
 
 
-def _give_away() -> None:
-    """Put into submodules what they share with this module and means something without processes."""
-    import sys
-
-    sys.modules[f"{__name__}.constants"].default_pg_timeout = default_pg_timeout  # type: ignore[attr-defined]
-    low_level: Any = sys.modules[f"{__name__}.distributed_c10d"]
-    for name in (*__all__, "is_available"):
-        setattr(low_level, name, globals()[name])
-    # A decorator that reports the errors of workers: without workers, it leaves the function as it is.
-    sys.modules[f"{__name__}.elastic.multiprocessing.errors"].record = lambda fn, *options: fn  # type: ignore[attr-defined]
+def _loaded() -> Any:
+    """Load what the calls stand on, and take its names over."""
+    module = import_module(".distributed_c10d", __name__)
+    for name, value in vars(module).items():
+        if not name.startswith("__"):
+            globals().setdefault(name, value)
+    return module
 
 
-_give_away()
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f".{name}", __name__)
+        if not name.startswith("__"):
+            module = vars(_loaded())
+            if name in module and name != "__getattr__":
+                return module[name]
+        return _refused(name)
+
+    def __dir__() -> list[str]:
+        _loaded()
+        return sorted(globals())

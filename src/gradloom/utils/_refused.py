@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
@@ -55,12 +56,23 @@ class _Names(ModuleType):
         return found
 
 
+def _has_file(package: str, module: str) -> bool:
+    """Return whether there is a file of a module, named relative to a package."""
+    inside = module.replace(".", os.sep)
+    return any(
+        os.path.exists(os.path.join(folder, name))
+        for folder in sys.modules[package].__path__
+        for name in (f"{inside}.py", os.path.join(inside, "__init__.py"))
+    )
+
+
 def declare(package: str, names: Mapping[str, str], reason: str) -> Callable[[str], Any]:
     """Declare the names that a package and modules below it refuse on use, and return the package's `__getattr__`.
 
     Args:
         package: full name of the package, whose module calls this when it is imported.
-        names: names by module, relative to the package ("" is the package itself): words separated by spaces.
+        names: names by module, relative to the package ("" is the package itself): words separated by spaces. A module
+            that has a file is left out.
         reason: as for `refused`.
     """
     made: dict[str, Any] = {}  # by name: PyTorch gives the same class away in several modules
@@ -77,10 +89,11 @@ def declare(package: str, names: Mapping[str, str], reason: str) -> Callable[[st
         sys.modules[package].__dict__.setdefault("__path__", [])  # what a module needs to have others below it
     for module in sorted(filter(None, names)):
         full = f"{package}.{module}"
-        if full not in sys.modules:
+        if full not in sys.modules and not _has_file(package, module):
             parent, _, last = full.rpartition(".")
             sys.modules[full] = _Names(full, make)
-            setattr(sys.modules[parent], last, sys.modules[full])
+            if parent in sys.modules:  # else it has a file, and is not imported yet
+                setattr(sys.modules[parent], last, sys.modules[full])
 
     def __getattr__(name: str) -> Any:
         found = make(package, name)

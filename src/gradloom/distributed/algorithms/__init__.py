@@ -1,0 +1,1 @@
+"""Algorithms that stand on collectives: joining uneven inputs, hooks of DistributedDataParallel."""

@@ -1,0 +1,1 @@
+"""What workers of `torchrun` use."""
