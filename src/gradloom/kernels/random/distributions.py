@@ -21,9 +21,9 @@ from ...types.dtype import c_name
 from .._common.errors import size_mismatch, type_name
 from .._common.layout import new_like
 from .normal import box_muller, by_libm, fused32, fused64, serial_normals
-from .streams import DIGITS, HALF, LARGEST, Stream, fill, memory_axes, name_of, narrowed, real_parts, require
+from .streams import BLOCK, DIGITS, HALF, LARGEST, Stream, fill, memory_axes, name_of, narrowed, real_parts, require
 
-_MASK53 = np.uint64((1 << 53) - 1)
+_MASK53 = np.array((1 << 53) - 1, np.uint64)
 
 
 def fill_uniform(stream: Stream, out: np.ndarray, low: float = 0.0, high: float = 1.0) -> np.ndarray:
@@ -41,6 +41,8 @@ def fill_uniform(stream: Stream, out: np.ndarray, low: float = 0.0, high: float 
 
         def draw(n):
             return fused64(stream.uniform53(n), high - low, low)
+    elif low == 0 and high == 1:
+        draw = stream.uniform24
     else:
         single_low, span = np.float32(low), np.float32(high) - np.float32(low)
 
@@ -112,13 +114,20 @@ def _fill_groups(stream: Stream, flat: np.ndarray, mean: float, std: float) -> N
         box_muller(values, mean, std)
         return values
 
+    if rest and flat.size <= BLOCK and name not in HALF:  # all groups in one transform
+        values = uniforms(whole.size + rest + 16)
+        groups = np.concatenate((values[: whole.size], values[-16:]))
+        box_muller(groups, mean, std)
+        whole[...], flat[-16:] = groups[: whole.size], groups[-16:]
+        return
     if name in HALF:
         fill(whole, normals)
     else:
         fill(whole, uniforms)
         box_muller(whole, mean, std)
-        uniforms(rest)
     if rest:
+        if name not in HALF:
+            uniforms(rest)
         fill(flat[-16:], normals)
 
 
@@ -191,12 +200,12 @@ def fill_bernoulli(stream: Stream, out: np.ndarray, p: float | np.ndarray = 0.5)
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p:g}")
     require(out, "bernoulli_scalar_cpu_", "fib")
-    limit = np.uint64(math.ceil(p * 2.0**53))  # u < p, with both sides times 2**53
+    limit = np.array(math.ceil(p * 2.0**53), np.uint64)  # u < p, with both sides times 2**53
 
     def draw(n):
         draws = stream.words64(n)
-        draws &= _MASK53
-        return draws < limit
+        np.bitwise_and(draws, _MASK53, draws)
+        return np.less(draws, limit)
 
     with stream.lock:
         return fill(out, draw)

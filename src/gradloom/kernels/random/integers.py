@@ -17,10 +17,16 @@ _WIDE = 1 << 28  # range, from which on a number takes 64 bits, so that the rema
 _LARGE_PERMUTATION = ((1 << 32) - 1) // 20  # size, from which on each step of a permutation takes 64 bits
 
 
+_FEW_WORDS = 256
+
+
 def _remainders(words: np.ndarray, span: int) -> np.ndarray:
     """Return words % span. NumPy's division by a scalar uses vector instructions, its remainder does not."""
-    divisor = words.dtype.type(span)
-    words -= words // divisor * divisor
+    divisor = np.array(span, words.dtype)
+    if words.size <= _FEW_WORDS:
+        return np.remainder(words, divisor, words)
+    whole = words // divisor
+    words -= np.multiply(whole, divisor, whole)
     return words
 
 
@@ -77,8 +83,9 @@ def _over_range(stream: Stream, span: int, base: int) -> Callable[[int], np.ndar
     if span < _WIDE:
 
         def narrow(n):
-            values = _remainders(stream.words32(n), span).astype(np.int64)
-            values += base
+            values = _remainders(stream.words(n), span).astype(np.int64)
+            if base:
+                values += base
             return values
 
         return narrow
@@ -95,6 +102,8 @@ def _over_range(stream: Stream, span: int, base: int) -> Callable[[int], np.ndar
 
 def _checked_bounds(dtype: np.dtype, low: int, high: int | None) -> tuple[int, int]:
     """Return the first and last value of a range, moved inwards to numbers that a floating dtype can represent."""
+    if dtype.char == "l" and high is not None and _LOWEST <= low < high <= _HIGHEST:
+        return low, high - 1
     if dtype.kind == "c":
         raise RuntimeError("check_random_bounds handles only integral, floating-point and boolean types")
     name = name_of(dtype)

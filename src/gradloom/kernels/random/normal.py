@@ -19,6 +19,7 @@ import numpy as np
 from .._common.threads import chunks, share
 from .streams import Stream
 
+add, multiply, subtract = np.add, np.multiply, np.subtract
 _PAIRS = 32768  # pairs worked on at a time: the scratch arrays then stay in a core's own cache
 
 
@@ -26,155 +27,162 @@ def _single(value: float) -> float:
     return float(np.float32(value))
 
 
-# log(1 + x) ~ x - x^2/2 + x^3 P(x), highest power first; ln 2 in two parts, the first of few bits.
-_LOG = [
-    _single(c)
-    for c in (
-        7.0376836292e-2,
-        -1.1514610310e-1,
-        1.1676998740e-1,
-        -1.2420140846e-1,
-        1.4249322787e-1,
-        -1.6668057665e-1,
-        2.0000714765e-1,
-        -2.4999993993e-1,
-        3.3333331174e-1,
-    )
-]
-_LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
-_SQRT_HALF_BITS = np.int32(0x3F3504F3)
+# Constants are 0-dim arrays, or columns of one number for each row: NumPy takes them faster than Python's numbers.
 
-# sin x ~ x + x^3 S(x^2), cos x ~ 1 - x^2/2 + x^4 C(x^2) for |x| <= pi/4; pi/4 in three parts.
-_SIN = [_single(c) for c in (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)]
-_COS = [_single(c) for c in (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)]
-_QUARTER_PI = [_single(c) for c in (-0.78515625, -2.4187564849853515625e-4, -3.77489497744594108e-8)]
-_FOUR_OVER_PI, _TWO_PI = np.float32(4 / math.pi), np.float32(2 * math.pi)
+
+def _f32(value: float) -> np.ndarray:
+    return np.array(value, np.float32)
+
+
+def _f64(*values: float) -> list[np.ndarray]:
+    return [np.array(_single(v)) for v in values]
+
+
+_SQRT_HALF_BITS, _MANTISSA, _FOUR = (np.array(n, np.int32) for n in (0x3F3504F3, 23, 4))
+_ZERO, _ONE, _HALF, _MINUS_TWO = (_f32(v) for v in (0, 1, 0.5, -2))
+
+# log(1 + x) ~ x - x^2/2 + x^3 P(x), highest power first; ln 2 in two parts, the first of few bits.
+_LOG = _f64(
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+)
+(_WIDE_HALF,) = _f64(0.5)
+_LN2_HIGH, _LN2_LOW = _f32(0.693359375), _f32(-2.12194440e-4)
+
+# sin x ~ x + x^3 S(x^2), cos x ~ 1 - x^2/2 + x^4 C(x^2) for |x| <= pi/4; pi/4 in three parts, two of few bits.
+_SIN = _f64(-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
+_COS = _f64(2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
+_QUARTER_PI_HIGH = [_f32(c) for c in (-0.78515625, -2.4187564849853515625e-4)]
+(_QUARTER_PI_LOW,) = _f64(-3.77489497744594108e-8)
+_FOUR_OVER_PI, _TWO_PI = _f32(4 / math.pi), _f32(2 * math.pi)
+_EVEN = np.array(~1, np.int32)
+_WORD_ONE, _TO_SIGN, _SWAP_UP, _SWAP_DOWN = (np.array(n, np.int32) for n in (1, 29, 30, 31))
+
+# The last two steps of the three polynomials are taken together, in rows for cosine, sine and logarithm.
+_FIRST = np.array([_COS[:1], _SIN[:1]])
+_STEPS = [np.array([[_COS[i]], [_SIN[i]], [_LOG[6 + i]]]) for i in (1, 2)]
+_QUADRANT = np.array([[2], [0]], np.int32)  # cos x = sin(x + pi/2): two octants further
+
+
+def _rounded(wide, single):
+    """Round float64 numbers to float32; `single` receives them, too."""
+    single[...] = wide
+    wide[...] = single
 
 
 class _Scratch:
-    """Work arrays for `pairs` pairs: lists `single` of float32, `double` of float64, `words` of int32."""
+    """Work arrays for `pairs` pairs of numbers.
+
+    Attributes:
+        poly: float64 (3, pairs), the polynomials of cosine, sine and logarithm.
+        factor: float64 (3, pairs), what they are multiplied by in each step.
+        single: float32 (3, pairs), the polynomials rounded.
+        rest: float32 (7, pairs).
+        words: int32 (4, pairs).
+    """
 
     def __init__(self, pairs: int):
-        self.single = [np.empty(pairs, np.float32) for _ in range(6)]
-        self.double = [np.empty(pairs, np.float64) for _ in range(3)]
-        self.words = [np.empty(pairs, np.int32) for _ in range(2)]
+        self.poly, self.factor = np.empty((2, 3, pairs))
+        self.single, self.rest = np.empty((3, pairs), np.float32), np.empty((7, pairs), np.float32)
+        self.words = np.empty((4, pairs), np.int32)
 
 
-def _fused(out, value, factor, addend, single):
-    """Compute out = round32(value * factor + addend), all float64; `single` also receives the float32 result."""
-    np.multiply(value, factor, out=out)
-    np.add(out, addend, out=out)
-    single[...] = out
-    out[...] = single
-
-
-def _fused_on_grid(out, value, factor, addend, spacing):
-    """Compute `_fused` for results within one power of two, where float32 numbers are `spacing` apart. Near 1.5 * 2**52
-    spacings a double has no finer bits, so that the addition itself rounds."""
-    shift = 1.5 * 2.0**52 * spacing
-    np.multiply(value, factor, out=out)
-    np.add(out, addend + shift, out=out)
-    np.subtract(out, shift, out=out)
-
-
-def _log(u, work):
-    """Compute the natural logarithm of `u` (float32, 0 < u <= 1), in place."""
-    y, z, power = work.single[1:4]
-    wide, x, other = work.double
-    exponent, mantissa = work.words
+def _begin_log(u, z, power, work):
+    """Compute all steps but the last two of the logarithm's polynomial. `u` (float32, 0 < u <= 1) becomes x, the
+    mantissa in [sqrt(1/2), sqrt(2)) less 1; `z` becomes x^2 and `power` the exponent of 2."""
+    exponent, mantissa = work.words[:2]
     bits = u.view(np.int32)
-    np.subtract(bits, _SQRT_HALF_BITS, out=exponent)
-    np.right_shift(exponent, 23, out=exponent)
+    subtract(bits, _SQRT_HALF_BITS, exponent)
+    np.right_shift(exponent, _MANTISSA, exponent)
     power[...] = exponent
-    np.left_shift(exponent, 23, out=mantissa)
-    np.subtract(bits, mantissa, out=mantissa)  # read as float32: in [sqrt(1/2), sqrt(2))
-    np.subtract(mantissa.view(np.float32), np.float32(1), out=u)
-    np.multiply(u, u, out=z)
-
+    np.left_shift(exponent, _MANTISSA, mantissa)
+    subtract(bits, mantissa, mantissa)
+    subtract(mantissa.view(np.float32), _ONE, u)
+    multiply(u, u, z)
+    p, x, single = work.poly[2], work.factor[2], work.single[2]
     x[...] = u
-    _fused(wide, x, _LOG[0], _LOG[1], y)
-    for coefficient in _LOG[2:-1]:
-        _fused(wide, wide, x, coefficient, y)
-    np.multiply(wide, x, out=wide)
-    np.add(wide, _LOG[-1], out=wide)
-    y[...] = wide
-    np.multiply(y, u, out=y)
+    multiply(x, _LOG[0], p)
+    for coefficient in _LOG[1:7]:
+        add(p, coefficient, p)
+        _rounded(p, single)
+        multiply(p, x, p)
 
+
+def _begin_sin_cos(angle, z, octant, work):
+    """Reduce `angle` (float32, 0 <= angle <= 2 pi) to |angle| <= pi/4, write the octant and the square `z` of the
+    reduced angle, and multiply the first coefficients of sine and cosine."""
+    y, x, wide = work.single[0], work.factor[0], work.poly[0]
+    multiply(angle, _FOUR_OVER_PI, y)
+    octant[...] = y
+    add(octant, _WORD_ONE, octant)
+    np.bitwise_and(octant, _EVEN, octant)  # the nearest even multiple of pi/4
+    y[...] = octant
+    for part in _QUARTER_PI_HIGH:  # parts with few bits: the products are exact
+        multiply(y, part, z)
+        add(angle, z, angle)
+    wide[...] = y
+    x[...] = angle
+    multiply(wide, _QUARTER_PI_LOW, wide)
+    add(x, wide, x)
+    angle[...] = x
+    multiply(angle, angle, z)
+    work.factor[:2] = z
+    multiply(work.factor[:2], _FIRST, work.poly[:2])
+
+
+def _end_log(x, z, power, work):
+    """Compute the logarithm in `x` from the rounded polynomial."""
+    y, wide, other = work.single[2], work.poly[2], work.factor[2]
+    multiply(y, x, y)
     wide[...] = y
     other[...] = z
-    np.multiply(wide, other, out=wide)
-    np.multiply(power, _LN2_LOW, out=y)
+    multiply(wide, other, wide)
+    multiply(power, _LN2_LOW, y)
     other[...] = y
-    np.add(wide, other, out=wide)
+    add(wide, other, wide)
     y[...] = wide
+    multiply(z, _HALF, z)
+    subtract(y, z, y)
+    add(x, y, x)
+    multiply(power, _LN2_HIGH, power)
+    add(x, power, x)
 
-    np.multiply(z, np.float32(0.5), out=z)
-    np.subtract(y, z, out=y)
-    np.add(u, y, out=u)
-    np.multiply(power, _LN2_HIGH, out=power)
-    np.add(u, power, out=u)
 
-
-def _sin_cos(angle, work):
-    """Compute (sin, cos) of `angle` (float32, 0 <= angle <= 2 pi) in two scratch arrays; overwrite `angle`."""
-    y, sine, cosine, z = work.single[2:6]
-    wide, x, square = work.double
-    octant, flip = work.words
-    np.multiply(angle, _FOUR_OVER_PI, out=y)
-    np.copyto(octant, y, casting="unsafe")
-    np.add(octant, 1, out=octant)
-    np.bitwise_and(octant, ~1, out=octant)  # the nearest even multiple of pi/4
-    y[...] = octant
-    for part in _QUARTER_PI[:2]:  # parts with few bits: the products are exact
-        np.multiply(y, part, out=z)
-        np.add(angle, z, out=angle)
-    wide[...] = y
+def _end_sin_cos(angle, z, octant, work):
+    """Return cosine and sine, float32 (2, pairs), from the rounded polynomials."""
+    found = work.single[:2]
+    multiply(found, z, found)
+    work.poly[:2] = found
+    wide, x = work.poly[0], work.factor[1]
+    subtract(wide, _WIDE_HALF, wide)  # c z - z/2, rounded once: c - 1/2 and its product fit a double
     x[...] = angle
-    np.multiply(wide, _QUARTER_PI[2], out=wide)
-    np.add(x, wide, out=x)
-    angle[...] = x
-    x[...] = angle
-    np.multiply(angle, angle, out=z)
-    square[...] = z
-
-    _fused_on_grid(wide, square, _SIN[0], _SIN[1], 2.0**-30)
-    _fused_on_grid(wide, wide, square, _SIN[2], 2.0**-26)
-    sine[...] = wide
-    np.multiply(sine, z, out=sine)
-    wide[...] = sine
-    np.multiply(wide, x, out=wide)
-    np.add(wide, x, out=wide)
-    sine[...] = wide
-
-    _fused_on_grid(wide, square, _COS[0], _COS[1], 2.0**-33)
-    _fused_on_grid(wide, wide, square, _COS[2], 2.0**-28)
-    cosine[...] = wide
-    np.multiply(cosine, z, out=cosine)
-    wide[...] = cosine
-    np.subtract(wide, 0.5, out=wide)  # c z - z/2, rounded once: c - 1/2 and its product fit a double
-    np.multiply(wide, square, out=wide)
-    cosine[...] = wide
-    np.add(cosine, np.float32(1), out=cosine)
-    _to_octant(sine, cosine, octant, flip)
-    return sine, cosine
+    multiply(work.poly[:2], work.factor[:2], work.poly[:2])
+    wide = work.poly[1]
+    add(wide, x, wide)
+    found[...] = work.poly[:2]
+    add(found[0], _ONE, found[0])
+    _to_octant(found.view(np.int32), octant, work.words)
+    return found
 
 
-def _to_octant(sine, cosine, octant, flip):
-    """Turn sin and cos of the reduced angle into those of the whole one: swap bits and change signs."""
-    s, c = sine.view(np.int32), cosine.view(np.int32)
-    np.left_shift(octant, 30, out=flip)
-    np.right_shift(flip, 31, out=flip)  # all ones in quadrants that swap sine and cosine
-    difference = s ^ c
-    np.bitwise_and(difference, flip, out=difference)
-    np.bitwise_xor(s, difference, out=s)
-    np.bitwise_xor(c, difference, out=c)
-    np.bitwise_and(octant, 4, out=flip)
-    np.left_shift(flip, 29, out=flip)
-    np.bitwise_xor(s, flip, out=s)
-    np.add(octant, 2, out=octant)
-    np.bitwise_and(octant, 4, out=octant)
-    np.left_shift(octant, 29, out=octant)
-    np.bitwise_xor(c, octant, out=c)
+def _to_octant(bits, octant, words):
+    """Turn cosine and sine of the reduced angle into those of the whole one: swap bits and change signs."""
+    flip, signs = words[0], words[:2]
+    np.left_shift(octant, _SWAP_UP, flip)
+    np.right_shift(flip, _SWAP_DOWN, flip)  # all ones in quadrants that swap sine and cosine
+    np.bitwise_and(flip, bits[0] ^ bits[1], flip)
+    np.bitwise_xor(bits, flip, bits)
+    add(octant, _QUADRANT, signs)
+    np.bitwise_and(signs, _FOUR, signs)
+    np.left_shift(signs, _TO_SIGN, signs)
+    np.bitwise_xor(bits, signs, bits)
 
 
 def _transform64(groups, mean, std):
@@ -187,24 +195,33 @@ def _transform64(groups, mean, std):
 
 def _transform32(groups, mean, std):
     """`box_muller` of a cache-sized share in float32: (g, 2, 8) in place."""
-    work = _Scratch(8 * groups.shape[0])
-    radius, angle = work.single[:2]
-    np.subtract(np.float32(1), groups[:, 0], out=radius.reshape(-1, 8))
-    _log(radius, work)
-    np.multiply(radius, np.float32(-2), out=radius)
-    np.sqrt(radius, out=radius)
-    np.multiply(groups[:, 1], _TWO_PI, out=angle.reshape(-1, 8))
-    sine, cosine = _sin_cos(angle, work)
-    for half, part in ((0, cosine), (1, sine)):
-        np.multiply(part, radius, out=part)
-        if mean == 0 and std == 1:
-            np.add(part.reshape(-1, 8), np.float32(0), out=groups[:, half])  # -0 becomes 0
-        else:
-            wide = work.double[0]
-            wide[...] = part
-            np.multiply(wide, std, out=wide)
-            np.add(wide, mean, out=wide)
-            groups[:, half] = wide.reshape(-1, 8)
+    count = groups.shape[0]
+    work = _Scratch(8 * count)
+    u, z, power, angle, square = work.rest[:5]
+    octant = work.words[3]
+    subtract(_ONE, groups[:, 0], u.reshape(count, 8))
+    multiply(groups[:, 1], _TWO_PI, angle.reshape(count, 8))
+    _begin_log(u, z, power, work)
+    _begin_sin_cos(angle, square, octant, work)
+    add(work.poly, _STEPS[0], work.poly)
+    _rounded(work.poly, work.single)
+    multiply(work.poly, work.factor, work.poly)
+    add(work.poly, _STEPS[1], work.poly)
+    _rounded(work.poly, work.single)
+    _end_log(u, z, power, work)
+    multiply(u, _MINUS_TWO, u)
+    np.sqrt(u, u)
+    found = _end_sin_cos(angle, square, octant, work)
+    multiply(found, u, found)
+    halves, target = found.reshape(2, count, 8), groups.transpose(1, 0, 2)
+    if mean == 0 and std == 1:
+        add(halves, _ZERO, target)  # -0 becomes 0
+    else:
+        wide = work.poly[:2]
+        wide[...] = found
+        multiply(wide, std, wide)
+        add(wide, mean, wide)
+        target[...] = wide.reshape(2, count, 8)
 
 
 def box_muller(uniforms: np.ndarray, mean: float, std: float) -> None:

@@ -12,9 +12,11 @@ from ..indexing.places import writable
 from . import distributions, gamma, integers, sampling
 from .streams import default_stream
 
+_INT64 = np.dtype(np.int64)
+
 
 def _size(size):
-    if min(size, default=0) < 0:
+    if size and min(size) < 0:
         raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
     return size
 
@@ -60,7 +62,7 @@ def randint_low(low, high, size, dtype=None):
 
 def randint_low_generator(low, high, size, generator, dtype=None):
     """Draw integers in [low, high) from a generator."""
-    dtype = np.dtype(np.int64) if dtype is None else dtype
+    dtype = _INT64 if dtype is None else dtype
     return integers.draw_integers(generator or default_stream, low, high, _size(size), dtype)
 
 

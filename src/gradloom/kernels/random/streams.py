@@ -18,8 +18,12 @@ from ...memory.locks import new_lock, renewed
 from .._common.errors import type_name
 
 _WORDS = 624  # words of MT19937 state
-_FEW = 2048  # count, up to which single word calls are faster than a typed one, whose setup is slow
-_LOW24, _LOW53 = np.uint32((1 << 24) - 1), np.uint64((1 << 53) - 1)
+_FEW = 4096  # words, up to which raw calls are faster than a typed one, whose setup is slow
+# Constants are 0-dim arrays, which NumPy takes faster than numbers.
+_LOW24, _LOW53, _HIGH = (np.array(n, np.uint64) for n in ((1 << 24) - 1, (1 << 53) - 1, 32))
+_LOW24_OF_WORDS = np.array((1 << 24) - 1, np.uint32)
+_TO_UNIT24, _TO_UNIT53 = np.array(2.0**-24, np.float32), np.array(2.0**-53)
+_SIGNED = np.dtype(np.int64)
 
 # The byte image: seed, words left before the next refill (+ 1), seeded flag, index of the next word; the state words,
 # each in 8 bytes; the cached double normal (x unused, y its value, rho unused, whether it is valid); the cached float
@@ -66,41 +70,49 @@ class Stream:
             self._bits = bits
         return self._bits
 
-    def words32(self, n: int) -> np.ndarray:
-        """Return the next `n` words, uint32 (n,)."""
-        bits = self._source()
+    def words(self, n: int) -> np.ndarray:
+        """Return the next `n` words, uint64 (n,) or, if they are many, uint32 (n,), whichever is faster."""
+        if n > _FEW:
+            return self.words32(n)
+        bits = self._bits or self._source()
         if n:
             self._untouched = False
+        return bits.random_raw(n)
+
+    def words32(self, n: int) -> np.ndarray:
+        """Return the next `n` words, uint32 (n,)."""
         if n <= _FEW:
-            return bits.random_raw(n).astype(np.uint32)
+            return self.words(n).astype(np.uint32)
+        self._source()
+        self._untouched = False
         return self._numbers.randint(0, 1 << 32, size=n, dtype=np.uint32)
 
     def words64(self, n: int) -> np.ndarray:
         """Return the next `n` pairs of words, the first of each pair in the high half: uint64 (n,)."""
-        bits = self._source()
+        bits = self._bits or self._source()
         if n:
             self._untouched = False
-        if n <= _FEW:
+        if n <= _FEW // 2:
             pairs = bits.random_raw(2 * n)
-            return (pairs[0::2] << np.uint64(32)) | pairs[1::2]
+            draws = np.left_shift(pairs[0::2], _HIGH)
+            return np.bitwise_or(draws, pairs[1::2], draws)
         return self._numbers.randint(0, 1 << 64, size=n, dtype=np.uint64)
 
     def uniform24(self, n: int) -> np.ndarray:
         """Draw `n` numbers in [0, 1): the low 24 bits of a word each. float32 (n,)."""
-        words = self.words32(n)
-        words &= _LOW24
-        values = words.view(np.int32).astype(np.float32)
-        values *= np.float32(2.0**-24)
-        return values
+        words = self.words(n)
+        wide = words.itemsize == 8
+        np.bitwise_and(words, _LOW24 if wide else _LOW24_OF_WORDS, words)
+        values = words.view(_SIGNED if wide else np.int32).astype(np.float32)  # a signed integer converts faster
+        return np.multiply(values, _TO_UNIT24, values)
 
     def uniform53(self, n: int) -> np.ndarray:
         """Draw `n` numbers in [0, 1): the low 53 bits of a 64-bit draw each. float64 (n,)."""
         draws = self.words64(n)
         draws &= _LOW53
         # A signed integer converts to double in one vector instruction, an unsigned one does not.
-        values = draws.view(np.int64).astype(np.float64)
-        values *= 2.0**-53
-        return values
+        values = draws.view(_SIGNED).astype(np.float64)
+        return np.multiply(values, _TO_UNIT53, values)
 
     def mark(self) -> tuple:
         """Return a position for `rewind`, for a caller that draws more than it will use."""
@@ -202,7 +214,9 @@ def fill(out: np.ndarray, draw: Callable[[int], np.ndarray]) -> np.ndarray:
     view = out if whole else out.transpose(memory_axes(out))
     whole = whole or view.flags.c_contiguous
     flat = view.reshape(-1) if whole else np.empty(view.size, view.dtype)
-    with np.errstate(over="ignore"):  # narrow dtypes overflow to infinity
+    if 0 < flat.size <= BLOCK:
+        flat[...] = narrowed(draw(flat.size), flat.dtype)
+    else:
         for start in range(0, flat.size, BLOCK):
             stop = min(start + BLOCK, flat.size)
             flat[start:stop] = narrowed(draw(stop - start), flat.dtype)
