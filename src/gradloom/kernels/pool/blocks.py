@@ -3,17 +3,93 @@ is a product of intervals, so maxima and sums are taken along one dimension afte
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
 import numpy as np
 
 from .._common import threads
+from .._common.tables import ones
 from .._common.windows import Windows, volume
 
 _BLOCK_BYTES = 1 << 21
+
+# Note [Few windows]
+# Of a small input, the windows are copied side by side into a matrix with a row for each of their elements: then a few
+# calls suffice, where blocks take some for each element and dimension. The position of the maximum follows from the
+# elements that equal it: their bits, read as a number, are looked up in a table of the position of the lowest bit.
+_FEW = 1 << 13  # elements of the input
+_MOST = 9  # elements of a window
+
+
+class _Few(NamedTuple):
+    """The layout of such a matrix, in elements: its shape without the planes, its strides, the tables of positions."""
+
+    kernel: tuple[int, ...]
+    output: tuple[int, ...]
+    strides: tuple[int, ...]
+    bits: np.ndarray
+    lowest: np.ndarray
+    first: np.ndarray
+    tiles: bool  # whether the windows cover the input, each element once
+
+
+@lru_cache(256)
+def _few(windows: Windows) -> _Few | None:
+    """Return the layout for windows that are small and lie inside of the input, else None."""
+    size, kernel, stride, _, dilation, output = windows
+    reach = [(o - 1) * s + d * (k - 1) for o, s, d, k in zip(output, stride, dilation, kernel, strict=True)]
+    if volume(kernel) > _MOST or any(windows.padding) or any(r >= n for r, n in zip(reach, size, strict=True)):
+        return None
+    steps = [volume(size[axis + 1 :]) for axis in range(len(size))]
+    inside = [step * d for step, d in zip(steps, dilation, strict=True)]
+    between = [step * s for step, s in zip(steps, stride, strict=True)]
+    offsets = [sum(a * b for a, b in zip(k, inside, strict=True)) for k in windows.offsets()]
+    lowest = np.zeros(1 << len(offsets), np.int64)
+    for k, offset in enumerate(offsets):
+        lowest[1 << k :: 1 << k] = offset
+    tiles = stride == kernel and all(k * o == n for k, o, n in zip(kernel, output, size, strict=True))
+    return _Few(
+        kernel,
+        output,
+        (*inside, volume(size), *between),
+        2.0 ** np.arange(len(offsets)),
+        lowest,
+        _first_positions(windows, steps),
+        tiles and max(dilation) == 1,
+    )
+
+
+def _side_by_side(x: np.ndarray, few: _Few) -> np.ndarray:
+    """Return the matrix of Note [Few windows]: (elements of a window, planes * windows)."""
+    strides = tuple([s * x.itemsize for s in few.strides])
+    view = np.ndarray((*few.kernel, len(x), *few.output), x.dtype, x, 0, strides)
+    return view.reshape(len(few.bits), -1)
+
+
+def _few_maxima(x: np.ndarray, few: _Few) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return what `maximum` does, but None if some maximum is not finite."""
+    rows = _side_by_side(x, few)
+    out = np.maximum.reduce(rows[::-1], 0)  # the first of two zeros, as in `_largest`
+    total = out.dot(ones(x.dtype.char, out.size))
+    if total - total != 0:
+        return None
+    equal = np.equal(rows, out).astype(x.dtype)
+    indices = few.lowest.take(few.bits.astype(x.dtype).dot(equal).astype(np.int64))
+    shape = (len(x), *few.output)
+    indices = indices.reshape(shape)
+    indices += few.first
+    return out.reshape(shape), indices
 
 
 def maximum(x: np.ndarray, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest element of every window of x (planes, *size) and its position in the flattened size (int64),
     both (planes, *output). Of equal elements the first is chosen; if there are NaNs, the last of them."""
+    if 0 < x.size <= _FEW and x.dtype.char in "fd" and (few := _few(windows)) is not None:
+        found = _few_maxima(x, few)
+        if found is not None:
+            return found
     out = np.empty((len(x), *windows.output), x.dtype)
     indices = np.empty(out.shape, np.int64)
 
@@ -21,7 +97,7 @@ def maximum(x: np.ndarray, windows: Windows) -> tuple[np.ndarray, np.ndarray]:
         _largest(x[planes], windows, out[planes])
         _positions(x[planes], windows, out[planes], indices[planes])
 
-    threads.share(work, _planes(x))
+    _shared(work, _planes(x))
     return out, indices
 
 
@@ -118,7 +194,7 @@ def adaptive_maximum(x: np.ndarray, output: tuple[int, ...]) -> tuple[np.ndarray
             indices[(planes, *place)] = positions[part].reshape(-1)[best]
 
     if len(x):
-        threads.share(work, _planes(x))
+        _shared(work, _planes(x))
     return out, indices
 
 
@@ -144,6 +220,16 @@ def shares(size: int, count: int) -> list[slice]:
 
 def add(x: np.ndarray, windows: Windows, dtype: np.dtype) -> np.ndarray:
     """Return the sum of every window of x (planes, *size), added up in `dtype`: (planes, *output)."""
+    if (
+        0 < x.size <= _FEW
+        and type(x) is np.ndarray
+        and x.dtype is dtype
+        and dtype.char in "fd"
+        and x.flags.c_contiguous
+    ):
+        few = _few(windows)
+        if few is not None:
+            return ones(dtype.char, len(few.bits)).dot(_side_by_side(x, few)).reshape(len(x), *windows.output)
     out = np.empty((len(x), *windows.output), dtype)
 
     def work(planes: slice) -> None:
@@ -158,13 +244,18 @@ def add(x: np.ndarray, windows: Windows, dtype: np.dtype) -> np.ndarray:
             total = narrow
         out[planes] = total
 
-    threads.share(work, _planes(x))
+    _shared(work, _planes(x))
     return out
 
 
 def spread(g: np.ndarray, windows: Windows) -> np.ndarray:
     """Return the adjoint of `add`: each element of g (planes, *output) added to all elements of its window."""
     out = np.empty((len(g), *windows.size), g.dtype)
+    if 0 < out.size <= _FEW and (few := _few(windows)) is not None and few.tiles:
+        pairs = [n for pair in zip(few.output, few.kernel, strict=True) for n in pair]
+        one_each = [n for count in few.output for n in (count, 1)]
+        out.reshape(len(g), *pairs)[...] = g.reshape(len(g), *one_each)
+        return out
 
     def work(planes: slice) -> None:
         total = g[planes]
@@ -178,7 +269,7 @@ def spread(g: np.ndarray, windows: Windows) -> np.ndarray:
             total = wide
         out[planes] = total
 
-    threads.share(work, _planes(out))
+    _shared(work, _planes(out))
     return out
 
 
@@ -191,7 +282,7 @@ def scatter_add(values: np.ndarray, indices: np.ndarray, size: int) -> np.ndarra
         offsets = np.arange(0, target.size, size)[:, None] if target.size else np.zeros((len(target), 1), np.int64)
         np.add.at(target.reshape(-1), (indices[planes] + offsets).reshape(-1), values[planes].reshape(-1))
 
-    threads.share(work, _planes(out))
+    _shared(work, _planes(out))
     return out
 
 
@@ -200,6 +291,13 @@ def select(axis: int, what: slice | int) -> tuple:
     if axis >= 0:
         return (slice(None),) * axis + (what,)
     return (Ellipsis, what, *(slice(None),) * (-axis - 1))
+
+
+def _shared(work: Callable[[slice], None], parts: list[slice]) -> None:
+    if len(parts) == 1:
+        work(parts[0])
+    else:
+        threads.share(work, parts)
 
 
 def _planes(x: np.ndarray) -> list[slice]:

@@ -25,7 +25,6 @@ from . import blocks
 Ints = int | Sequence[int]
 
 
-@np.errstate(all="ignore")
 def max_pool_with_indices(
     dims: int,
     self: np.ndarray,
@@ -49,7 +48,6 @@ def max_pool_with_indices(
     return in_format(out, order), in_format(indices, order)
 
 
-@np.errstate(all="ignore")
 def max_pool_with_indices_backward(
     dims: int,
     grad_output: np.ndarray,
@@ -66,7 +64,6 @@ def max_pool_with_indices_backward(
     return _scatter(f"max_pool{dims}d_backward", dims, grad_output, self, indices)
 
 
-@np.errstate(all="ignore")
 def avg_pool(
     dims: int,
     self: np.ndarray,
@@ -91,12 +88,11 @@ def avg_pool(
     if total.dtype.kind in "iu":
         quotient = np.abs(total) // np.abs(divisor) * np.sign(total) * np.sign(divisor)
     else:
-        quotient = np.divide(total, np.asarray(divisor, total.dtype), out=total)
+        quotient = np.divide(total, np.asarray(divisor, total.dtype), total)
     quotient = quotient.astype(self.dtype, copy=False).reshape(*lead, *windows.output)
     return in_format(quotient, _order(dims, self))
 
 
-@np.errstate(all="ignore")
 def avg_pool_backward(
     dims: int,
     grad_output: np.ndarray,
@@ -121,7 +117,6 @@ def avg_pool_backward(
     return in_format(grad.reshape(self.shape).astype(grad_output.dtype, copy=False), _order(dims, self))
 
 
-@np.errstate(all="ignore")
 def adaptive_avg_pool(dims: int, self: np.ndarray, output_size: Ints) -> np.ndarray:
     """Return the means of output_size windows that cover the input: of O windows over S elements, window i begins at
     floor(i S / O) and ends before ceil((i + 1) S / O). Floating point only, otherwise NotImplementedError; RuntimeError
@@ -137,7 +132,6 @@ def adaptive_avg_pool(dims: int, self: np.ndarray, output_size: Ints) -> np.ndar
     return in_format(total.astype(self.dtype, copy=False).reshape(*lead, *output), _order(dims, self))
 
 
-@np.errstate(all="ignore")
 def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndarray) -> np.ndarray:
     """Return the gradient of `self`; raise RuntimeError if grad_output and self differ in rank or leading sizes."""
     if grad_output.shape[:-dims] != self.shape[:-dims]:
@@ -154,7 +148,6 @@ def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndar
     return in_format(grad.astype(grad_output.dtype, copy=False), _order(dims, self))
 
 
-@np.errstate(all="ignore")
 def adaptive_max_pool(dims: int, self: np.ndarray, output_size: Ints) -> tuple[np.ndarray, np.ndarray]:
     """Return the largest elements, and their indices, of the windows described in adaptive_avg_pool. Ties, NaN and
     errors are as in max_pool_with_indices."""
@@ -174,7 +167,6 @@ def adaptive_max_pool(dims: int, self: np.ndarray, output_size: Ints) -> tuple[n
     return in_format(out.reshape(*lead, *output), order), in_format(indices.reshape(*lead, *output), order)
 
 
-@np.errstate(all="ignore")
 def adaptive_max_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndarray, indices: np.ndarray) -> np.ndarray:
     """Return the gradient of `self`; see max_pool_with_indices_backward."""
     return _scatter(f"adaptive_max_pool{dims}d_backward", dims, grad_output, self, indices)
@@ -260,7 +252,10 @@ def describe(
     name: str, x: np.ndarray, dims: int, kernel: Ints, stride: Ints, padding: Ints, dilation: Ints, ceil_mode: bool
 ) -> Windows:
     """Return the windows of a pooling; raise RuntimeError in PyTorch's words for settings that make no sense."""
-    settings = [tuple(v) if isinstance(v, Sequence) else v for v in (kernel, stride, padding, dilation)]
+    settings = [
+        v if v.__class__ is tuple or v.__class__ is int else tuple(v) if isinstance(v, Sequence) else v
+        for v in (kernel, stride, padding, dilation)
+    ]
     return _described(name, x.shape, dims, *settings, ceil_mode)
 
 
@@ -306,6 +301,7 @@ def _ints(name: str, value: Ints, dims: int, argument: str) -> tuple[int, ...]:
     return found
 
 
+@lru_cache(256)
 def window_divisor(windows: Windows, count_include_pad: bool, divisor_override: int | None) -> int | np.ndarray:
     """Return the divisor of the sums of `windows`: a number, or an array of the output's shape."""
     if divisor_override is not None:
