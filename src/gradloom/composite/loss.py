@@ -147,7 +147,7 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
         if target.shape[0] != 1:
             raise ValueError(f"For 1D input, 1D target must have size 1, but got target size: {target.shape[0]}")
         target = target.reshape(())
-    elif ndim != 1 and (not target._array.ndim or self.shape[0] != target.shape[0]):
+    elif ndim != 1 and self._array.shape[:1] != target._array.shape[:1]:
         raise ValueError(
             f"Expected input batch_size ({self.shape[0]}) to match target batch_size "
             f"({target.shape[0] if target._array.ndim else 1})."
@@ -178,7 +178,7 @@ def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100
         weight: (classes,) or None.
         label_smoothing: share of the target, in [0, 1], spread evenly over all classes.
     """
-    by_probability = self.shape == target.shape
+    by_probability = self._array.shape == target._array.shape
     if by_probability:
         _check_probabilities(target, ignore_index)
     if not 0.0 <= label_smoothing <= 1.0:

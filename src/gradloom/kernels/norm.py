@@ -15,20 +15,25 @@ import numpy as np
 from ._common.errors import refuse, type_name
 from ._common.layout import in_format, suggested_format
 from ._common.numbers import is_half
+from ._common.tables import number
 from .reduction.sums import along, row_sums
 
 
 def _stored(input, *parameters):
     """Return the dtype of statistics."""
-    return next((p.dtype for p in parameters if p is not None), input.dtype)
+    for p in parameters:
+        if p is not None:
+            return p.dtype
+    return input.dtype
 
 
 def _check_batch_norm(input, training, **parameters):
     channels = input.shape[1]
     for name, value in parameters.items():
-        if value is not None and value.size != channels:
-            raise RuntimeError(f"{name} should contain {channels} elements not {value.size}")
-        if value is None and name.startswith("running") and not training:
+        if value is not None:
+            if value.size != channels:
+                raise RuntimeError(f"{name} should contain {channels} elements not {value.size}")
+        elif not training and name.startswith("running"):
             raise RuntimeError(f"{name} must be defined in evaluation mode")
 
 
@@ -72,10 +77,11 @@ def batch_norm_with_reserve(training, input, weight, bias, running_mean, running
 def _by_batch(values, running_mean, running_var, momentum, eps):
     count = values.shape[0] * values.shape[2]
     mean = channel_sum(values)
-    mean /= count
+    size = number(count, mean.dtype)
+    mean /= size
     centred = values - mean[:, None]
     squares = channel_dot(centred, centred)
-    if is_far(mean, squares / count):
+    if is_far(mean, squares / size):
         first = values[:1, :, :1]
         np.subtract(values, first, out=centred)
         mean = channel_sum(centred) / count
@@ -86,7 +92,7 @@ def _by_batch(values, running_mean, running_var, momentum, eps):
         running_mean[...] = momentum * mean + (1 - momentum) * cast(running_mean, mean.dtype)
     if running_var is not None:
         running_var[...] = momentum * (squares / max(count - 1, 0)) + (1 - momentum) * cast(running_var, mean.dtype)
-    return centred, mean, inverse_deviation(squares / count, eps)
+    return centred, mean, inverse_deviation(squares / size, eps)
 
 
 def native_batch_norm_backward(
@@ -127,7 +133,15 @@ def native_batch_norm_backward(
 
 
 def _check_layer_norm(input, normalized_shape, weight, bias):
-    shape = list(normalized_shape)
+    shape = tuple(normalized_shape)
+    if (
+        shape
+        and input.shape[-len(shape) :] == shape
+        and (weight is None or weight.shape == shape)
+        and (bias is None or bias.shape == shape)
+    ):
+        return
+    shape = list(shape)
     if not shape:
         raise RuntimeError(
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at least one "
@@ -149,6 +163,8 @@ def _check_layer_norm(input, normalized_shape, weight, bias):
 
 def _rows(array, normalized_shape, work):
     """Return `array` as a contiguous matrix with one row per normalised set."""
+    if array.ndim == 2 and len(normalized_shape) == 1:
+        return np.ascontiguousarray(cast(array, work))
     count = prod(normalized_shape)
     outer = prod(array.shape[: array.ndim - len(normalized_shape)])
     return np.ascontiguousarray(cast(array, work)).reshape(outer, count)
@@ -286,13 +302,18 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
 _BLOCK = 1 << 16  # elements worked on at a time, so that temporaries stay in cache
 _SUM, _COLUMN = 512, 256  # elements of a row, or a column, whose products are added in one loop
 _SHORT = 64  # elements of rows, from which on BLAS pays
+_FEW = 1 << 14  # elements, up to which one call for products and one for their sums are faster than np.einsum
 
 
 def _check_mixed(input, *parameters):
     """Raise RuntimeError for parameters of another dtype, except those of float32 of an input of half precision."""
-    others = [p.dtype for p in parameters if p is not None]
-    if all(dtype is input.dtype for dtype in others):
+    dtype = input.dtype
+    for p in parameters:
+        if p is not None and p.dtype is not dtype:
+            break
+    else:
         return
+    others = [p.dtype for p in parameters if p is not None]
     if any(dtype.char != "f" for dtype in others):
         raise RuntimeError("mixed dtype (CPU): expect parameter to have scalar type of Float")
     if input.dtype.char != "e" and input.dtype.name != "bfloat16":
@@ -311,7 +332,7 @@ def work_dtype(array, name):
 
 def cast(array, dtype):
     """Convert an array to `dtype`, without a copy if it has it; None stays None."""
-    return None if array is None else array.astype(dtype, copy=False)
+    return array if array is None or array.dtype is dtype else array.astype(dtype, copy=False)
 
 
 def column_sum(rows):
@@ -322,6 +343,8 @@ def column_sum(rows):
 def row_dot(a, b):
     """Return the inner products of the rows of two contiguous matrices."""
     m, n = a.shape
+    if 0 < a.size <= _FEW and n <= _SUM:
+        return row_sums(a * b)
     if n < _SHORT:
         return np.einsum("rl,rl->r", a, b)
     blocks = n // _SUM
@@ -335,6 +358,8 @@ def row_dot(a, b):
 def column_dot(a, b):
     """Return the inner products of the columns of two matrices."""
     n = len(a)
+    if 0 < a.size <= _FEW:
+        return column_sum(a * b)
     blocks = n // _COLUMN
     if blocks < 2:
         return np.einsum("rl,rl->l", a, b)
@@ -348,6 +373,8 @@ def column_dot(a, b):
 
 def row_blocks(count, size, multiple=1):
     """Return slices of rows of `size` elements that fit in cache, `count` rows in all, in multiples of `multiple`."""
+    if count * size <= _BLOCK:
+        return [slice(None)] if count else []
     step = max(_BLOCK // max(size * multiple, 1), 1) * multiple
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
@@ -361,13 +388,15 @@ def standardize_rows(rows, eps):
     """
     count = rows.shape[1]
     result, mean, deviation = np.empty_like(rows), row_sums(rows), np.empty(rows.shape[0], rows.dtype)
-    mean /= count
+    size = number(count, rows.dtype)
+    mean /= size
 
     def blocks():
         for part in row_blocks(*rows.shape):
             block = result[part]
-            np.subtract(rows[part], mean[part, None], out=block)
-            variance = row_dot(block, block) / count
+            np.subtract(rows[part], mean[part, None], block)
+            variance = row_dot(block, block)
+            variance /= size
             if is_far(mean[part], variance):
                 first = rows[part, :1]
                 np.subtract(rows[part], first, out=block)
@@ -387,14 +416,16 @@ _FAR = 1e4  # the square of a mean's ratio to the standard deviation, above whic
 
 def is_far(mean, variance):
     """Return whether a mean is so much larger than the deviation that it is too inexact to be subtracted."""
+    if mean.size and mean.dot(mean) <= _FAR * np.minimum.reduce(variance):  # then none is
+        return False
     return (mean * mean > _FAR * variance).any()
 
 
 def inverse_deviation(variance, eps):
     """1 / sqrt(variance + eps)."""
-    variance = variance + variance.dtype.type(eps)
-    np.sqrt(variance, out=variance)
-    return np.reciprocal(variance, out=variance)
+    variance = variance + number(eps, variance.dtype)
+    np.sqrt(variance, variance)
+    return np.reciprocal(variance, variance)
 
 
 def project(h, standardized, scale):
@@ -402,9 +433,9 @@ def project(h, standardized, scale):
     derivative of standardising, which is symmetric. Overwrites `standardized`."""
     count = h.shape[1]
     inner = row_dot(h, standardized)
-    inner /= -count
+    inner /= number(-count, h.dtype)
     mean = row_sums(h)
-    mean /= count
+    mean /= number(count, h.dtype)
     standardized *= inner[:, None]
     standardized += h
     standardized -= mean[:, None]
@@ -421,6 +452,8 @@ def to_channels(array, last):
     """Reshape (batch, channels, *) to a contiguous (batch, channels, positions); with the channels innermost to (batch
     * positions, channels, 1). A view where possible."""
     shape = array.shape
+    if array.ndim == 2:
+        return np.ascontiguousarray(array)[:, :, None]
     if last:
         moved = np.ascontiguousarray(np.moveaxis(array, 1, -1))
         return moved.reshape(prod(shape) // max(shape[1], 1), shape[1], 1)

@@ -7,43 +7,66 @@ import numpy as np
 from .._common.errors import not_implemented, refuse
 from .._common.layout import row_major
 from .._common.numbers import is_half, widen
-from ..reduction.sums import ones
+from .._common.tables import ones, starts
+
+divide, exp, log, maximum, subtract = np.divide, np.exp, np.log, np.maximum, np.subtract
 
 # Note [Rows]
 # Softmax mostly runs over short contiguous rows, for which the overhead of NumPy's reductions exceeds the arithmetic.
-# The sum of a row is a product with ones, by BLAS; the maximum is taken over the columns of a transposed copy.
-_SHORT = 32
+# The sum of a row is a product with ones, by BLAS. The maximum of a very short row is taken over the columns of a
+# transposed copy, that of a longer one at the place that argmax finds, which takes less per row than a reduction.
+_VERY_SHORT, _SHORT = 16, 256
+
+# Note [Softmax without a shift]
+# The maximum is subtracted so that exp stays finite. If all numbers are known to be small, exp is finite without that,
+# and more exact: the difference is not rounded first. The sum of squares, one call of BLAS, bounds all of them.
+_FEW = 4096  # elements, up to which the sum of squares of standard normal numbers stays below the bound
+_BOUND = 4900.0  # 70 ** 2: exp(70) times _FEW is finite in float32, exp(-70) is a normal number
 
 
 def _maximum(x: np.ndarray, dim: int) -> np.ndarray:
     """Return the maximum along a dimension, with the dimension kept."""
     count = x.shape[dim]
     if count <= _SHORT and x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous:
-        columns = x.reshape(-1, count).T.copy()
-        return np.maximum.reduce(columns, axis=0).reshape(*x.shape[:-1], 1)
-    return np.maximum.reduce(x, axis=dim, keepdims=True)
+        if count <= _VERY_SHORT:
+            found = maximum.reduce(x.reshape(-1, count).T.copy(), 0)
+        else:
+            places = x.reshape(-1, count).argmax(1)
+            places += starts(places.size, count)
+            found = x.reshape(-1).take(places)
+        return found.reshape(*x.shape[:-1], 1)
+    return maximum.reduce(x, dim, None, None, True)
 
 
 def _sum(x: np.ndarray, dim: int) -> np.ndarray:
     """Return the sum along a dimension, with the dimension kept."""
     if x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous and x.size:
         count = x.shape[-1]
-        return np.dot(x.reshape(-1, count), ones(x.dtype.char, count)).reshape(*x.shape[:-1], 1)
-    return np.add.reduce(x, axis=dim, keepdims=True) if x.ndim else x.copy()
+        found = x.reshape(-1, count).dot(ones(x.dtype.char, count))
+        return found.reshape(*x.shape[:-1], 1)
+    return np.add.reduce(x, dim, None, None, True) if x.ndim else x.copy()
 
 
-@np.errstate(all="ignore")
 def softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:
-    """exp(self) / sum(exp(self)) along a dimension, shifted by the maximum."""
+    """exp(self) / sum(exp(self)) along a dimension, shifted by the maximum where that is needed."""
     x = _softmax_input(self, dim, half_to_float, "softmax")
     if x.ndim == 0:  # 1 for a finite number
-        return np.asarray(np.exp(x - x), self.dtype)
-    if x.size == 0:
+        return np.asarray(exp(x - x), self.dtype)
+    size = x.size
+    if size == 0:
         return np.ones_like(self)
-    out = np.subtract(x, _maximum(x, dim), order="C")
-    np.exp(out, out=out)
-    out /= _sum(out, dim)
-    return out if out.dtype is self.dtype else out.astype(self.dtype)
+    if size <= _FEW and x.flags.c_contiguous:
+        flat = x.reshape(-1)
+        if flat.dot(flat) < _BOUND:  # false for NaN
+            out = exp(x)
+            return narrowed(divide(out, _sum(out, dim), out), self.dtype)
+    out = subtract(x, _maximum(x, dim), order="C")
+    exp(out, out)
+    return narrowed(divide(out, _sum(out, dim), out), self.dtype)
+
+
+def narrowed(found: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    return found if found.dtype is dtype else found.astype(dtype)
 
 
 def safe_softmax(self: np.ndarray, dim: int, dtype: np.dtype | None = None) -> np.ndarray:
@@ -57,7 +80,6 @@ def safe_softmax(self: np.ndarray, dim: int, dtype: np.dtype | None = None) -> n
     return found
 
 
-@np.errstate(all="ignore")
 def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:
     """self - log(sum(exp(self))) along a dimension, shifted by the maximum."""
     x = _softmax_input(self, dim, half_to_float, "log_softmax")
@@ -65,18 +87,19 @@ def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.n
         return np.asarray(x - x, self.dtype)
     if x.size == 0:
         return np.zeros_like(self)
-    out = np.subtract(x, _maximum(x, dim), order="C")
-    total = _sum(np.exp(out), dim)
-    if is_half(self.dtype) and dim in (-1, x.ndim - 1):  # PyTorch rounds the sum and its logarithm here
-        total = np.log(total.astype(self.dtype)).astype(x.dtype)
+    out = subtract(x, _maximum(x, dim), order="C")
+    total = _sum(exp(out), dim)
+    if x is not self and is_half(self.dtype) and dim in (-1, x.ndim - 1):  # PyTorch rounds the sum and its logarithm
+        total = log(total.astype(self.dtype)).astype(x.dtype)
     else:
-        np.log(total, out=total)
-    out -= total
-    return out if out.dtype is self.dtype else out.astype(self.dtype)
+        log(total, total)
+    return narrowed(subtract(out, total, out), self.dtype)
 
 
 def _softmax_input(self, dim, half_to_float, name) -> np.ndarray:
     ndim = self.ndim
+    if self.dtype.char in "fd" and -ndim <= dim < ndim and not half_to_float:
+        return self
     if not -max(ndim, 1) <= dim < max(ndim, 1):
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-max(ndim, 1)}, {max(ndim, 1) - 1}], but got {dim})"
@@ -94,16 +117,13 @@ def softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, inpu
     refuse("softmax_backward_lastdim_kernel_impl", grad_output, "c")
     out = widen(output)
     found = row_major(np.asarray(out * widen(grad_output)))
-    total = _sum(found, dim)
-    found -= np.multiply(out, total)
-    return found if found.dtype is input_dtype else found.astype(input_dtype)
+    return narrowed(subtract(found, out * _sum(found, dim), found), input_dtype)
 
 
 def log_softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype) -> np.ndarray:
     """grad_output - exp(output) * sum(grad_output) along a dimension, where output = log_softmax(input)."""
     refuse("log_softmax_backward_lastdim_kernel_impl", grad_output, "c")
     grad = widen(grad_output)
-    found = np.asarray(np.exp(widen(output), order="C"))
+    found = np.asarray(exp(widen(output), order="C"))
     found *= _sum(grad, dim)
-    np.subtract(grad, found, out=found)
-    return found if found.dtype is input_dtype else found.astype(input_dtype)
+    return narrowed(subtract(grad, found, found), input_dtype)

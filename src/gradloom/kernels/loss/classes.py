@@ -9,7 +9,10 @@ import numpy as np
 from .._common.errors import not_implemented, refuse, type_name
 from .._common.layout import row_major
 from .._common.numbers import widen
+from .._common.tables import starts
 from .pointwise import MEAN, NONE, narrow, reduce
+
+_UNSIGNED = np.dtype(np.uint64)
 
 
 def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
@@ -26,8 +29,18 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
     _check_nll(self, target, weight)
     x, classes = (self, target) if self.ndim > 1 else (self.reshape(1, -1), target.reshape(1))
     classes, chosen = _targets(classes, x.shape[1], ignore_index)
-    losses = widen(x[np.arange(len(x)), classes] if chosen is None else x[chosen, classes[chosen]])
-    np.negative(losses, out=losses)
+    if chosen is None:
+        rows, count = x.shape
+        if x.flags.c_contiguous:
+            losses = x.reshape(-1).take(starts(rows, count) + classes)
+        else:
+            losses = x[starts(rows, 1), classes]
+        if weight is None and reduction != NONE and self.dtype.char in "fd":  # nothing but the sum is to be negated
+            return _reduced_nll(losses, None, reduction, self.dtype, negated=True)
+    else:
+        losses = x[chosen, classes[chosen]]
+    losses = widen(losses)
+    np.negative(losses, losses)
     weights = None if weight is None else _weigh(losses, weight, classes if chosen is None else classes[chosen])
     if reduction != NONE:
         return _reduced_nll(losses, weights, reduction, self.dtype)
@@ -52,13 +65,12 @@ def nll_loss_backward(
     x, classes = (found, target) if self.ndim > 1 else (found.reshape(1, -1), target.reshape(1))
     classes, chosen = _targets(classes, x.shape[1], ignore_index)
     grad = widen(grad_output)
-    if chosen is None:
-        rows = np.arange(len(x))
-    else:
-        rows, classes = np.flatnonzero(chosen), classes[chosen]
+    places = starts(*x.shape) + classes
+    if chosen is not None:
+        places, classes = places[chosen], classes[chosen]
         if reduction == NONE:
             grad = grad.reshape(-1)[chosen]
-    x[rows, classes] = _scaled_gradient(grad, weight, classes, reduction, total_weight)
+    x.reshape(-1)[places] = _scaled_gradient(grad, weight, classes, reduction, total_weight)
     return found
 
 
@@ -102,8 +114,10 @@ def nll_loss2d_backward(
     return found
 
 
-def _reduced_nll(losses, weights, reduction, dtype) -> tuple:
-    total = np.add.reduce(losses, axis=None)
+def _reduced_nll(losses, weights, reduction, dtype, negated=False) -> tuple:
+    total = np.add.reduce(losses, None)
+    if negated:
+        total = -total
     total_weight = losses.dtype.type(losses.size) if weights is None else weights.sum()
     if reduction == MEAN:
         total = total / total_weight if total_weight else losses.dtype.type(np.nan)
@@ -120,8 +134,7 @@ def _weigh(losses, weight, classes) -> np.ndarray:
 def _scaled_gradient(grad, weight, classes, reduction, total_weight) -> np.ndarray:
     grad = np.negative(grad)
     if reduction == MEAN:
-        with np.errstate(all="ignore"):
-            grad = grad / widen(total_weight)
+        grad = grad / widen(total_weight)
     return grad if weight is None else grad * widen(weight)[classes]
 
 
@@ -131,7 +144,7 @@ def _targets(target, count, ignore_index) -> tuple:
     if classes.size == 0:
         return classes, None
     # As an unsigned number, a negative one is larger than any class.
-    if not 0 <= ignore_index < count and np.maximum.reduce(classes.view(np.uint64), axis=None) < count:
+    if not 0 <= ignore_index < count and np.maximum.reduce(classes.view(_UNSIGNED), None) < count:
         return classes, None
     chosen = classes != ignore_index
     wrong = classes[chosen & ((classes < 0) | (classes >= count))]

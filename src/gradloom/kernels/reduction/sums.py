@@ -29,25 +29,14 @@ from .._common.dims import axes, cast, count, dropped, to_last
 from .._common.errors import refuse, type_name
 from .._common.layout import row_major
 from .._common.numbers import is_half, widen
+from .._common.tables import LONGEST, number, ones
 
 add = np.add.reduce
 _BLOCK = 256  # elements of a row summed by one product
 _COLUMN = 32  # elements of a column, far from each other, summed by one product
 _FEW = 512  # elements, up to which one NumPy call is the fastest way
 _EXACT = 1 << 15  # elements, up to which a variance in double precision costs little
-_FLAT = 4096  # the same for the sum of all elements, which NumPy adds pairwise
-_ONES: dict = {}  # char of a dtype -> _FLAT ones; four at most
-
-
-def ones(char: str, n: int) -> np.ndarray:
-    """Return `n` ones of a floating or complex dtype, read-only: vectors that sum rows by a product."""
-    if n > _FLAT:
-        return np.ones(n, char)
-    found = _ONES.get(char)
-    if found is None:
-        found = _ONES[char] = np.ones(_FLAT, char)
-        found.flags.writeable = False
-    return found[:n]
+_FLAT = LONGEST  # the same for the sum of all elements, which NumPy adds pairwise
 
 
 def total(array: np.ndarray):
@@ -77,7 +66,7 @@ def row_sums(rows: np.ndarray) -> np.ndarray:
     """Sum the rows of a matrix of a floating or complex dtype."""
     while rows.shape[1] > _BLOCK:
         rows = _blocks(rows)
-    return rows @ ones(rows.dtype.char, rows.shape[1])
+    return rows.dot(ones(rows.dtype.char, rows.shape[1]))
 
 
 def along(array: np.ndarray, axis, keepdim: bool):
@@ -126,7 +115,7 @@ def _group(array: np.ndarray) -> np.ndarray:
         n = array.shape[1]
     if outer > 64 and n * inner < 256:  # many small products: their number determines the cost
         return reduce(np.add, array, 1, False)
-    return ones(char, n) @ array
+    return ones(char, n).dot(array.reshape(n, inner)).reshape(1, inner) if outer == 1 else ones(char, n) @ array
 
 
 def _added(array, axis, keepdim):
@@ -368,6 +357,30 @@ def _firsts(array, axis):
     return tuple([slice(0, 1) if d in reduced else slice(None) for d in range(array.ndim)])
 
 
+def _are_rows(axis, array) -> bool:
+    """Return whether all dimensions, or the last one, of a contiguous array are reduced."""
+    return (axis is None or axis.__class__ is int and axis == array.ndim - 1) and array.flags.c_contiguous
+
+
+def _row_moments(rows, n: int, free, root: bool):
+    """Return (variance or its root, mean) of each row of a float32 matrix, computed in double precision, in which the
+    sum of equal numbers is exact; None if a mean may not be finite."""
+    x = rows.astype(np.float64)
+    weights = ones("d", n)
+    mean = x.dot(weights)
+    mean /= number(n, x.dtype)
+    known = mean.dot(mean)
+    if known - known != 0:
+        return None
+    x -= mean.reshape(-1, 1)
+    x *= x
+    variance = x.dot(weights)
+    variance /= number(free, x.dtype)
+    if root:
+        np.sqrt(variance, variance)
+    return variance.astype(rows.dtype), mean.astype(rows.dtype)
+
+
 def _moments(name, array, dim, correction, keepdim, refusing):
     """Return (variance or standard deviation, mean). Raises RuntimeError for integers. Note [Variances]."""
     kind = array.dtype
@@ -383,6 +396,12 @@ def _moments(name, array, dim, correction, keepdim, refusing):
             UserWarning,
             stacklevel=5,
         )
+    if kind.char == "f" and 0 < n <= _FLAT and free > 0 and array.size <= _EXACT and _are_rows(axis, array):
+        found = _row_moments(array.reshape(-1, n), n, free, name.startswith("std"))
+        if found is not None:
+            shape = (1,) * array.ndim if axis is None else (*array.shape[:-1], 1)
+            shape = shape if keepdim else () if axis is None else shape[:-1]
+            return found[0].reshape(shape), found[1].reshape(shape)
     x, wide = widen(array), kind
     if array.size <= _EXACT or kind.kind == "c":
         wide = np.dtype(np.complex128 if kind.kind == "c" else np.float64)
