@@ -49,12 +49,27 @@ def make_engine(
 
         return SharedMemoryEngine(PrefixStore("shm", store), rank, size, "", deadline)
     if backend == "mpi":
-        from ._engines.mpi import MPIEngine  # type: ignore[import-not-found]
+        from ._engines.mpi import connect
 
-        return MPIEngine(list(ranks), group_name)
+        return connect(list(ranks), group_name, deadline)
     from ._engines.sockets import SocketEngine
 
     return SocketEngine(PrefixStore("sockets", store), rank, size, deadline)
+
+
+def prepare(backend: str, size: int, deadline: float | None) -> None:
+    """Do what all ranks must do together before some of them make a group.
+
+    Args:
+        backend: of the group.
+        size: number of ranks of the default group.
+        deadline: when to give up, by `time.monotonic`.
+    """
+    if backend == "mpi":
+        from ._engines import mpi
+
+        if mpi._world is None:
+            mpi.connect(range(size), "all ranks", deadline)
 
 
 def _chosen(store: Store, rank: int, size: int) -> str:

@@ -352,6 +352,8 @@ def _new_group_with_tag(
     else:
         group_name = str(_world.group_count)
         _world.group_count += 1
+    if not use_local_synchronization:
+        _backends.prepare(name, default.size(), deadline_after(timeout))
     if default.rank() not in members:
         return GroupMember.NON_GROUP_MEMBER
     rank = members.index(default.rank())

@@ -87,6 +87,12 @@ class Reduction:
         if self._divisor is not None:
             out[...] = self._averaged(out)
 
+    def finish(self, total: np.ndarray) -> None:
+        """Turn a sum that another library made into what the operation asks for, in place."""
+        if self._divisor is not None:
+            wide = total if self._wide is None else total.astype(self._wide)
+            total[...] = self._averaged(wide)
+
     def _accumulate(self, out: np.ndarray, parts: Sequence[np.ndarray]) -> None:
         if len(parts) == 1:
             out[...] = parts[0]
