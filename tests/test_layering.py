@@ -66,6 +66,8 @@ ELSEWHERE = {
     "autograd.profiler": "surface",
     "autograd.profiler_util": "surface",
     "autograd.private_names": "surface",
+    "nn.modules._functions": "surface",
+    "nn.parallel.distributed": "surface",
 }
 CORE_CIRCLE = {
     f"gradloom.core.{name}"

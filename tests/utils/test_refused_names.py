@@ -26,7 +26,6 @@ def test_there_is_no_process_group():
         ("distributed.fsdp", "FullyShardedDataParallel"),
         ("distributed.tensor", "DTensor"),
         ("distributed.pipelining", "PipelineStage"),
-        ("nn.parallel.distributed", "DistributedDataParallel"),
         ("_dynamo", "OptimizedModule"),
         ("jit", "ScriptModule"),
         ("cuda", "Stream"),

@@ -49,7 +49,7 @@ _PARALLEL = """
 _PLANNERS = "DefaultLoadPlanner DefaultSavePlanner LoadPlanner SavePlanner"
 
 _NAMES = {
-    "": "GradBucket ProcessGroupNCCL",
+    "": "ProcessGroupNCCL",
     "_composable": "checkpoint fully_shard replicate",
     "_composable.fsdp": _FSDP,
     "_tensor": f"{_PLACEMENTS} distribute_module distribute_tensor",
@@ -57,10 +57,6 @@ _NAMES = {
     "algorithms._checkpoint.checkpoint_wrapper": """
         CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper
         """,
-    "algorithms.ddp_comm_hooks": "default_hooks powerSGD_hook",
-    "algorithms.ddp_comm_hooks.default_hooks": "allreduce_hook bf16_compress_hook fp16_compress_hook",
-    "algorithms.ddp_comm_hooks.post_localSGD_hook": "PostLocalSGDState post_localSGD_hook",
-    "algorithms.ddp_comm_hooks.powerSGD_hook": "PowerSGDState batched_powerSGD_hook powerSGD_hook",
     "algorithms.model_averaging": "",
     "algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
     "checkpoint": f"""
@@ -83,7 +79,6 @@ _NAMES = {
         CustomPolicy ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
         transformer_auto_wrap_policy wrap
         """,
-    "optim": "DistributedOptimizer PostLocalSGDOptimizer ZeroRedundancyOptimizer",
     "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
     "rpc": "RRef init_rpc remote rpc_async rpc_sync shutdown",
     "launcher": "",
@@ -101,6 +96,7 @@ _refused = declare(__name__, _NAMES, _REASON)
 _MODULES = frozenset(
     """
     device_mesh distributed_c10d nn rendezvous run launch _functional_collectives constants utils algorithms elastic
+    optim
     """.split()
 )
 
@@ -119,6 +115,8 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return import_module(f".{name}", __name__)
+        if name == "GradBucket":
+            return import_module("._buckets", __name__).GradBucket
         if not name.startswith("__"):
             module = vars(_loaded())
             if name in module and name != "__getattr__":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import gradloom as gl
@@ -125,16 +127,21 @@ class _BatchNorm(_NormBase):
 
     def forward(self, input: Tensor) -> Tensor:
         self._check_input_dim(input)
-        momentum = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:
-                momentum = 1.0 / float(self.num_batches_tracked)
+        momentum = self._count_batch()
         # Running statistics are used in evaluation, and only updated in training.
         batch_statistics = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
         mean, var = (self.running_mean, self.running_var) if tracked else (None, None)
         return F.batch_norm(input, mean, var, self.weight, self.bias, batch_statistics, momentum, self.eps)
+
+    def _count_batch(self) -> float:
+        """Count a batch of training, and return its weight in the running statistics."""
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(1)
+            if self.momentum is None:
+                momentum = 1.0 / float(self.num_batches_tracked)
+        return momentum
 
 
 @spatial(1)
@@ -161,7 +168,7 @@ class SyncBatchNorm(_BatchNorm):
         momentum: weight of a batch in the running statistics; None makes them plain averages over all batches.
         affine: learn weight and bias.
         track_running_stats: keep running statistics; without them evaluation uses the batch's, too.
-        process_group: kept, but without effect on a CPU.
+        process_group: whose ranks' batches to normalise together; the default group by default.
         device, dtype: device and dtype of parameters and buffers.
         bias: learn the bias if `affine`.
 
@@ -192,6 +199,25 @@ class SyncBatchNorm(_BatchNorm):
     def _check_input_dim(self, input):
         if input.dim() < 2:
             raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise by the statistics of all ranks' batches; in evaluation by the running ones, if there are any."""
+        alone = "gradloom.distributed.distributed_c10d" not in sys.modules  # no process group was ever made
+        tracks = self.running_mean is not None or self.running_var is not None
+        if alone or not self.training and tracks:
+            return super().forward(input)
+        functions = import_module("gradloom.nn.modules._functions")
+        group = functions.group_of(self.process_group)
+        if group is None:
+            return super().forward(input)
+        self._check_input_dim(input)
+        momentum = self._count_batch()
+        mean, var = (
+            (self.running_mean, self.running_var) if self.training and self.track_running_stats else (None, None)
+        )
+        return functions.SyncBatchNorm.apply(
+            input, self.weight, self.bias, mean, var, self.eps, momentum, group, group.size()
+        )
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: Any = None) -> Module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from math import ceil
 from typing import Any
 
@@ -18,15 +19,14 @@ class DistributedSampler(Sampler[int]):
 
     Args:
         dataset: a data set with a length.
-        num_replicas: number of processes.
-        rank: number of this process, from 0.
+        num_replicas: number of processes; by default, of the default process group.
+        rank: number of this process, from 0; by default, in the default process group.
         shuffle: take a random order, another one after each `set_epoch`.
         seed: seed of the random order, the same in all processes.
         drop_last: leave out examples that cannot be distributed evenly, instead of repeating some.
 
     Raises:
-        RuntimeError: without `num_replicas` or `rank`: there is no process group to ask.
-        ValueError: if `rank` is not below `num_replicas`.
+        ValueError: if `rank` is not below `num_replicas`, or if one is not given and there is no process group.
     """
 
     dataset: Any
@@ -49,7 +49,9 @@ class DistributedSampler(Sampler[int]):
         drop_last: bool = False,
     ) -> None:
         if num_replicas is None or rank is None:
-            raise RuntimeError("Requires distributed package to be available: say `num_replicas` and `rank`")
+            dist = import_module("gradloom.distributed")
+            num_replicas = dist.get_world_size() if num_replicas is None else num_replicas
+            rank = dist.get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]")
         self.dataset, self.num_replicas, self.rank = dataset, num_replicas, rank
