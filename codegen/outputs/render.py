@@ -3,9 +3,9 @@
     files = generated_files(target)            # {'functions/elementwise.py': '...', ...}
     files = render_package(specification)
 
-Every family has a file of nodes (functions/) and one of wrappers (variable_type/); `namespaces.py` has their public
-names. Templates hold all emitted text; earlier stages make all decisions. Two tables are made here: the overloads of
-gradloom.ops (`overload_table`) and the operators' batching rules (`batching_table`).
+Every family has a file of nodes (functions/), one of wrappers (variable_type/) and one of their public names
+(namespaces/). Templates hold all emitted text; earlier stages make all decisions. Two tables are made here: the
+overloads of gradloom.ops (`overload_table`) and the operators' batching rules (`batching_table`).
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def render(
         files |= _in_debug(_by_family(wrappers, nodes_of, target, True))
     files["__init__.py"] = fill("package.jinja", "docstring_only", what="The generated library.", target=target)
     names = public_names(wrappers)
-    files["namespaces.py"] = _namespaces(families, wrappers, names, target)
+    files |= _namespaces(families, wrappers, names, target)
     files["overloads.py"] = fill("package.jinja", "overloads", operators=overload_table(wrappers), target=target)
     files["batching.py"] = fill("package.jinja", "batching", operators=batching_table(wrappers), target=target)
     if package is not None:
@@ -288,20 +288,36 @@ def _by_module(helpers: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]
 
 def _namespaces(
     families: Sequence[str], wrappers: Sequence[Wrapper], public: Sequence[PublicName], target: Target
-) -> str:
+) -> dict[str, str]:
+    """Return the package that has a file of names for each family."""
     modules: dict[str, list[tuple[str, str]]] = {}
     for n in public:
         if n.module and n.is_function:
             modules.setdefault(n.module, []).append((n.short, n.name))
-    return fill(
-        "package.jinja",
-        "namespaces",
-        families=families,
-        names=public,
-        wrappers=wrappers,
-        modules=sorted(modules.items()),
-        target=target,
-    )
+    results = {w.python_name: w.native.family for w in wrappers if w.result_class}
+    files = {
+        "namespaces/__init__.py": fill(
+            "package.jinja",
+            "namespaces",
+            names=public,
+            wrappers=wrappers,
+            results=sorted(results.items()),
+            modules=sorted(modules.items()),
+            target=target,
+        )
+    }
+    for family in families:
+        names = [n for n in public if n.family == family]
+        files[f"namespaces/{family}.py"] = fill(
+            "package.jinja",
+            "names_of_family",
+            family=family,
+            families=sorted({family, *(w.native.family for n in names for w in n.wrappers)}),
+            names=names,
+            wrappers=[w for w in wrappers if w.native.family == family],
+            target=target,
+        )
+    return files
 
 
 def shown(target: Target, name: str) -> str:

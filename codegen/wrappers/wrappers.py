@@ -100,6 +100,11 @@ class PublicName:
         return any("function" in w.variants for w in self.wrappers)
 
     @property
+    def family(self) -> str:
+        """The family whose module has the name: that of the last overload, which imports the other families."""
+        return self.wrappers[-1].native.family
+
+    @property
     def method_entries(self) -> tuple[int, ...]:
         """The positions of the overloads that are methods, as all in-place variants are."""
         return tuple(

@@ -16,6 +16,7 @@ _warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradloom(\.
 
 from . import autograd as autograd
 from .binding.late import provide_late_functions as _provide_late_functions
+from .binding.families import function as _operator, function_names as _operator_names
 from .binding.operators import bind as _bind
 from .core.anomaly import is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled
 from .core.anomaly import is_anomaly_enabled as is_anomaly_enabled, set_anomaly_enabled as set_anomaly_enabled
@@ -56,7 +57,7 @@ _broken, _collects = None, _gc.isenabled()
 _provide_late_functions()
 _gc.disable()
 try:
-    globals().update(_bind())
+    _bind()
     from .functional import atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d
     from .functional import block_diag as block_diag, broadcast_shapes as broadcast_shapes
     from .functional import broadcast_tensors as broadcast_tensors, cartesian_prod as cartesian_prod, cdist as cdist
@@ -338,6 +339,9 @@ device._context = _device_context
 if not _typing.TYPE_CHECKING:
 
     def __getattr__(name):
+        found = _operator(name)
+        if found is not None:
+            return found
         if name in _LAZY:
             from importlib import import_module
 
@@ -372,6 +376,8 @@ if not _typing.TYPE_CHECKING:
             found = storage_type(name)
             if found is not None:
                 return found
+        if name == "__all__":  # for `from gradloom import *`
+            return [n for n in sorted({*globals(), *_operator_names()}) if not n.startswith("_")]
         if _broken is not None:
             raise ImportError("gradloom's generated operators cannot be imported; run `gradloom generate`") from _broken
         from .utils._absent import absent
@@ -383,4 +389,4 @@ if not _typing.TYPE_CHECKING:
 
         types = [legacy_type_name(dtype).rpartition(".")[2] for dtype in ALL]
         types += [name.replace("Tensor", "Storage") for name in types]
-        return sorted({*globals(), *_LAZY, *_LAZY_MODULES, *types})
+        return sorted({*globals(), *_operator_names(), *_LAZY, *_LAZY_MODULES, *types})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
 from operator import itemgetter as _itemgetter
 from typing import TYPE_CHECKING
 
@@ -37,3 +38,23 @@ def result_class(name: str, fields: tuple) -> type:
     made = type(name, (NamedResult,), {"__slots__": (), "_fields": fields, **members})
     globals()[name] = made
     return made
+
+
+def _families() -> dict[str, str]:
+    """Return {name of a result: the family of operators that makes its class}."""
+    found: dict[str, str] = _import_module(f"{__package__}.generated.namespaces").RESULTS
+    return found
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        family = _families().get(name)
+        if family is None:
+            raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        _import_module(f"{__package__}.generated.variable_type.{family}")
+        return globals()[name]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_families()})

@@ -21,7 +21,8 @@ PACKAGE = Path(__file__).parents[2] / "src" / "gradloom"
 FILES = {
     "functions/elementwise.py": "nodes.py.txt",
     "variable_type/elementwise.py": "wrappers.py.txt",
-    "namespaces.py": "namespaces.py.txt",
+    "namespaces/__init__.py": "namespaces.py.txt",
+    "namespaces/elementwise.py": "names_of_family.py.txt",
 }
 
 

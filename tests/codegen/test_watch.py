@@ -86,7 +86,7 @@ def test_a_template_a_helper_and_the_generator_itself_are_watched(checkout, tmp_
         text = header.read_text()
         header.write_text(text.replace("{{ what", "Anew: {{ what", 1))
         watching.wait_for("package.jinja changed", "generated ", "changed")
-        assert "Anew: " in (top / "generated/namespaces.py").read_text()
+        assert "Anew: " in (top / "generated/namespaces/__init__.py").read_text()
 
         module = top / "codegen" / "outputs" / "render.py"
         sound = module.read_text()

@@ -37,14 +37,11 @@ def build(folder: Path, entries: str, formulas: str) -> dict[str, Operator]:
     sys.path.insert(0, str(folder))
     try:
         namespaces = importlib.import_module("planted.namespaces")
+        operators, overloads = dict(namespaces.OPERATORS), dict(namespaces.OVERLOADS)  # imports all families
     finally:
         sys.path.remove(str(folder))
         for module in [m for m in sys.modules if m == "planted" or m.startswith("planted.")]:
             del sys.modules[module]
     # formulas may use the operators of their own files
-    gradloom.dispatch._operators.__dict__.update(
-        {n: o for n, o in namespaces.OPERATORS.items() if n.startswith("planted_")}
-    )
-    return {
-        o.schema.name.base: o for o in join(joined, namespaces.OVERLOADS) if o.schema.name.base.startswith("planted_")
-    }
+    gradloom.dispatch._operators.__dict__.update({n: o for n, o in operators.items() if n.startswith("planted_")})
+    return {o.schema.name.base: o for o in join(joined, overloads) if o.schema.name.base.startswith("planted_")}

@@ -85,7 +85,7 @@ def test_a_new_project_has_what_it_needs_and_is_generated(made):
         "src/myops/kernels/smooth.py",
         "src/myops/formulas/smooth.py",
         "src/myops/composite/smooth.py",
-        "src/myops/generated/namespaces.py",
+        "src/myops/generated/namespaces/smooth.py",
         "src/myops/generated/functions/smooth.py",
         "src/myops/generated/operators.pyi",
         "src/myops/generated/methods.pyi",

@@ -99,7 +99,12 @@ def test_the_sdist_gives_the_same_wheel(builds, tmp_path):
 def test_the_sdist_has_what_a_build_needs_and_no_more(builds):
     with tarfile.open(builds["sdist", 0]) as archive:
         names = {"/".join(Path(name).parts[1:]) for name in archive.getnames()}
-    assert {*FILES, "src/gradloom/__init__.py", "codegen/templates/package.jinja", "generated/namespaces.py"} <= names
+    assert {
+        *FILES,
+        "src/gradloom/__init__.py",
+        "codegen/templates/package.jinja",
+        "generated/namespaces/__init__.py",
+    } <= names
     rooms = {name.split("/")[0] for name in (*FILES, *SOURCES)}
     assert {name.split("/")[0] for name in names} <= rooms | {"PKG-INFO", "setup.cfg", "gradloom.egg-info"}
     assert not [name for name in names if "__pycache__" in name or name.endswith(".pyc")]
@@ -201,13 +206,13 @@ def test_every_command_has_a_help_text(installed, tmp_path):
         assert run(installed, "-m", "gradloom.codegen", command, "--help", cwd=tmp_path).returncode == 0
 
 
-@pytest.mark.parametrize("damage", ["syntax", "absent", "half"])
+@pytest.mark.parametrize("damage", ["__init__.py", "elementwise.py", "linalg.py", "absent", "half"])
 def test_the_generator_mends_generated_code_that_cannot_be_imported(damage, tmp_path):
     """Without generated code there is no library, but there must be a generator."""
     source = copy(tmp_path / "source")
     before = {p: p.read_bytes() for p in (source / "generated").rglob("*.py")}
-    if damage == "syntax":
-        (source / "generated" / "namespaces.py").write_text("def (")
+    if damage.endswith(".py"):
+        (source / "generated" / "namespaces" / damage).write_text("def (")
     elif damage == "absent":
         shutil.rmtree(source / "generated")
     else:

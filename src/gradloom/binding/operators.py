@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
-from types import SimpleNamespace
 from typing import Any
 
-from .. import schema
 from ..core.tensor import Tensor, wrapped_number
 from ..core.user_stack import level_of_user, warn_once
 from ..dispatch import _operators
-from ..dispatch.function_code import copy_of
 from ..dispatch.overloads import register_types
 from ..dispatch.promotion import number_type
 from ..dispatch.state import DEBUG, disabled_torch_function
@@ -29,7 +26,8 @@ from ..types.device import (
     strided,
 )
 from ..types.dtype import BY_NAME, PYTHON_TYPES, bfloat16, dtype, int8, uint8
-from ..types.public import found_in
+from ..types.public import provide_origin
+from . import families
 from .python_operators import bind_python_operators
 
 _LAZY_METHODS = (
@@ -94,20 +92,14 @@ _SPARSE_METHODS = (
 _CONVERSIONS = {"byte": uint8, "char": int8, "bfloat16": bfloat16} | {
     name: BY_NAME[name] for name in ("bool", "short", "int", "long", "half", "float", "double", "cfloat", "cdouble")
 }
-# Methods that core/tensor.py implements itself, for speed.
-_BY_HAND = frozenset(("conj",))
 
 
 def _warn_user_once(key: str, message: str) -> None:
     warn_once(key, message, level_of_user())
 
 
-def bind() -> dict:
-    """Bind everything once.
-
-    Returns:
-        The functions of the top-level namespace, by name.
-    """
+def bind() -> None:
+    """Bind everything once; the operators of most families are bound when one of them is first used."""
     constants = BY_NAME | dict(
         strided=strided,
         contiguous_format=contiguous_format,
@@ -137,16 +129,7 @@ def bind() -> dict:
         add_folder(generated.__path__, required=True)
     from ..generated import namespaces
 
-    operators = _operators.__dict__
-    operators.update(namespaces.OVERLOADS)
-    operators.update(namespaces.OPERATORS)
-    operators["exact"] = SimpleNamespace(**namespaces.OVERLOADS)
-    for name, method in namespaces.METHODS.items():
-        if name not in _BY_HAND:
-            setattr(Tensor, name, method)
-    for name, operator in _PROPERTIES.items():
-        if operator in operators:
-            setattr(Tensor, name, property(copy_of(operators[operator], operator), _SETTERS.get(name)))
+    families.provide(namespaces)
     for name, to_type in _CONVERSIONS.items():
         setattr(Tensor, name, _conversion(name, to_type))
     Tensor.cpu = _cpu
@@ -157,16 +140,6 @@ def bind() -> dict:
     for name in _SPARSE_METHODS:
         setattr(Tensor, name, _imported_with_sparse_tensors(name))
     bind_python_operators(namespaces.GUARDS)
-    _name_modules(namespaces)
-    return {name: namespaces.OPERATORS[name] for name in namespaces.FUNCTIONS}
-
-
-def _name_modules(namespaces: Any) -> None:
-    """Make the functions of a namespace answer its name as their module."""
-    root = __name__.partition(".")[0]
-    for space, members in namespaces.MODULES.items():
-        found_in(f"{root}._C._{space}", *map(namespaces.OPERATORS.get, members.values()))
-    found_in(root, *map(namespaces.OPERATORS.get, namespaces.FUNCTIONS))
 
 
 # (holder, name) for each attribute of Tensor or gradloom that `gradloom.ops` has bound to an operator of a package.
@@ -176,7 +149,9 @@ of_packages: set[tuple[object, str]] = set()
 def has_attribute(holder: Any, name: str) -> bool:
     """Return whether Tensor or the package `gradloom` has an attribute or submodule. Imports none of those that are
     imported on first use."""
-    if holder is Tensor or name in vars(holder):
+    if name in vars(holder):
+        return True
+    if holder is Tensor:
         return hasattr(holder, name)
     return name in dir(holder) or find_spec(f"{holder.__name__}.{name}") is not None
 
@@ -184,19 +159,17 @@ def has_attribute(holder: Any, name: str) -> bool:
 def origin(place: str, name: str) -> str | None:
     """Return where an attribute of Tensor (place "method") or of gradloom ("function") comes from: "operator" for a
     built-in operator, "library" for everything else that gradloom has; None if the name is free."""
+    if name in (families.method_names() if place == "method" else families.function_names()):
+        return "operator"
     root = sys.modules[__name__.partition(".")[0]]
     holder: Any = Tensor if place == "method" else root
     is_bound = has_attribute(holder, name) and (holder, name) not in of_packages
     if getattr(root, "_broken", None) is not None:  # generated/ is missing, so any other name may be an operator's
-        return "library" if is_bound and name not in _BY_HAND else "operator"
-    if not is_bound:
-        return None
-    from ..generated import namespaces
-
-    return "operator" if name in (namespaces.METHODS if place == "method" else namespaces.FUNCTIONS) else "library"
+        return "library" if is_bound and name not in families.BY_HAND else "operator"
+    return "library" if is_bound else None
 
 
-schema.provide_origin(origin)
+provide_origin(origin)
 
 
 def namespace(module: str) -> dict:
@@ -263,11 +236,3 @@ def _of_unknown_class(overloads, args, kwargs):
     from ..python_dispatch.torch_function.unknown_classes import first_call
 
     return first_call(sys._getframe(1), overloads, args, kwargs)
-
-
-# Attribute of tensors -> the operator that computes it.
-_SETTERS = {
-    "real": lambda self, value: self.real.__setitem__(..., value),
-    "imag": lambda self, value: self.imag.__setitem__(..., value),
-}
-_PROPERTIES = {"T": "numpy_T", "H": "matrix_H", "mT": "mT", "mH": "mH", "real": "real", "imag": "imag"}

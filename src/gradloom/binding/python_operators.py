@@ -48,26 +48,25 @@ _ONLY_TENSORS = ("__matmul__", "__rmatmul__")  # a number is not an operand of t
 
 
 def bind_python_operators(guards) -> None:
-    """Give Tensor the operators whose functions exist.
+    """Give Tensor Python's operators.
 
     Args:
         guards: {name: the guard of the wrapper that is the public function of that name}.
     """
-    found = _operators.__dict__
     forward = {f"__{name}__": function for name, function in _PAIRS.items()}
     forward |= {f"__i{name}__": f"{function}_" for name, function in _PAIRS.items() if name != "matmul"}
     forward |= {f"__{name}__": name for name in _COMPARISONS}
     forward |= {f"__r{name}__": _PAIRS[name] for name in ("add", "mul")}
     for method, name in forward.items():
         if name in guards:
-            setattr(Tensor, method, _with_guard(found[name], guards[name], method))
-        elif name in found:
-            setattr(Tensor, method, _choosing(found[name], name, method))
+            setattr(Tensor, method, _with_guard(getattr(_operators, name), guards[name], method))
+        else:
+            setattr(Tensor, method, _choosing(getattr(_operators, name), name, method))
     for name, function in _PAIRS.items():
-        if name not in ("add", "sub", "mul", "truediv") and function in found:
-            setattr(Tensor, f"__r{name}__", _swapped(found[function], f"__r{name}__"))
+        if name not in ("add", "sub", "mul", "truediv"):
+            setattr(Tensor, f"__r{name}__", _swapped(getattr(_operators, function), f"__r{name}__"))
     for name, function in _UNARY.items():
-        setattr(Tensor, f"__{name}__", found[function])
+        setattr(Tensor, f"__{name}__", getattr(_operators, function))
     Tensor.__rsub__, Tensor.__rtruediv__, Tensor.__invert__ = _rsub, _rtruediv, _invert
     for function, name in (
         (_rsub, "__rsub__"),
@@ -117,7 +116,7 @@ def _with_guard(wrapper, guard, method):
 
 def _choosing(function, name, method):
     """Return the operator for a name with several overloads."""
-    of_tensors, of_number = (_operators.__dict__.get(found) for found in _OVERLOADS.get(name, (None, None)))
+    of_tensors, of_number = (found and getattr(_operators, found) for found in _OVERLOADS.get(name, (None, None)))
 
     def operator(self, other):
         if self.__class__ is Tensor and of_tensors is not None:

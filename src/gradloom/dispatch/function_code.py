@@ -45,9 +45,11 @@ def copy_of(function: FunctionType, name: str, replaced: Mapping[int, Any] = {})
         replaced: replacements for some globals, by `id` of the original.
     """
     names = function.__globals__
-    own = {n: replaced.get(id(names[n]), names[n]) for n in own_code(function).co_names if n in names}
+    code = own_code(function)
+    used = {*code.co_names, *own_codes.get(function, code).co_names}
+    own = {n: replaced.get(id(names[n]), names[n]) for n in used if n in names}
     own |= {"__builtins__": builtins, "__name__": names["__name__"]}
-    found = FunctionType(own_code(function), own, name, function.__defaults__)
+    found = FunctionType(code, own, name, function.__defaults__)
     found.__kwdefaults__, found.__doc__ = function.__kwdefaults__, function.__doc__
     _copies.setdefault(function, []).append(found)
     return found

@@ -10,6 +10,7 @@ There is one model and one parser, without dependencies. The generator adds stri
 parser takes parameters as plain tuples (`parameters`), which generated code contains.
 """
 
+from ..types.public import origin as origin
 from .model import (
     BASE_TYPES,
     IDENTIFIER,
@@ -27,9 +28,7 @@ from .model import (
     Symbol,
     Type,
     is_data_model_name,
-    origin,
     parameters,
-    provide_origin,
     shorten,
 )
 from .parser import Parser, parse

@@ -11,7 +11,7 @@ import ast
 import math
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -434,22 +434,3 @@ def parameters(arguments: Iterable[Argument], numbers: Collection[str] = ()) -> 
             found.append(KEYWORD_ONLY)
         found.append(argument.parameter(argument.name in numbers))
     return tuple(found)
-
-
-def _unknown_origin(place: str, name: str) -> str | None:
-    return None
-
-
-_origin: Callable[[str, str], str | None] = _unknown_origin
-
-
-def provide_origin(function: Callable[[str, str], str | None]) -> None:
-    """Register the library's answer to `origin`, which the generator asks without importing the library."""
-    global _origin
-    _origin = function
-
-
-def origin(place: str, name: str) -> str | None:
-    """Return where an attribute of tensors (place "method") or of gradloom ("function") comes from: "operator",
-    "library" for what is not an operator, or None if the name is free."""
-    return _origin(place, name)

@@ -1,11 +1,12 @@
 """The modules in which users find functions and classes: their `__module__`, which is PyTorch's, not their code's.
 
 Pickles, `repr` of classes and programs that compare module names read `__module__`. What needs the module that holds a
-function's code calls `home_of`.
+function's code calls `home_of`. `origin` says whether a name is taken, and by what.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -19,3 +20,22 @@ def home_of(function: Any) -> str:
     """Return the name of the module that holds a function's code; of another callable, its `__module__` or ""."""
     names = getattr(function, "__globals__", None)
     return str(getattr(function, "__module__", None) or "") if names is None else str(names["__name__"])
+
+
+def _unknown_origin(place: str, name: str) -> str | None:
+    return None
+
+
+_origin: Callable[[str, str], str | None] = _unknown_origin
+
+
+def provide_origin(function: Callable[[str, str], str | None]) -> None:
+    """Register the library's answer to `origin`, which the generator asks without importing the library."""
+    global _origin
+    _origin = function
+
+
+def origin(place: str, name: str) -> str | None:
+    """Return where an attribute of tensors (place "method") or of gradloom ("function") comes from: "operator",
+    "library" for what is not an operator, or None if the name is free."""
+    return _origin(place, name)

@@ -146,8 +146,10 @@ def names() -> Iterator[Public]:
     """Yield every name of every public function."""
     top = import_module(_ROOT)
     without_tensors = _factories()
-    lazy = {name: getattr(top, name) for name in (*_FROM_DATA, *_LAZY)}  # some are imported on first use
-    for name, function in {**vars(top), **lazy}.items():
+    operators = import_module(f"{_ROOT}.generated.namespaces").FUNCTIONS
+    for name in (*operators, *_FROM_DATA, *_LAZY):
+        getattr(top, name)  # some are imported on first use
+    for name, function in list(vars(top).items()):
         if _is_function(function) and name not in _IGNORED and _has_tensors(name, function):
             dispatches_on = NONE if name in _FROM_DATA else OTHERS if name in without_tensors else ALL
             yield Public(function, function, f"torch.{name}", dispatches_on)
@@ -176,6 +178,8 @@ def names() -> Iterator[Public]:
 
 def members(tensor: type) -> dict[str, Any]:
     """Return the attributes of Tensor and of its base."""
+    for name in import_module(f"{_ROOT}.generated.namespaces").METHODS:
+        getattr(tensor, name)  # most are imported on first use
     return {**vars(tensor.__mro__[1]), **vars(tensor)}
 
 
@@ -215,7 +219,8 @@ def _found(module, name):
 def _factories() -> set[str]:
     """Return the operators without a tensor argument but `out`; a 0-dim tensor passed to them stands for a number."""
     namespaces = import_module(f"{_ROOT}.generated.namespaces")
-    entries = {name: guard.entries for name, guard in namespaces.GUARDS.items()} | namespaces.ENTRIES
+    entries = {name: guard.entries for name, guard in namespaces.GUARDS.items()}
+    entries.update(namespaces.ENTRIES)
     return {name for name, found in entries.items() if not any(_takes_tensors(entry[0]) for entry in found)}
 
 
