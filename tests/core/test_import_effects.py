@@ -98,6 +98,56 @@ def test_importing_changes_nothing_outside_gradloom(run):
     assert len(added) == 1 and "RuntimeWarning" in added[0] and "gradloom(" in added[0], "of our own modules' warnings"
 
 
+# What `import gradloom` imports, besides NumPy and what NumPy imports. Anything else is imported on first use: a module
+# is added here only if `import gradloom` cannot do without it, because each costs every program.
+ROOMS = {
+    "autograd",
+    "binding",
+    "core",
+    "dispatch",
+    "functional",
+    "memory",
+    "random",
+    "return_types",
+    "tensors",
+    "types",
+}
+FAMILIES = {
+    "composite": {"elementwise", "matmul"},
+    "formulas": {"elementwise", "matmul"},
+    "kernels": {"_common", "elementwise", "matmul", "random", "shape"},
+    "generated.functions": {"elementwise", "matmul"},
+    "generated.namespaces": {"elementwise", "matmul"},
+    "generated.variable_type": {"elementwise", "matmul"},
+}
+FROM_PYTHON = {"gc", "heapq", "_heapq", "threading"}
+LOADED = """
+import json, sys
+import numpy
+before = set(sys.modules)
+import gradloom
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def test_importing_loads_no_family_but_those_of_pythons_operators(run):
+    rooms, families, others = set(), {}, set()
+    for name in json.loads(run(LOADED)):
+        place, _, inside = name.removeprefix("gradloom.").partition(".")
+        if name.partition(".")[0] != "gradloom":
+            others.add(name)
+        elif place == "generated" and inside:
+            table, _, family = inside.partition(".")
+            families.setdefault(f"generated.{table}", set()).update({family} - {""})
+        elif place in FAMILIES:
+            families.setdefault(place, set()).update({inside.partition(".")[0]} - {""})
+        elif place not in ("gradloom", "generated"):
+            rooms.add(place)
+    assert rooms == ROOMS
+    assert families == FAMILIES
+    assert others <= FROM_PYTHON
+
+
 MEMORY = """
 import gradloom
 from gradloom_free import faults
