@@ -380,7 +380,7 @@ if not _typing.TYPE_CHECKING:
             return [n for n in sorted({*globals(), *_operator_names()}) if not n.startswith("_")]
         if _broken is not None:
             raise ImportError("gradloom's generated operators cannot be imported; run `gradloom generate`") from _broken
-        from .utils._absent import absent
+        from .types.absent import absent
 
         raise absent(__name__, name)
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import gradloom
 
-from .utils._absent import is_absent, refusal
+from .types.absent import is_absent, refusal
 
 VERSION = "2.13.0+gradloom"
 _OURS, _THEIRS = "gradloom", "torch"

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ._stubs.fft import *  # noqa: F403
 else:
     from .binding.operators import namespace as _namespace
-    from .utils._absent import getattr_of as _getattr_of
+    from .types.absent import getattr_of as _getattr_of
 
     globals().update(_namespace("fft"))
     __getattr__ = _getattr_of(__name__)

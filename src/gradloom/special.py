@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ._stubs.special import *  # noqa: F403
 else:
     from .binding.operators import namespace as _namespace
-    from .utils._absent import getattr_of as _getattr_of
+    from .types.absent import getattr_of as _getattr_of
 
     globals().update(_namespace("special"))
     __getattr__ = _getattr_of(__name__)

@@ -1,6 +1,6 @@
 """Public names of PyTorch that gradloom does not have: `python -m tests.conformance.absent` writes the lists anew.
 
-There are three: `gradloom.utils._absent_names`, by which a missing name has an error of its own; docs/absent.md; and
+There are three: `gradloom.types.absent_names`, by which a missing name has an error of its own; docs/absent.md; and
 the figures in README.md, between two comments. A name is public if its module's `__all__` has it or, where there is
 none, if it is a function, class or submodule that its module defines; submodules count whether or not a program has
 imported them. What PyTorch's C++ extension exports for its own use (classes of `torch._C`), names that a module only
@@ -97,7 +97,7 @@ def _has(owner: Any, name: str) -> bool:
 
 
 def as_module(found: dict[str, tuple[int, list[str]]]) -> str:
-    """The text of gradloom/utils/_absent_names.py."""
+    """The text of gradloom/types/absent_names.py."""
     lines = [
         '"""Public names that only PyTorch has, written by `python -m tests.conformance.absent`."""',
         "",
@@ -117,7 +117,7 @@ def as_page(found: dict[str, tuple[int, list[str]]]) -> str:
         "",
         "Public names of PyTorch 2.13 that gradloom does not have. The lists are made by comparing the two libraries:",
         "`python -m tests.conformance.absent`. A name that is here behaves as PyTorch's, except for what",
-        "[Differences](differences.md) lists. A program that asks for a name of a module in these lists gets an",
+        "[Differences](differences.md) lists. A program that asks for one of these names gets an",
         "AttributeError that says that gradloom does not have it yet.",
         "",
         *as_table(found),
@@ -172,7 +172,7 @@ def files() -> dict[Path, str]:
     found = absent_names()
     readme = ROOT / "README.md"
     return {
-        ROOT / "src/gradloom/utils/_absent_names.py": as_module(found),
+        ROOT / "src/gradloom/types/absent_names.py": as_module(found),
         ROOT / "docs/absent.md": as_page(found),
         readme: with_figures(readme.read_text(encoding="utf-8"), found),
     }

@@ -9,12 +9,14 @@ from __future__ import annotations
 import ast
 import types
 from importlib import import_module
+from inspect import getattr_static
 from pathlib import Path
 
 import pytest
 
 import gradloom
 from gradloom import nn
+from gradloom.types.absent import AbsentMember
 
 from .checkers import ROOT, environment, mypy
 
@@ -67,6 +69,8 @@ def public_names(owner) -> list[str]:
         except (AttributeError, RuntimeError):  # a member without a value in the class
             value = None
         if isinstance(value, types.ModuleType) and name not in names_told(owner):
+            continue
+        if isinstance(getattr_static(owner, name, None), AbsentMember):
             continue
         found.append(name)
     return found

@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 
 from gradloom.tools import doctor
-from gradloom.utils._absent_names import NAMES
+from gradloom.types.absent_names import NAMES
 from tests.waiting import LIMIT
 
 A, B = NAMES["torch"].split()[:2]  # two names that gradloom lacks

@@ -22,6 +22,7 @@ from numpy import ndarray
 from ..dispatch import _operators
 from ..dispatch.state import GRAD_OFF, INFERENCE, disabled_torch_dispatch, disabled_torch_function, state
 from ..kernels._common.dims import dim_error
+from ..types.absent import AbsentMember
 from ..types.device import CPU, strided
 from ..types.dtype import TYPE_OF, legacy_type_name, scalar_type_name
 from . import late
@@ -649,7 +650,8 @@ class Tensor(TensorBase):
         return late.reduce_tensor(self)
 
     def __dir__(self) -> list[str]:
-        return [n for n in super().__dir__() if n not in ("_array", "_vc")]
+        hidden = {"_array", "_vc", *(n for n, member in vars(TensorBase).items() if isinstance(member, AbsentMember))}
+        return [n for n in super().__dir__() if n not in hidden]
 
 
 def _real_number(value, kind):

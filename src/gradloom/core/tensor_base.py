@@ -13,6 +13,7 @@ from numpy import ndarray
 from ..kernels._common.dims import dim_error
 from ..kernels._common.layout import is_in_format
 from ..memory.ownership import address, offset_in_elements
+from ..types.absent import add_absent_members
 from ..types.dtype import FLOATING, TYPE_OF
 from ..types.size import Size
 from . import late
@@ -194,6 +195,9 @@ class TensorBase(TensorMembers):
 
 def _no_such_dim(dim: int, ndim: int) -> IndexError:
     return dim_error(dim, ndim) if ndim else IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+
+
+add_absent_members(TensorBase)
 
 
 def _strides_without_elements(array) -> list[int]:

@@ -23,7 +23,7 @@ from .distribution import Distribution, ExponentialFamily
 from .kl import _KL_REGISTRY as _KL_REGISTRY, kl_divergence, register_kl
 from .transforms import *
 from .transforms import __all__ as _transforms
-from ..utils._absent import getattr_of as _getattr_of
+from ..types.absent import getattr_of as _getattr_of
 
 # PyTorch's modules that hold distributions, where the name is not the class's in lower case.
 _MODULES: dict[str, list[type]] = {

@@ -72,7 +72,7 @@ if TYPE_CHECKING:  # type checkers read the families' lists of names, but not an
     from gradloom.nn.modules.upsampling import *
 else:
     from gradloom.nn.modules import *
-    from gradloom.utils._absent import getattr_of as _getattr_of
+    from gradloom.types.absent import getattr_of as _getattr_of
 
     __getattr__ = _getattr_of(__name__)
     __all__ = sorted(  # noqa: PLE0605

@@ -112,7 +112,7 @@ else:
             return getattr(overrides, name)
         # Bound on first use, so that this module can be imported before the operators; kept as an attribute.
         if name not in _OPERATORS:
-            from gradloom.utils._absent import absent
+            from gradloom.types.absent import absent
 
             raise absent(__name__, name)
         found = globals()[name] = getattr(_ops, _RENAMED.get(name, name))

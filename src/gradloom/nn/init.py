@@ -389,6 +389,6 @@ orthogonal: Callable[..., Tensor] = _old_name(orthogonal_)
 sparse: Callable[..., Tensor] = _old_name(sparse_)
 
 if not TYPE_CHECKING:
-    from gradloom.utils._absent import getattr_of as _getattr_of
+    from gradloom.types.absent import getattr_of as _getattr_of
 
     __getattr__ = _getattr_of(__name__)

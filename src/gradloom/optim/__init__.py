@@ -47,7 +47,7 @@ __all__ = [
 if _typing.TYPE_CHECKING:
     from gradloom.optim import swa_utils as swa_utils
 else:
-    from gradloom.utils._absent import absent as _absent
+    from gradloom.types.absent import absent as _absent
 
     def __getattr__(name):
         if name == "swa_utils":  # which imports modules

@@ -22,7 +22,7 @@ else:
             except ModuleNotFoundError as error:
                 if error.name != f"{__name__}.{name}":
                     raise
-        from ._absent import absent
+        from ..types.absent import absent
 
         raise absent(__name__, name)
 

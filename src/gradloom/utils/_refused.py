@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
 from typing import Any, NoReturn
 
-from ._absent import absent
+from ..types.absent import absent
 
 
 def refused(name: str, reason: str, is_class: bool | None = None) -> Any:

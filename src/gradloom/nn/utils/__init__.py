@@ -50,6 +50,6 @@ __all__ = [
 ]
 
 if not _typing.TYPE_CHECKING:
-    from gradloom.utils._absent import getattr_of as _getattr_of
+    from gradloom.types.absent import getattr_of as _getattr_of
 
     __getattr__ = _getattr_of(__name__)

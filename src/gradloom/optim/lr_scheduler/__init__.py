@@ -12,7 +12,7 @@ from gradloom.optim.lr_scheduler.plateau import *  # noqa: F403
 from ...types.public import found_in as _found_in
 
 if not TYPE_CHECKING:  # type checkers read the families' lists of names, but not an expression that joins them
-    from gradloom.utils._absent import getattr_of as _getattr_of
+    from gradloom.types.absent import getattr_of as _getattr_of
 
     __getattr__ = _getattr_of(__name__)
     _FAMILIES = "base combined cyclic factors plateau".split()

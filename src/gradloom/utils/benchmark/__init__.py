@@ -7,7 +7,7 @@ Example:
     >>> benchmark.Compare([timer.blocked_autorange()]).print()    # doctest: +SKIP
 """
 
-from gradloom.utils._absent import getattr_of as _getattr_of
+from gradloom.types.absent import getattr_of as _getattr_of
 from gradloom.utils.benchmark.utils import common as common, compare as compare
 from gradloom.utils.benchmark.utils.common import (
     Measurement as Measurement,

@@ -1,10 +1,14 @@
-"""The error for a public name of PyTorch that gradloom does not have, as opposed to one that nobody has."""
+"""The error for a public name of PyTorch that gradloom does not have, as opposed to one that nobody has.
+
+`absent_names` has the names; `python -m tests.conformance.absent` writes it. A module's `__getattr__` calls `absent`. A
+class has no `__getattr__`, which would slow down every attribute, so Tensor has an `AbsentMember` under each name.
+"""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 _MACHINERY = ("importlib", "_frozen_importlib", "gradloom", "torch")
 
@@ -12,8 +16,7 @@ _MACHINERY = ("importlib", "_frozen_importlib", "gradloom", "torch")
 def absent(module: str, name: str) -> AttributeError:
     """Return the error for an attribute that a module of gradloom does not have.
 
-    It says so if PyTorch has the name: `_absent_names.py` lists these, which `python -m tests.conformance.absent`
-    writes. The file is read when a name is missing.
+    It says so if PyTorch has the name.
     """
     public = f"{module.replace('gradloom', 'torch', 1)}.{name}"
     if is_absent(public):
@@ -23,7 +26,7 @@ def absent(module: str, name: str) -> AttributeError:
 
 def is_absent(public: str) -> bool:
     """Return whether a full name, such as "torch.nn.attention", is one of PyTorch's that gradloom lacks."""
-    from ._absent_names import NAMES
+    from .absent_names import NAMES
 
     module, _, name = public.rpartition(".")
     return name in NAMES.get(module, "").split()
@@ -51,3 +54,25 @@ def getattr_of(module: str) -> Callable[[str], Any]:
         raise absent(module, name)
 
     return __getattr__
+
+
+class AbsentMember:
+    """A member of torch.Tensor that gradloom lacks: reading it raises the AttributeError that says so."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, tensor: object, owner: type | None = None) -> NoReturn:
+        raise AttributeError(
+            refusal(f"torch.Tensor.{self.name}"), name=self.name, obj=owner if tensor is None else tensor
+        )
+
+
+def add_absent_members(cls: type) -> None:
+    """Give the class of tensors an AbsentMember for each member of torch.Tensor that it lacks."""
+    from .absent_names import NAMES
+
+    for name in NAMES.get("torch.Tensor", "").split():
+        setattr(cls, name, AbsentMember(name))
