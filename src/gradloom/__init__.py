@@ -9,6 +9,7 @@ import gc as _gc
 import typing as _typing
 import warnings as _warnings
 from math import e as e, inf as inf, nan as nan, pi as pi
+from types import ModuleType as _ModuleType
 
 # Operators divide by zero and overflow silently, as PyTorch's do; NumPy would warn in the calling module, which is one
 # of ours. docs/core.md (The process) gives the cost of doing without the filter.
@@ -377,7 +378,8 @@ if not _typing.TYPE_CHECKING:
             if found is not None:
                 return found
         if name == "__all__":  # for `from gradloom import *`
-            return [n for n in sorted({*globals(), *_operator_names()}) if not n.startswith("_")]
+            modules = {n for n, value in globals().items() if isinstance(value, _ModuleType)}
+            return [n for n in __dir__() if not n.startswith("_") and n not in _LAZY_MODULES | modules]
         if _broken is not None:
             raise ImportError("gradloom's generated operators cannot be imported; run `gradloom generate`") from _broken
         from .types.absent import absent
