@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from typing import Any, NewType
 
-from ..utils._absent import getattr_of
+from ..types.absent import getattr_of
 from ._collectives import *
 from ._collectives import (
     _CoalescingManager as _CoalescingManager,
