@@ -6,6 +6,9 @@ import os
 
 import pytest
 
+import gradloom as torch
+from gradloom.distributed._sharding import full_tensor
+from gradloom.distributed.fsdp import fully_shard
 from gradloom.distributed.optim import ZeroRedundancyOptimizer
 from gradloom.nn.parallel import DistributedDataParallel
 from tests.distributed import groups
@@ -53,3 +56,26 @@ def test_zero_equals_training_alone(name, size, tmp_path):
         assert all((alone[0][1][key] == value).all() for key, value in found[0][1].items())
     else:
         assert_equal_up_to_rounding(PROGRAMS[name](), found)
+
+
+def with_shards(rank, size, name, reshard):
+    def wrap(module):
+        for block in module.children():
+            if isinstance(block, torch.nn.ModuleList):
+                for one in block:
+                    fully_shard(one, reshard_after_forward=reshard)
+            elif any(True for _ in block.parameters()) and not isinstance(block, torch.nn.Embedding):
+                if name != "gpt":
+                    fully_shard(block, reshard_after_forward=reshard)
+        return fully_shard(module, reshard_after_forward=reshard)
+
+    def full(module):
+        return {key: full_tensor(value) for key, value in module.state_dict().items()}
+
+    return train(PROGRAMS[name](), None, rank, size, wrap, full=full)
+
+
+@pytest.mark.parametrize("name, size, reshard", [("mlp", 2, None), ("convnet", 2, False), ("gpt", 4, True)])
+def test_sharded_modules_equal_training_alone(name, size, reshard, tmp_path):
+    found = groups.run(size, with_shards, tmp_path, name, reshard)
+    assert_equal_up_to_rounding(PROGRAMS[name](), found)

@@ -51,7 +51,6 @@ _PLANNERS = "DefaultLoadPlanner DefaultSavePlanner LoadPlanner SavePlanner"
 _NAMES = {
     "": "ProcessGroupNCCL",
     "_composable": "checkpoint fully_shard replicate",
-    "_composable.fsdp": _FSDP,
     "_tensor": f"{_PLACEMENTS} distribute_module distribute_tensor",
     "algorithms._checkpoint": "",
     "algorithms._checkpoint.checkpoint_wrapper": """
@@ -59,26 +58,6 @@ _NAMES = {
         """,
     "algorithms.model_averaging": "",
     "algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
-    "checkpoint": f"""
-        {_PLANNERS} FileSystemReader FileSystemWriter async_save load load_state_dict save save_state_dict
-        """,
-    "checkpoint.default_planner": _PLANNERS,
-    "checkpoint.format_utils": "_EmptyStateDictLoadPlanner dcp_to_torch_save torch_save_to_dcp",
-    "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
-    "checkpoint.optimizer": "load_sharded_optimizer_state_dict",
-    "checkpoint.state_dict": """
-        StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict set_model_state_dict
-        set_optimizer_state_dict set_state_dict
-        """,
-    "checkpoint.state_dict_loader": "_load_state_dict load",
-    "fsdp": _FSDP,
-    "fsdp.api": _FSDP,
-    "fsdp.fully_sharded_data_parallel": _FSDP,
-    "fsdp.sharded_grad_scaler": "ShardedGradScaler",
-    "fsdp.wrap": """
-        CustomPolicy ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
-        transformer_auto_wrap_policy wrap
-        """,
     "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
     "rpc": "RRef init_rpc remote rpc_async rpc_sync shutdown",
     "launcher": "",
@@ -96,7 +75,7 @@ _refused = declare(__name__, _NAMES, _REASON)
 _MODULES = frozenset(
     """
     device_mesh distributed_c10d nn rendezvous run launch _functional_collectives constants utils algorithms elastic
-    optim
+    optim fsdp checkpoint
     """.split()
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +56,8 @@ def get_total_norm(
         total = norm(gl.stack([norm(tensor, norm_type) for tensor in tensors]), norm_type)
     else:
         norms = [_norm(np.asarray(tensor._array), norm_type) for tensor in tensors]
+        if any(hasattr(tensor, "_sharding") for tensor in tensors):  # some have only this rank's rows
+            norms = import_module("gradloom.distributed._sharding").norms_of_whole(tensors, norms, norm_type)
         total = gl.tensor(_norm(np.array(norms), norm_type), dtype=tensors[0].dtype.to_real())
     if error_if_nonfinite and not gl.isfinite(total).item():
         raise RuntimeError(

@@ -1,0 +1,44 @@
+"""Checkpoints that several ranks write and any number of ranks reads.
+
+A checkpoint is a folder: a file per rank in the format of safetensors, one for values that are not tensors, and
+`metadata.json`, which says where the rows of each tensor are. It is written beside its place and renamed when it is
+complete, so that a reader finds either the former checkpoint or the new one.
+"""
+
+from __future__ import annotations
+
+from ...utils._refused import declare
+from ._saving import (
+    CheckpointException as CheckpointException,
+    DefaultLoadPlanner as DefaultLoadPlanner,
+    DefaultSavePlanner as DefaultSavePlanner,
+    FileSystemReader as FileSystemReader,
+    FileSystemWriter as FileSystemWriter,
+    Metadata as Metadata,
+    async_save as async_save,
+    load as load,
+    save as save,
+)
+
+__all__ = [
+    "CheckpointException",
+    "DefaultLoadPlanner",
+    "DefaultSavePlanner",
+    "FileSystemReader",
+    "FileSystemWriter",
+    "Metadata",
+    "async_save",
+    "load",
+    "save",
+]
+
+__getattr__ = declare(
+    __name__,
+    {
+        "": "LoadPlanner SavePlanner StorageReader StorageWriter HuggingFaceStorageReader HuggingFaceStorageWriter",
+        "format_utils": "dcp_to_torch_save torch_save_to_dcp",
+        "hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
+        "optimizer": "load_sharded_optimizer_state_dict",
+    },
+    "save and load of torch.distributed.checkpoint have one format, a folder of safetensors files",
+)

@@ -1,0 +1,421 @@
+"""fully_shard: distribute a module's parameters, and gather them while it computes.
+
+Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel", VLDB 2023; the names are those of
+torch.distributed.fsdp.fully_shard.
+
+Note [Sharded modules]
+Each module that `fully_shard` was called on has a group of parameters: its own and those of the modules below it that
+have no group. Before its forward pass the group is gathered, and the next one, in the order of the first pass, is
+started; after it the parameters are given back. The backward pass gathers again when the gradient of the module's
+output comes, in the opposite order. With the last gradient of a group, the gradients are reduced and scattered. What
+did not get all gradients by the end of the pass is finished then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial, wraps
+from typing import Any
+
+import gradloom as gl
+
+from ...core.engine import queue_callback
+from ...dispatch.state import state as dispatch
+from ...nn.modules.module import Module
+from ...utils._pytree import tree_leaves, tree_map
+from .. import distributed_c10d as dist
+from .._sharding import ShardedParameter
+from ._group import Place, ShardGroup
+
+__all__ = [
+    "CPUOffloadPolicy",
+    "FSDPModule",
+    "MixedPrecisionPolicy",
+    "OffloadPolicy",
+    "UnshardHandle",
+    "fully_shard",
+    "register_fsdp_forward_method",
+]
+
+
+@dataclass(frozen=True)
+class MixedPrecisionPolicy:
+    """The dtypes in which a sharded module computes and communicates.
+
+    Attributes:
+        param_dtype: of gathered parameters; None for that of the shards.
+        reduce_dtype: in which gradients are reduced; None for `param_dtype`.
+        output_dtype: to which floating-point outputs of `forward` are converted; None leaves them.
+        cast_forward_inputs: convert floating-point inputs of `forward` to `param_dtype`.
+    """
+
+    param_dtype: Any = None
+    reduce_dtype: Any = None
+    output_dtype: Any = None
+    cast_forward_inputs: bool = True
+
+
+@dataclass
+class OffloadPolicy:
+    """Where shards are: on the device of the module."""
+
+
+@dataclass
+class CPUOffloadPolicy(OffloadPolicy):
+    """Shards are on the CPU, where they are anyway.
+
+    Attributes:
+        pin_memory: has no effect.
+    """
+
+    pin_memory: bool = True
+
+
+class UnshardHandle:
+    """What `unshard(async_op=True)` returns."""
+
+    def __init__(self, state: _State) -> None:
+        self._state = state
+
+    def wait(self) -> None:
+        """Wait until the parameters are gathered."""
+        self._state.gather()
+
+
+class _State:
+    """What a sharded module needs: its group, if it has parameters, and its neighbours in the order of computation."""
+
+    def __init__(
+        self, module: Module, groups: list[ShardGroup], policy: MixedPrecisionPolicy, reshard: bool | None
+    ) -> None:
+        self.module, self.groups, self.policy = module, groups, policy
+        self.reshard_after_forward = reshard
+        self.root: _State | None = None
+        self.order: list[_State] = []  # of the root: states in the order of their first forward pass
+        self.position = -1
+        self.to_prefetch_forward: list[_State] | None = None
+        self.to_prefetch_backward: list[_State] | None = None
+        self.in_backward = self.callback_queued = False
+        self.finished: set[int] = set()
+        for group in groups:
+            group.on_last_gradient = partial(self._finish_group, group)
+
+    # --- gathering
+
+    def gather(self) -> None:
+        for group in self.groups:
+            group.gather()
+
+    def start_gathering(self) -> None:
+        for group in self.groups:
+            group.start_gathering()
+
+    def release(self) -> None:
+        for group in self.groups:
+            group.release()
+
+    # --- forward
+
+    def before_forward(self, module: Module, args: Any, kwargs: Any) -> Any:
+        if self.root is None:
+            self._become_root()
+        root = self.root
+        assert root is not None
+        if root is self and dispatch.graph_task is None:  # the last backward pass may have ended by an exception
+            self.callback_queued = False
+            for state in self.order:
+                state.in_backward = False
+        if self.position < 0:
+            self.position = len(root.order)
+            root.order.append(self)
+        self.gather()
+        for state in self._next(1, self.to_prefetch_forward):
+            state.start_gathering()
+        if self.policy.param_dtype is not None and self.policy.cast_forward_inputs:
+            args, kwargs = tree_map(partial(_cast, self.policy.param_dtype), (args, kwargs))
+        return args, kwargs
+
+    def _become_root(self) -> None:
+        """Let the modules below know that this one is called first."""
+        for part in self.module.modules():
+            state = getattr(part, "_fsdp_state", None)
+            if state is not None:
+                state.root = self
+                if state.reshard_after_forward is None:
+                    state.reshard_after_forward = state is not self
+
+    def _next(self, step: int, given: list[_State] | None) -> list[_State]:
+        if given is not None:
+            return given
+        assert self.root is not None
+        place = self.position + step
+        return [self.root.order[place]] if 0 <= place < len(self.root.order) else []
+
+    def after_forward(self, module: Module, args: Any, output: Any) -> Any:
+        if self.policy.output_dtype is not None:
+            output = tree_map(partial(_cast, self.policy.output_dtype), output)
+        if gl.is_grad_enabled():
+            for leaf in tree_leaves(output):
+                if isinstance(leaf, gl.Tensor) and leaf.requires_grad:
+                    leaf.register_hook(self._before_backward)
+        # Between forward passes of a checkpointed part, the backward pass goes on with the parameters.
+        if self.reshard_after_forward and not self.in_backward:
+            self.release()
+        return output
+
+    # --- backward
+
+    def _before_backward(self, grad: Any) -> None:
+        root = self.root
+        assert root is not None
+        if not self.in_backward:
+            self.in_backward = True
+            self.finished.clear()
+            for group in self.groups:
+                group.expect()
+            if not root.callback_queued:
+                root.callback_queued = True
+                queue_callback(root.finish_backward)
+        self.gather()
+        for state in self._next(-1, self.to_prefetch_backward):
+            state.start_gathering()
+
+    def _finish_group(self, group: ShardGroup) -> None:
+        if self.in_backward and id(group) not in self.finished:
+            self.finished.add(id(group))
+            if group.syncs:
+                group.reduce()
+            if group.reshards:
+                group.release()
+
+    def finish_backward(self) -> None:
+        """Finish what did not get all gradients: the end of the outermost backward pass."""
+        self.callback_queued = False
+        for state in reversed(self.order):
+            if state.in_backward:
+                for group in state.groups:
+                    state._finish_group(group)
+                state.in_backward = False
+            for group in state.groups:
+                if group._work is not None:
+                    group.release()
+
+
+def _cast(dtype: Any, value: Any) -> Any:
+    return value.to(dtype) if isinstance(value, gl.Tensor) and value.is_floating_point() else value
+
+
+class FSDPModule:
+    """What a module is in addition, after `fully_shard`."""
+
+    _fsdp_state: _State
+
+    def _states(self, recurse: bool = True) -> list[_State]:
+        if not recurse:
+            return [self._fsdp_state]
+        return [part._fsdp_state for part in self.modules() if isinstance(part, FSDPModule)]  # type: ignore[attr-defined]
+
+    def unshard(self, async_op: bool = False) -> UnshardHandle | None:
+        """Gather the parameters of this module.
+
+        Args:
+            async_op: return a handle to wait for, rather than wait.
+        """
+        if async_op:
+            self._fsdp_state.start_gathering()
+            return UnshardHandle(self._fsdp_state)
+        self._fsdp_state.gather()
+        return None
+
+    def reshard(self) -> None:
+        """Replace the gathered parameters of this module by shards."""
+        self._fsdp_state.release()
+
+    def set_requires_gradient_sync(self, requires_gradient_sync: bool, *, recurse: bool = True) -> None:
+        """Set whether backward passes reduce gradients; those that do not add to the gradients of whole parameters.
+
+        Args:
+            requires_gradient_sync: whether they do.
+            recurse: set it for the modules below, too.
+        """
+        for state in self._states(recurse):
+            for group in state.groups:
+                group.syncs = requires_gradient_sync
+
+    def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
+        """Do nothing: gradients are reduced over one dimension of ranks.
+
+        Args:
+            requires_all_reduce, recurse: have no effect.
+        """
+
+    def set_is_last_backward(self, is_last_backward: bool) -> None:
+        """Do nothing: every backward pass ends when its gradients are there.
+
+        Args:
+            is_last_backward: has no effect.
+        """
+
+    def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
+        """Set whether parameters are given back after each forward pass.
+
+        Args:
+            reshard_after_forward: whether they are.
+            recurse: set it for the modules below, too.
+        """
+        for state in self._states(recurse):
+            state.reshard_after_forward = reshard_after_forward
+
+    def set_reshard_after_backward(self, reshard_after_backward: bool, *, recurse: bool = True) -> None:
+        """Set whether parameters are given back after each backward pass.
+
+        Args:
+            reshard_after_backward: whether they are.
+            recurse: set it for the modules below, too.
+        """
+        for state in self._states(recurse):
+            for group in state.groups:
+                group.reshards = reshard_after_backward
+
+    def set_modules_to_forward_prefetch(self, modules: list[FSDPModule]) -> None:
+        """Set the modules that are gathered while this one computes forward, instead of the next one."""
+        self._fsdp_state.to_prefetch_forward = [module._fsdp_state for module in modules]
+
+    def set_modules_to_backward_prefetch(self, modules: list[FSDPModule]) -> None:
+        """Set the modules that are gathered while this one computes backward, instead of the one before."""
+        self._fsdp_state.to_prefetch_backward = [module._fsdp_state for module in modules]
+
+    def set_gradient_divide_factor(self, factor: float) -> None:
+        """Set by what summed gradients are divided, instead of the number of ranks."""
+        for group in self._fsdp_state.groups:
+            group.divisor = factor
+
+    set_reduce_scatter_divide_factor = set_gradient_divide_factor
+
+
+def fully_shard(
+    module: Any,
+    *,
+    mesh: Any = None,
+    reshard_after_forward: bool | int | None = None,
+    shard_placement_fn: Callable[[Any], Any] | None = None,
+    mp_policy: MixedPrecisionPolicy = MixedPrecisionPolicy(),
+    offload_policy: OffloadPolicy | None = None,
+    ignored_params: set[Any] | None = None,
+    dp_mesh_dims: Any = None,
+) -> Any:
+    """Distribute the parameters of a module over ranks, in place, and return the module.
+
+    Each rank keeps some rows of each parameter, and so does an optimizer that is made afterwards. Call this for the
+    blocks of a model first and then for the model: what is gathered at a time are the parameters of one call.
+
+    Args:
+        module: a module, or a list of modules that compute one after the other. Its parameters are replaced by shards,
+            and its class by one that is derived from it and from FSDPModule. The parameters must be the same on all
+            ranks.
+        mesh: a DeviceMesh of one dimension; the default group by default.
+        reshard_after_forward: give gathered parameters back after the forward pass, and gather them again for the
+            backward pass; by default, for all but the first module that is called.
+        shard_placement_fn: None; dimension 0 is distributed.
+        mp_policy: dtypes.
+        offload_policy: has no effect on a CPU.
+        ignored_params: parameters that stay whole, and whose gradients are not reduced.
+        dp_mesh_dims: None.
+
+    Raises:
+        ValueError: for a container without `forward`.
+        NotImplementedError: for meshes of several dimensions, other placements, or resharding to fewer ranks.
+    """
+    modules = list(module) if isinstance(module, (list, tuple)) else [module]
+    for one in modules:
+        if isinstance(one, (gl.nn.ModuleList, gl.nn.ModuleDict)):
+            raise ValueError(f"fully_shard does not support containers that do not implement forward: {one}")
+        if isinstance(one, FSDPModule):
+            raise RuntimeError("fully_shard has already been applied to this module")
+    if shard_placement_fn is not None or dp_mesh_dims is not None:
+        raise NotImplementedError("fully_shard distributes dimension 0 of each parameter over one dimension of ranks")
+    if isinstance(reshard_after_forward, int) and not isinstance(reshard_after_forward, bool):
+        raise NotImplementedError("fully_shard reshards to all ranks or not at all: pass True or False")
+    if mesh is not None and mesh.ndim != 1:
+        raise NotImplementedError(f"fully_shard needs a mesh of one dimension, not of {mesh.ndim}")
+    group = dist._get_default_group() if mesh is None else mesh.get_group()
+    found = _unsharded_parameters(modules, {id(one) for one in ignored_params or ()})
+    by_kind: dict[Any, list[tuple[Place, Any]]] = {}
+    for place, parameter in found:
+        by_kind.setdefault(parameter.dtype, []).append((place, parameter))
+    groups = [ShardGroup(part, group, mp_policy.param_dtype, mp_policy.reduce_dtype) for part in by_kind.values()]
+    state = _State(modules[0], groups, mp_policy, reshard_after_forward)
+    for one in modules:
+        cls = type(one)
+        one.__class__ = type(f"FSDP{cls.__name__}", (FSDPModule, cls), {"__module__": cls.__module__})
+        one._fsdp_state = state
+        one._register_load_state_dict_pre_hook(_take_rows, with_module=True)
+        one._register_state_dict_hook(_mark_entries)
+    modules[0].register_forward_pre_hook(state.before_forward, prepend=True, with_kwargs=True)
+    modules[-1].register_forward_hook(state.after_forward, prepend=False)
+    return module
+
+
+def _unsharded_parameters(modules: list[Module], ignored: set[int]) -> list[tuple[Place, Any]]:
+    """Return the parameters below modules that no call of `fully_shard` took yet, with all places of each."""
+    found: dict[int, tuple[Place, Any]] = {}
+    for module in modules:
+        for prefix, part in module.named_modules():
+            for name, parameter in part._parameters.items():
+                if parameter is None or isinstance(parameter, ShardedParameter) or id(parameter) in ignored:
+                    continue
+                place, _ = found.setdefault(id(parameter), (Place(f"{prefix}.{name}"), parameter))
+                place.uses.append((part, name))
+    return list(found.values())
+
+
+def _mark_entries(module: Any, state_dict: Any, prefix: str, metadata: Any) -> None:
+    """Let the entries of a state_dict say of what they are a part: a hook of `state_dict`."""
+    for group in module._fsdp_state.groups:
+        if group.is_gathered:
+            continue
+        for place, shard in zip(group.places, group.shards, strict=True):
+            for part, name in place.uses:
+                for inner, other in module.named_modules(remove_duplicate=False):
+                    if other is part:
+                        key = prefix + (f"{inner}.{name}" if inner else name)
+                        if key in state_dict and state_dict[key].shape == shard.shape:
+                            state_dict[key]._sharding = shard._sharding
+
+
+def _take_rows(module: Any, state_dict: Any, prefix: str, *rest: Any) -> None:
+    """Replace whole tensors of a state_dict by this rank's rows: a hook of `load_state_dict`."""
+    for group in module._fsdp_state.groups:
+        group.release()
+        for place, shard in zip(group.places, group.shards, strict=True):
+            for part, name in place.uses:
+                for inner, other in module.named_modules(remove_duplicate=False):
+                    key = prefix + (f"{inner}.{name}" if inner else name)
+                    if other is not part or key not in state_dict:
+                        continue
+                    value, how = state_dict[key], shard._sharding
+                    whole = getattr(value, "_sharding", None) is None and tuple(value.shape) in (how.shape, ())
+                    if whole and value.shape != shard.shape:
+                        start, end = how.rows(group.rank)
+                        state_dict[key] = value.reshape(how.shape)[start:end]
+
+
+def register_fsdp_forward_method(module: Any, method_name: str) -> None:
+    """Let another method of a sharded module gather its parameters as `forward` does.
+
+    Args:
+        module: a sharded module; of others, nothing changes.
+        method_name: name of the method.
+    """
+    if not isinstance(module, FSDPModule):
+        return
+    method = getattr(module, method_name)
+    state = module._fsdp_state
+
+    @wraps(method)
+    def gathering(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = state.before_forward(module, args, kwargs)  # type: ignore[arg-type]
+        return state.after_forward(module, args, method(*args, **kwargs))  # type: ignore[arg-type]
+
+    setattr(module, method_name, gathering)

@@ -1,0 +1,179 @@
+"""fully_shard: what is where, when, and what is refused. tests/distributed/test_training.py compares trainings."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+import gradloom as torch
+import gradloom.distributed as dist
+from gradloom import nn
+from gradloom.distributed._sharding import ShardedParameter, full_tensor
+from gradloom.distributed.checkpoint.state_dict import (
+    StateDictOptions,
+    get_model_state_dict,
+    get_optimizer_state_dict,
+    set_model_state_dict,
+    set_optimizer_state_dict,
+)
+from gradloom.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from gradloom.utils.checkpoint import checkpoint
+from tests.distributed.test_ddp import assert_close, batch, inside, mean_of_ranks, two_layers
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs fork and shared memory")
+
+
+def sharded(**options):
+    module = two_layers(7)
+    for layer in (module[0], module[2]):
+        fully_shard(layer, **options)
+    return fully_shard(module, **options)
+
+
+def whole_gradients(module):
+    return [full_tensor(p.grad).numpy() for p in module.parameters()]
+
+
+def expected_gradients(size):
+    alone = [two_layers(7) for _ in range(size)]
+    for rank, module in enumerate(alone):
+        module(batch(rank)).square().mean().backward()
+    return [np.mean(parts, axis=0) for parts in zip(*([p.grad.numpy() for p in m.parameters()] for m in alone))]  # noqa: B905
+
+
+@inside
+def test_parameters_are_shards_between_passes(rank, size):
+    module = sharded()
+    assert isinstance(module, FSDPModule) and isinstance(module, nn.Sequential)
+    assert type(module[0]).__name__ == "FSDPLinear"
+    weight = module[0].weight
+    assert isinstance(weight, ShardedParameter) and weight.shape == ([4, 3][rank], 4) and weight.full_shape == (7, 4)
+    assert torch.equal(weight.full_tensor(), two_layers(7)[0].weight)
+    seen = []
+    module[0].register_forward_hook(lambda layer, args, out: seen.append(tuple(layer.weight.shape)))
+    module(batch(rank)).square().mean().backward()
+    assert module[0].weight is weight and list(module.parameters())[0] is weight
+    assert_close(whole_gradients(module), expected_gradients(size))
+    module[0].unshard()
+    assert module[0].weight.shape == (7, 4)
+    module[0].reshard()
+    assert module[0].weight is weight
+
+
+@inside
+def test_memory_of_gathered_parameters_is_given_back(rank, size):
+    def resident():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    layer = fully_shard(nn.Linear(2000, 2000, bias=False), reshard_after_forward=True)
+    layer.unshard()
+    before = resident()
+    layer.reshard()
+    assert before - resident() > 12_000_000, "16 MB of parameters"
+
+
+@inside
+def test_gradients_accumulate_with_and_without_sync(rank, size):
+    module = sharded()
+    module.set_requires_gradient_sync(False)
+    module(batch(rank)).square().mean().backward()
+    assert all(p.grad is None for p in module.parameters())
+    module.set_requires_gradient_sync(True)
+    for count in (2, 3):
+        module(batch(rank)).square().mean().backward()
+        assert_close(whole_gradients(module), [count * one for one in expected_gradients(size)])
+
+
+@inside
+def test_checkpointed_and_unused_parts(rank, size):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers, self.unused = two_layers(7), nn.Linear(3, 3)
+
+        def forward(self, x):
+            return checkpoint(self.layers, x, use_reentrant=False)
+
+    model = Model()
+    fully_shard(model.layers, reshard_after_forward=True)
+    fully_shard(model.unused)
+    fully_shard(model)
+    for _ in range(2):
+        model.zero_grad()
+        model(batch(rank)).square().mean().backward()
+        assert_close(whole_gradients(model.layers), expected_gradients(size))
+
+
+@inside
+def test_the_norm_for_clipping_is_that_of_whole_gradients(rank, size):
+    module = sharded()
+    module(batch(rank)).square().mean().backward()
+    expected = expected_gradients(size)
+    for order in (2.0, float("inf")):
+        norm = nn.utils.get_total_norm([p.grad for p in module.parameters()], order)
+        flat = np.concatenate([one.ravel() for one in expected])
+        np.testing.assert_allclose(norm.item(), np.linalg.norm(flat, order), rtol=1e-5)
+    total = nn.utils.clip_grad_norm_(module.parameters(), 1e-3)
+    assert_close(whole_gradients(module), [one * (1e-3 / total.item()) for one in expected], 1e-3)
+
+
+@inside
+def test_mixed_precision(rank, size):
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32, torch.float32)
+    module = fully_shard(two_layers(7), mp_policy=policy)
+    seen = []
+    module[0].register_forward_hook(lambda layer, args, out: seen.extend([layer.weight.dtype, out.dtype]))
+    out = module(batch(rank))
+    out.square().mean().backward()
+    assert seen == [torch.bfloat16, torch.bfloat16] and out.dtype is torch.float32
+    for parameter, one in zip(module.parameters(), expected_gradients(size), strict=True):
+        assert parameter.dtype is torch.float32 and parameter.grad.dtype is torch.float32
+        assert np.abs(full_tensor(parameter.grad).numpy() - one).max() < 0.1 * np.abs(one).max() + 0.05
+
+
+@inside
+def test_states_whole_and_in_shards(rank, size):
+    module = sharded()
+    optimizer = torch.optim.Adam(module.parameters(), lr=0.1)
+    module(batch(rank)).square().mean().backward()
+    optimizer.step()
+    whole = StateDictOptions(full_state_dict=True)
+    state, optim = (
+        get_model_state_dict(module, options=whole),
+        get_optimizer_state_dict(module, optimizer, options=whole),
+    )
+    assert state["0.weight"].shape == (7, 4) and optim["state"]["0.weight"]["exp_avg"].shape == (7, 4)
+    other = sharded()
+    with torch.no_grad():
+        for parameter in other.parameters():
+            parameter.zero_()
+    another = torch.optim.Adam(other.parameters(), lr=0.5)
+    set_model_state_dict(other, state)
+    set_optimizer_state_dict(other, another, optim)
+    assert another.param_groups[0]["lr"] == 0.1
+    for one, two in zip(module.parameters(), other.parameters(), strict=True):
+        assert torch.equal(one, two) and torch.equal(optimizer.state[one]["exp_avg"], another.state[two]["exp_avg"])
+    plain = two_layers(7)
+    plain.load_state_dict(state)
+    shards = get_model_state_dict(module)
+    assert shards["0.weight"].shape == ([4, 3][rank], 4)
+    assert torch.equal(full_tensor(shards["0.weight"]), plain[0].weight)
+    first = get_model_state_dict(module, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    assert bool(first) == (rank == 0)
+
+
+@inside
+def test_what_is_not_there_is_refused(rank, size):
+    with pytest.raises(ValueError, match="containers that do not implement forward"):
+        fully_shard(nn.ModuleList([nn.Linear(1, 1)]))
+    with pytest.raises(NotImplementedError, match="all ranks or not at all"):
+        fully_shard(nn.Linear(1, 1), reshard_after_forward=2)
+    with pytest.raises(NotImplementedError, match="dimension 0"):
+        fully_shard(nn.Linear(1, 1), shard_placement_fn=lambda parameter: None)
+    layer = fully_shard(nn.Linear(2, 2))
+    with pytest.raises(RuntimeError, match="already been applied"):
+        fully_shard(layer)
+    assert dist.get_world_size() == size and len(mean_of_ranks(1)) == 4
