@@ -250,6 +250,7 @@ _LAZY_MODULES = frozenset(
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
     serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
     testing torch_version __future__ version xpu futures multiprocessing distributed _dynamo _tensor_str
+    _utils _tensor _jit_internal
     """.split()
 )
 # Imported on first use.
@@ -270,6 +271,10 @@ _LAZY = {
             prepare_multiprocessing_environment profiler_allow_cudagraph_cupti_lazy_reinit_cuda12
             resize_as_sparse_ row_indices_copy set_autocast_ipu_dtype set_autocast_ipu_enabled
             set_autocast_xla_dtype set_autocast_xla_enabled thread_safe_generator values_copy
+            """,
+        ".compat.checks": """
+            _assert_async _assert_scalar _check _check_index _check_is_size _check_not_implemented
+            _check_tensor_all _check_tensor_all_with _check_type _check_value _check_with _shape_as_tensor
             """,
         ".compat.symbolic": """
             SymBool SymFloat SymInt sym_constrain_range sym_constrain_range_for_size sym_float sym_fresh_size

@@ -22,6 +22,7 @@ from typing import Any
 
 import gradloom
 
+from .core import late
 from .types.absent import is_absent, refusal
 
 VERSION = "2.13.0+gradloom"
@@ -163,6 +164,12 @@ def _rename_function(value: Any) -> None:
         value.__module__ = _renamed(value.__module__)
 
 
+def _reduce_tensor(source: Any) -> tuple[Any, ...]:
+    from .serialization.plain_pickles import reduce_tensor
+
+    return reduce_tensor(source)
+
+
 def _install() -> None:
     present = sys.modules.get(_THEIRS)
     if present is not None and not getattr(present, "__file__", "").endswith("as_torch_path/torch/__init__.py"):
@@ -175,6 +182,7 @@ def _install() -> None:
                 _rename(module)
             else:
                 _adopt(_renamed(name), module)
+    late.reduce_tensor = _reduce_tensor
     gradloom.__name__, gradloom.__version__ = _THEIRS, VERSION
     delattr(gradloom.Tensor, "__array_namespace__")  # PyTorch has none: packages have adapters for torch
     sys.modules.pop(_THEIRS, None)

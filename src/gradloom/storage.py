@@ -7,6 +7,8 @@ array that owns the memory: two objects for the same memory are equal.
 
 from __future__ import annotations
 
+from importlib import import_module
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -210,6 +212,11 @@ class _Storage:
     def _converted(self, kind: dtype_class) -> TypedStorage:
         return TypedStorage._of(self._elements().astype(kind.numpy), kind)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        file = BytesIO()
+        import_module("gradloom").save(self, file, _use_new_zipfile_serialization=False)
+        return _load_from_bytes, (file.getvalue(),)
+
     def __repr__(self) -> str:
         values = "..." if self.device is META else " " + "\n ".join(map(str, self.tolist()))
         what = "" if isinstance(self, UntypedStorage) else f"dtype={self.dtype}, "  # type: ignore[attr-defined]
@@ -346,9 +353,6 @@ class UntypedStorage(_Storage):
         """
         return "torch.storage.UntypedStorage" if dtype is None else self._converted(_meant(dtype))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._elements().tobytes(), None)
-
 
 class TypedStorage(_Storage):
     """A storage viewed as elements of one dtype, as returned by `Tensor.storage()`.
@@ -457,16 +461,14 @@ class TypedStorage(_Storage):
         """
         return f"torch.{_class_name(self.dtype)}" if dtype is None else self._converted(_meant(dtype))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self._elements().tobytes(), self.dtype)
-
 
 TypedStorage.__module__ = UntypedStorage.__module__ = "gradloom.storage"
 
 
-def _rebuild(values: bytes, kind: dtype_class | None) -> _Storage:
-    memory = np.frombuffer(bytearray(values), np.uint8)
-    return UntypedStorage._of(memory) if kind is None else TypedStorage._of(memory, kind)
+def _load_from_bytes(b: bytes) -> _Storage:
+    """Return the storage in a pickle, which holds a file of `save`, as PyTorch's pickles do."""
+    found: _Storage = import_module("gradloom").load(BytesIO(b), weights_only=False)
+    return found
 
 
 def _class_name(kind: dtype_class) -> str:

@@ -100,7 +100,7 @@ class OnMeta:
     def __format__(self, spec: str) -> str:
         return object.__format__(self, spec)
 
-    def __reduce_ex__(self: Any, protocol: Any) -> tuple[Any, ...]:
+    def _reduced(self: Any) -> tuple[Any, ...]:
         extra = {n: v for n, v in self.__dict__.items() if n not in Tensor.__dict__}
         a = self._array
         place = (a.shape, a.dtype, a.strides, a.memory, a.offset, a.conj_bit, a.neg_bit)

@@ -28,13 +28,28 @@ import numpy as np
 
 from ..core.tensor import Tensor, wrap
 from ..core.tensor_base import TensorBase
-from ..memory.ownership import extent, flat, offset_in_elements, owner, strided_view
+from ..dispatch.overloads.registry import types
+from ..memory.ownership import extent, flat, owner
 from ..tensors.construction import made
 from ..types.device import device, layout
-from ..types.dtype import ALL, BY_NAME, FLOAT8, dtype as dtype_class, legacy_type_name
+from ..types.dtype import ALL, BY_NAME, FLOAT8, dtype as dtype_class, legacy_type_name, uint8
 from ..types.size import Size
+from ._reduction import Reduction
 from ._replacing import replacing
-from ._unpickling import STORAGE_NAMES, STORAGE_TYPES, Archive, Facts, Members, Old, TrustedArchive, TrustedOld, allowed
+from ._unpickling import (
+    STORAGE_NAMES,
+    STORAGE_TYPES,
+    Archive,
+    Facts,
+    Members,
+    Old,
+    TrustedArchive,
+    TrustedOld,
+    _get_layout as _get_layout,
+    allowed,
+)
+
+DEFAULT_PROTOCOL = 2
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
 
@@ -141,7 +156,7 @@ class _Stored:
         self.persistent_id = persistent_id
 
 
-class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own in Python: `dispatch` can be extended
+class _Pickler(Reduction, pickle._Pickler):  # type: ignore[name-defined]  # Python's own in Python: `dispatch` can be extended
     """Writes tensors, dtypes, shapes and devices under PyTorch's names.
 
     Attributes:
@@ -158,7 +173,12 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
         self.storages: dict[int, tuple[str, np.ndarray, dtype_class]] = {}
 
     def persistent_id(self, obj: Any) -> tuple | None:
+        if isinstance(obj, types.storages):
+            obj = self.stored(obj._owner, getattr(obj, "dtype", None))
         return obj.persistent_id if isinstance(obj, _Stored) else None
+
+    def name(self, name: str) -> _Name:
+        return _NAMES[name]
 
     def save_name(self, obj: _Name) -> None:
         self.write(f"c{obj.module}\n{obj.name}\n".encode())
@@ -188,55 +208,10 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
             return
         super().save(obj, save_persistent_id)
 
-    def tensor(self, obj: Tensor) -> tuple:
-        from ..memory.metadata import Metadata
-        from ..nn.parameter import Parameter
-
-        extra = {n: v for n, v in obj.__dict__.items() if n not in Tensor.__dict__}
-        if issubclass(type(obj), Parameter):
-            args = (obj.data, obj.requires_grad, OrderedDict())
-            if extra:
-                return _NAMES["_rebuild_parameter_with_state"], (*args, extra)
-            return _NAMES["_rebuild_parameter"], args
-        if obj.is_sparse:
-            return self.sparse(obj, extra)
-        if obj.is_meta:
-            return _NAMES["_rebuild_meta_tensor_no_storage"], (
-                obj.dtype,
-                tuple(obj.shape),
-                obj.stride(),
-                obj.requires_grad,
-            )
-        function, args = self.without_values(obj) if isinstance(obj._array, Metadata) else self.plain(obj)
-        if type(obj) is not Tensor:  # a user-defined subclass, which must be importable when the file is loaded
-            return _NAMES["_rebuild_from_type_v2"], (function, type(obj), args, extra)
-        if extra:
-            return _NAMES["_rebuild_from_type_v2"], (function, _NAMES["Tensor"], args, extra)
-        return function, args
-
-    def sparse(self, obj: Tensor, extra: dict[str, Any]) -> tuple:
-        components = (obj._indices(), obj._values(), obj.size(), obj.is_coalesced())
-        args = obj.layout, components
-        if extra := {n: v for n, v in extra.items() if not hasattr(type(obj), n)}:
-            return _NAMES["_rebuild_from_type_v2"], (_NAMES["_rebuild_sparse_tensor"], _NAMES["Tensor"], args, extra)
-        return _NAMES["_rebuild_sparse_tensor"], args
-
-    def without_values(self, obj: Tensor) -> tuple:
-        """Return a wrapper subclass from its shape; its attributes hold the tensors that it wraps."""
-        args = (type(obj), obj.dtype, tuple(obj.shape), obj.stride(), 0, obj.layout, obj.device, obj.requires_grad)
-        return _NAMES["_rebuild_wrapper_subclass"], args
-
-    def plain(self, obj: Tensor) -> tuple:
-        array, kind = obj._array, obj.dtype
-        stored = self.stored(array, kind)
-        args = (stored, offset_in_elements(array), tuple(array.shape), obj.stride(), obj.requires_grad, OrderedDict())
-        bits = {name: True for name, is_set in (("conj", obj.is_conj()), ("neg", obj.is_neg())) if is_set}
-        metadata = (bits,) if bits else ()
-        if kind in STORAGE_NAMES:
-            return _NAMES["_rebuild_tensor_v2"], (*args, *metadata)
-        return _NAMES["_rebuild_tensor_v3"], (*args, kind, *metadata)
-
-    def stored(self, array: np.ndarray, kind: dtype_class) -> _Stored:
+    def stored(self, array: np.ndarray, kind: dtype_class | None) -> _Stored:
+        """Return what stands for the storage of an array; `kind` is None for a storage of bytes."""
+        name = "UntypedStorage" if kind is None else STORAGE_NAMES.get(kind)
+        kind = kind or uint8
         base = owner(array)
         found = self.storages.get(id(base))
         if found is None:
@@ -248,8 +223,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]  # Python's own i
                 f"{first} and {kind}. Save a clone() of one of them."
             )
         start, end = extent(base)
-        name = STORAGE_NAMES.get(kind)
-        size = (end - start) // array.itemsize if name else end - start
+        size = (end - start) // kind.itemsize if name else end - start
         if self.old and not name:
             raise RuntimeError(f"save(): PyTorch's format from before version 1.6 has no {kind}")
         return _Stored(("storage", _NAMES[name or "UntypedStorage"], key, "cpu", size, *(None,) * self.old))

@@ -24,28 +24,15 @@ import numpy as np
 
 from ..core.tensor import Tensor, wrap
 from ..dispatch import _operators
-from ..memory.ownership import strided_view
+from ..memory.ownership import flat, rooted, strided_view
+from ..storage import TypedStorage, UntypedStorage, _Storage
 from ..tensors.construction import made
 from ..types.device import device, layout, sparse_coo
-from ..types.dtype import ALL, BY_NAME, dtype as dtype_class, legacy_type_name
+from ..types.dtype import ALL, BY_NAME, dtype as dtype_class, legacy_type_name, uint8
 from ..types.size import Size
 
 STORAGE_NAMES = {t: legacy_type_name(t).replace("torch.", "").replace("Tensor", "Storage") for t in ALL[:6] + ALL[9:]}
 STORAGE_TYPES = {name: t for t, name in STORAGE_NAMES.items()}
-
-
-class Memory:
-    """A storage that the pickle refers to.
-
-    Attributes:
-        array: its bytes.
-        kind: the dtype of its elements; None if the tensor says it.
-    """
-
-    __slots__ = ("array", "kind")
-
-    def __init__(self, array: np.ndarray, kind: dtype_class | None) -> None:
-        self.array, self.kind = array, kind
 
 
 def take(left: int, count: int) -> int:
@@ -87,13 +74,13 @@ class Storages:
             target = getattr(target, part)
         return target
 
-    def persistent_load(self, saved: Any) -> Memory:
+    def persistent_load(self, saved: Any) -> _Storage:
         if type(saved) is not tuple or not 5 <= len(saved) <= 6 or saved[0] != "storage" or type(saved[2]) is not str:
             raise RuntimeError("load(): unknown persistent id")
         check_location(saved[3], self.map_location)
         return self.storage(*saved[1:])
 
-    def storage(self, *saved: Any) -> Memory:
+    def storage(self, *saved: Any) -> _Storage:
         raise RuntimeError("load(): a storage where there should be none")
 
     def called(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -145,16 +132,14 @@ class _ArchiveStorages(Storages):
     members: Members
     storages: dict[str, np.ndarray]
 
-    def storage(self, kind, key, location, count, part=None) -> Memory:
+    def storage(self, kind, key, location, count, part=None) -> _Storage:
         memory = self.storages.get(key)
         if memory is None:
             memory = np.frombuffer(bytearray(self.members.read(f"data/{key}")), np.uint8)
             self.storages[key] = memory
             if callable(self.map_location):
-                from ..storage import UntypedStorage
-
                 self.called(self.map_location, UntypedStorage._of(memory), location)
-        return Memory(memory, kind if isinstance(kind, dtype_class) else None)
+        return _storage(memory, kind)
 
 
 class _OldStorages(Storages):
@@ -168,7 +153,7 @@ class _OldStorages(Storages):
     left: int
     memory: dict[str, tuple[np.ndarray, int]]
 
-    def storage(self, kind, key, location, count, part=None) -> Memory:
+    def storage(self, kind, key, location, count, part=None) -> _Storage:
         item = getattr(kind, "itemsize", 1)
         if key not in self.memory:
             self.left = take(self.left, count * item)
@@ -176,8 +161,8 @@ class _OldStorages(Storages):
         array = self.memory[key][0]
         if part is not None:  # a view of a storage, as in PyTorch's first years
             _, offset, length = part
-            array = array[offset * item : (offset + length) * item]
-        return Memory(array, kind if isinstance(kind, dtype_class) else None)
+            array = rooted(array[offset * item : (offset + length) * item])
+        return _storage(array, kind)
 
 
 class _File:
@@ -419,11 +404,16 @@ def check_location(location: str, map_location: Any) -> None:
         )
 
 
+def _storage(memory: np.ndarray, kind: Any) -> _Storage:
+    """Return a storage on bytes: of elements of a dtype, or else of bytes."""
+    return TypedStorage._of(memory, kind) if isinstance(kind, dtype_class) else UntypedStorage._of(memory)
+
+
 def _rebuild_tensor(stored, offset, size, stride, requires_grad, hooks, metadata=None, kind=None):
-    if not isinstance(stored, Memory):
+    if not isinstance(stored, _Storage):
         raise RuntimeError("load(): the file is damaged: a tensor without a storage")
-    memory = stored.array
-    numpy_type = (kind or stored.kind).numpy
+    memory = flat(stored._owner).view(np.uint8)
+    numpy_type = (kind or getattr(stored, "dtype", uint8)).numpy
     typed = memory.view(numpy_type) if memory.nbytes % numpy_type.itemsize == 0 else memory[:0].view(numpy_type)
     bits = metadata or {}
     if bits.get("conj") and numpy_type.kind != "c":
@@ -513,7 +503,7 @@ def _with_state(tensor, state):
 
 
 def _untyped_storage(*args):
-    raise RuntimeError("load(): a storage without tensors cannot be loaded")
+    raise RuntimeError("load(): the file is damaged: a storage that is no part of it")
 
 
 def _encode(text: str, encoding: str) -> bytes:

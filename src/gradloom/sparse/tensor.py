@@ -107,7 +107,7 @@ class SparseTensor(Tensor):
         found = super().type(dtype, non_blocking)
         return found.replace("torch.", "torch.sparse.") if isinstance(found, str) else found
 
-    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+    def _reduced(self) -> tuple[Any, ...]:
         components = self._index_array, self._value_array
         extra = {n: v for n, v in self.__dict__.items() if not hasattr(SparseTensor, n)}
         return _rebuild, (*components, self._array.shape, self._coalesced, self.requires_grad, extra)

@@ -308,8 +308,8 @@ def _copied(array, memo):
     )
 
 
-def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
-    """Return the pickle of a tensor: its storage, its position there, its class and its attributes."""
+def warn_of_lost_hooks(source: Tensor) -> None:
+    """Warn of hooks of a leaf, which pickles do not hold."""
     for hook in (source._backward_hooks or {}).values() if source.is_leaf else ():
         if not hasattr(hook, "__torch_unserializable__"):
             import warnings
@@ -317,8 +317,19 @@ def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
             warnings.warn(
                 f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can "
                 "decorate the function with @torch.utils.hooks.unserializable_hook to suppress this warning",
-                stacklevel=3,
+                stacklevel=4,
             )
+
+
+def reduce_tensor(source: Tensor) -> tuple[Any, ...]:
+    """Return the pickle of a tensor: its storage, its position there, its class and its attributes.
+
+    Tensors without an ndarray have a method `_reduced` that returns theirs.
+    """
+    if hasattr(source, "_reduced"):
+        found: tuple[Any, ...] = source._reduced()
+        return found
+    warn_of_lost_hooks(source)
     extra = {n: v for n, v in source.__dict__.items() if n not in Tensor.__dict__}
     array = source._array
     base = owner(array)

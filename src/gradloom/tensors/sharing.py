@@ -15,7 +15,7 @@ from ..dispatch.overloads.registry import types
 from ..memory import shared
 from ..memory.metadata import Metadata
 from ..memory.ownership import address, extent, flat, owner
-from .construction import _rebuild
+from .construction import _rebuild, reduce_tensor as _reduce
 
 _REFUSAL = (
     "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing "
@@ -132,7 +132,8 @@ def _move(moved: dict[int, tuple[np.ndarray, np.ndarray]]) -> None:
 
 def register(kind: type) -> None:
     """Let multiprocessing send tensors of a class through shared memory."""
-    if kind not in _registered and getattr(kind, "__reduce_ex__", None) is Tensor.__reduce_ex__:
+    reduce = getattr(kind, "__reduce_ex__", None)
+    if kind not in _registered and reduce is Tensor.__reduce_ex__ and not hasattr(kind, "_reduced"):
         from multiprocessing.reduction import ForkingPickler
 
         _register_storages()
@@ -173,7 +174,7 @@ def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(_REFUSAL)
     share((tensor,))
-    rebuild, arguments = tensor.__reduce_ex__(2)
+    rebuild, arguments = _reduce(tensor)
     base = arguments[1]
     segment = shared.segment_of(base) if isinstance(base, np.ndarray) else None
     if segment is None or not segment.nbytes:  # a tensor without memory, or of a mapped file: by value

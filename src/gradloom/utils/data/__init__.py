@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing as _typing
 
 from ...types.public import found_in as _found_in
-from ._collate import default_collate, default_convert
+from ._utils.collate import default_collate, default_convert
 from .dataloader import DataLoader, get_worker_info
 from .dataset import (
     ChainDataset,

@@ -16,7 +16,8 @@ from weakref import finalize
 import gradloom as gl
 
 from ...core.user_stack import warn_once
-from ._worker import Failure, Fetcher
+from .._exceptions import ExceptionWrapper
+from ._utils.worker import Fetcher
 
 if TYPE_CHECKING:
     from .dataloader import DataLoader
@@ -112,7 +113,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def __init__(self, loader: DataLoader) -> None:
         from ... import multiprocessing
-        from ._worker import Job
+        from ._utils.worker import Job
 
         super().__init__(loader)
         assert loader.prefetch_factor is not None
@@ -128,7 +129,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _start(self, job: Any) -> None:
         from ...multiprocessing.channel import channels
-        from ._worker import parents_ends, run
+        from ._utils.worker import parents_ends, run
 
         ours, theirs = channels(self._context)
         parents_ends.add(ours)
@@ -144,7 +145,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._channels.append(ours)
 
     def _reset(self, loader: DataLoader) -> None:
-        from ._worker import Restart
+        from ._utils.worker import Restart
 
         super()._reset(loader)
         self._epoch += 1  # what is on its way belongs to the last one
@@ -184,7 +185,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._sent += 1
 
     def _next_data(self) -> Any:
-        from ._worker import Ended
+        from ._utils.worker import Ended
 
         while self._find_next():
             if self._next in self._arrived:
@@ -217,7 +218,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
             self._next += 1
         self._tasks[worker] -= 1
         self._request()
-        if isinstance(data, Failure):
+        if isinstance(data, ExceptionWrapper):
             data.reraise()
         return data
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import gradloom as gl
 
-from ._collate import default_collate, default_convert
 from ._iterators import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
-from ._worker import get_worker_info
+from ._utils.collate import default_collate, default_convert
+from ._utils.worker import get_worker_info
 from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 

@@ -10,16 +10,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 from threading import Thread
-from traceback import format_exception
-from typing import Any, NoReturn
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 
 import gradloom as gl
 
-from ...kernels._common.threads import set_num_threads, single_threaded_blas
-from ...multiprocessing.channel import Channel
+from ....kernels._common.threads import set_num_threads, single_threaded_blas
+from ....multiprocessing.channel import Channel
+from ..._exceptions import ExceptionWrapper
 
 _LOOKS = 2  # seconds after which a worker looks whether its parent lives
 
@@ -88,41 +88,6 @@ class Fetcher:
             return self._dataset[index]
         whole = getattr(self._dataset, "__getitems__", None)
         return whole(index) if whole else [self._dataset[i] for i in index]
-
-
-class Failure:
-    """An exception on its way from a worker.
-
-    Args:
-        error: the exception.
-        where: in which process.
-    """
-
-    def __init__(self, error: BaseException, where: str) -> None:
-        self.kind, self.where = type(error), where
-        self.text = "".join(format_exception(type(error), error, error.__traceback__))
-
-    def reraise(self) -> NoReturn:
-        """Raise an exception of the same class, whose message has the traceback of the worker."""
-        text = f"Caught {self.kind.__name__} {self.where}.\nOriginal {self.text}"
-        if self.kind is KeyError:
-            raise KeyError(_Key(text))
-        if getattr(self.kind, "message", None):
-            raise self.kind(message=text)  # type: ignore[call-arg]
-        try:
-            error = self.kind(text)
-        except Exception:  # a class with other arguments
-            raise RuntimeError(text) from None
-        raise error
-
-
-class _Key(str):
-    """A message that KeyError shows as it is."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 @dataclass(frozen=True)
@@ -200,21 +165,21 @@ def _requests(channel: Channel, parent: int) -> queue.SimpleQueue[Any]:
 
 def _work(job: Job, channel: Channel, requests: queue.SimpleQueue[Any]) -> None:
     fetcher: Fetcher | None = None
-    failure: Failure | None = None
+    failure: ExceptionWrapper | None = None
     where = f"in DataLoader worker process {job.id}"
     try:
         _prepare(job)
         fetcher = Fetcher(*job.fetching)
-    except Exception as error:
-        failure = Failure(error, where)
+    except Exception:
+        failure = ExceptionWrapper(where=where)
     ended = False
     while (request := requests.get()) is not None:
         if isinstance(request, Restart):
             ended = False
             try:
                 fetcher = Fetcher(*job.fetching)
-            except Exception as error:
-                failure = Failure(error, where)
+            except Exception:
+                failure = ExceptionWrapper(where=where)
             continue
         if ended:
             continue
@@ -226,11 +191,11 @@ def _work(job: Job, channel: Channel, requests: queue.SimpleQueue[Any]) -> None:
             try:
                 assert fetcher is not None, "the worker could not start"
                 found = fetcher.fetch(index)
-            except StopIteration as error:
+            except StopIteration:
                 ended = bool(job.fetching[1])
-                found = Ended() if ended else Failure(error, where)
-            except Exception as error:
-                found = Failure(error, where)
+                found = Ended() if ended else ExceptionWrapper(where=where)
+            except Exception:
+                found = ExceptionWrapper(where=where)
         _answer(channel, (epoch, task), found, where)
         del found, request, index
 
@@ -240,8 +205,8 @@ def _answer(channel: Channel, task: tuple[int, int], found: Any, where: str) -> 
         channel.send((*task, found))
     except (BrokenPipeError, ConnectionResetError):
         raise
-    except Exception as error:  # it cannot be pickled, or there is no shared memory left
-        channel.send((*task, Failure(error, where)))
+    except Exception:  # it cannot be pickled, or there is no shared memory left
+        channel.send((*task, ExceptionWrapper(where=where)))
 
 
 def _prepare(job: Job) -> None:
