@@ -250,7 +250,7 @@ _LAZY_MODULES = frozenset(
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
     serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
     testing torch_version __future__ version xpu futures multiprocessing distributed _dynamo _tensor_str
-    _utils _tensor _jit_internal
+    _utils _tensor _jit_internal _custom_ops ao _subclasses
     """.split()
 )
 # Imported on first use.
@@ -266,11 +266,12 @@ _LAZY = {
             batch_norm_gather_stats_with_counts batch_norm_stats batch_norm_update_stats slice_inverse
             ccol_indices_copy classproperty
             col_indices_copy crow_indices_copy dequantize get_autocast_ipu_dtype get_autocast_xla_dtype
-            get_device get_device_module get_file_path indices_copy init_num_threads is_autocast_ipu_enabled
+            get_device get_device_module get_file_path legacy_contiguous_format indices_copy
+            init_num_threads is_autocast_ipu_enabled
             is_autocast_xla_enabled is_distributed is_vulkan_available native_norm
             prepare_multiprocessing_environment profiler_allow_cudagraph_cupti_lazy_reinit_cuda12
             resize_as_sparse_ row_indices_copy set_autocast_ipu_dtype set_autocast_ipu_enabled
-            set_autocast_xla_dtype set_autocast_xla_enabled thread_safe_generator values_copy
+            set_autocast_xla_dtype set_autocast_xla_enabled thread_safe_generator torch values_copy
             """,
         ".compat.checks": """
             _assert_async _assert_scalar _check _check_index _check_is_size _check_not_implemented
@@ -299,7 +300,7 @@ _LAZY = {
             bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 int1 int2 int3 int4 int5 int6
             int7 qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5 uint6 uint7
             """,
-        ".compat.refused_names": "PyTorchFileReader PyTorchFileWriter",
+        ".compat.refused_names": "Event PyTorchFileReader PyTorchFileWriter Stream",
         ".sparse": "sparse_coo_tensor spmm",
         ".storage": "TypedStorage UntypedStorage",
         ".tensors.interchange": "asarray from_dlpack from_file frombuffer to_dlpack",

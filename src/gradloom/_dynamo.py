@@ -75,6 +75,11 @@ _NAMES = {
 __getattr__ = declare(__name__, _NAMES, _REASON)
 
 
+def is_compile_supported(device_type: str) -> bool:
+    """Return whether `torch.compile` runs functions of tensors on a device: True for the CPU."""
+    return device_type == "cpu"
+
+
 class TransformGetItemToIndex(nullcontext[None]):
     """Context without effect: under vmap, `x[index]` takes an index that is a tensor of the batch."""
 
@@ -87,6 +92,7 @@ def _give_away() -> None:
         "_trace_wrapped_higher_order_op": [TransformGetItemToIndex],
         "decorators": [mark_static_address, disable],
         "external_utils": [is_compiling],
+        "utils": [is_compile_supported],
     }
     for module, given in names.items():
         for value in given:

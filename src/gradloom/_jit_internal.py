@@ -9,7 +9,17 @@ from collections.abc import Callable
 from typing import Any, Dict, Final, List, Optional, Tuple, Union  # noqa: UP035  (programs import these names from here)
 
 from .futures import Future
-from .jit import _overload, _overload_method, export, ignore, is_scripting, unused
+from .jit import (
+    BroadcastingList1,
+    BroadcastingList2,
+    BroadcastingList3,
+    _overload,
+    _overload_method,
+    export,
+    ignore,
+    is_scripting,
+    unused,
+)
 
 __all__ = [
     "BroadcastingList1",
@@ -31,16 +41,6 @@ __all__ = [
     "is_scripting",
     "unused",
 ]
-
-
-class BroadcastingListCls:
-    """The type of an argument that is a number or a list: `BroadcastingList2[int]`."""
-
-    def __getitem__(self, types: Any) -> None:
-        """Return None; the brackets are for readers of annotations."""
-
-
-BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingListCls()
 
 
 def _copy_to_script_wrapper(fn: Any) -> Any:

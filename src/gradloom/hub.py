@@ -17,6 +17,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,62 @@ from urllib.request import Request, urlopen
 
 import gradloom as gl
 
+from .types.absent import absent
+
 __all__ = ["download_url_to_file", "get_dir", "help", "list", "load", "load_state_dict_from_url", "set_dir"]
 
+ENV_TORCH_HOME, ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR = "TORCH_HOME", "XDG_CACHE_HOME", "~/.cache"
+HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
+READ_DATA_CHUNK = 128 * 1024
 _TRUSTED_OWNERS = ("facebookresearch", "facebookincubator", "pytorch", "fairinternal")
-_CHUNK = 128 * 1024
+
+
+def __getattr__(name: str) -> Any:
+    if name != "tqdm":
+        raise absent(__name__, name)
+    try:
+        return import_module("tqdm").tqdm
+    except ModuleNotFoundError:
+        return _Progress
+
+
+class _Progress:
+    """Progress of a loop on stderr, where the package tqdm is not installed; other options of tqdm's have no effect.
+
+    Args:
+        iterable: what to iterate over, if anything.
+        total: how much there is to do, in the unit of `update`; by default, the length of the iterable.
+        disable: show nothing.
+    """
+
+    def __init__(self, iterable: Any = None, total: float | None = None, disable: bool = False, **options: Any) -> None:
+        self.iterable, self.disable, self.n = iterable, disable, 0.0
+        self.total = len(iterable) if total is None and hasattr(iterable, "__len__") else total
+
+    def __iter__(self) -> Iterator[Any]:
+        for item in self.iterable:
+            yield item
+            self.update(1)
+
+    def update(self, n: float = 1) -> None:
+        """Say that `n` more have been done."""
+        self.n += n
+        if not self.disable:
+            sys.stderr.write(f"\r{100 * self.n / self.total:.1f}%" if self.total else f"\r{self.n:g}")
+
+    def set_description(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing."""
+
+    def close(self) -> None:
+        """End the line."""
+        if not self.disable:
+            sys.stderr.write("\n")
+
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
 
 class _Settings:
@@ -40,9 +93,13 @@ def get_dir() -> str:
     """Return the folder of downloads: that of `set_dir`, or `hub` in $TORCH_HOME, by default ~/.cache/torch."""
     if _Settings.directory is not None:
         return _Settings.directory
-    cache = os.getenv("XDG_CACHE_HOME", "~/.cache")
-    home = os.path.expanduser(os.getenv("TORCH_HOME", os.path.join(cache, "torch")))
-    return os.path.join(home, "hub")
+    return os.path.join(_get_torch_home(), "hub")
+
+
+def _get_torch_home() -> str:
+    """Return the folder of what is downloaded: $TORCH_HOME, or `torch` in $XDG_CACHE_HOME, by default ~/.cache."""
+    cache = os.getenv(ENV_XDG_CACHE_HOME, DEFAULT_CACHE_DIR)
+    return os.path.expanduser(os.getenv(ENV_TORCH_HOME, os.path.join(cache, "torch")))
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
@@ -131,7 +188,7 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, pro
         with os.fdopen(descriptor, "wb") as file, urlopen(Request(url, headers={"User-Agent": "torch.hub"})) as answer:
             size = int(answer.headers.get("Content-Length") or 0)
             done = 0
-            while chunk := answer.read(_CHUNK):
+            while chunk := answer.read(READ_DATA_CHUNK):
                 file.write(chunk)
                 digest.update(chunk)
                 done += len(chunk)

@@ -4,6 +4,8 @@ Python; saving or loading a script raises."""
 from __future__ import annotations
 
 import builtins
+import sys
+import typing
 from collections.abc import Callable
 from typing import Any, Final, NoReturn, TypeVar
 from warnings import warn
@@ -66,6 +68,9 @@ def trace_module(mod: _Thing, inputs: Any, *args: Any, **options: Any) -> _Thing
 def script_if_tracing(fn: _Thing) -> _Thing:
     """Return `fn` unchanged."""
     return fn
+
+
+_script_if_tracing = script_if_tracing
 
 
 def script_method(fn: _Thing) -> _Thing:
@@ -157,16 +162,33 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     _refuse("load")
 
 
+class BroadcastingListCls:
+    """The type of an argument that is a number or a list: `BroadcastingList2[int]`."""
+
+    def __getitem__(self, types: Any) -> None:
+        """Return None; the brackets are for readers of annotations."""
+
+
+BroadcastingList1 = BroadcastingList2 = BroadcastingList3 = BroadcastingListCls()
+
+
 # Classes of what TorchScript makes: nothing is an instance of them.
 __getattr__ = declare(
     __name__,
     {
         "": """
-            CompilationUnit RecursiveScriptModule ScriptFunction ScriptModule TopLevelTracedModule TracedModule
-            freeze optimize_for_inference
+            Attribute CompilationUnit RecursiveScriptModule ScriptFunction ScriptModule TopLevelTracedModule
+            TracedModule freeze optimize_for_inference
             """,
+        "annotations": "",
         "_script": "RecursiveScriptModule ScriptModule",
         "_trace": "TopLevelTracedModule",
     },
     "gradloom has no TorchScript; functions and modules stay Python",
+)
+
+vars(sys.modules[f"{__name__}.annotations"]).update(
+    {name: getattr(typing, name) for name in ("Any", "Dict", "List", "Optional", "Tuple", "Union")},
+    **dict.fromkeys(("BroadcastingList1", "BroadcastingList2", "BroadcastingList3"), BroadcastingList1),
+    Future=Future,
 )

@@ -345,12 +345,13 @@ def register_fake(
         allow_override: has no effect: a later function replaces an earlier one.
 
     Raises:
-        RuntimeError: if there is no such operator.
+        RuntimeError: if there is no such operator, unless a library in C++, which may have it, could not be loaded.
     """
-    operator = registry.find(op)
+    operator = None if registry.may_be_refused(op) else registry.find(op)
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        _set(operator, "fake", function, lib)
+        if operator is not None:
+            _set(operator, "fake", function, lib)
         return function
 
     return register if func is None else register(func)

@@ -25,13 +25,16 @@ _LAZY = {
         name: (module, name)
         for module, names in {
             "gradloom._C._state": """
-                _VariableFunctions _WeakTensorRef _add_docstr _any_requires_grad _fft _get_obj_in_tls
+                _VariableFunctions _WeakTensorRef _add_docstr _any_requires_grad _are_functorch_transforms_active
+                _jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_profiling_executor
+                _jit_set_profiling_mode _jit_set_texpr_fuser_enabled _fft _get_obj_in_tls
                 _get_accelerator _get_default_device _get_privateuse1_backend_name _get_tracing_state _has_storage
                 _is_fwd_grad_enabled
                 _is_grad_layout_enforcement_enabled _is_key_in_tls _is_view_replay_enabled _linalg _log_api_usage_once
                 _nn _remove_obj_from_tls _set_fwd_grad_enabled _set_grad_enabled _set_grad_layout_enforcement_enabled
                 _set_multithreading_enabled _set_view_replay_enabled _special _stash_obj_in_tls
                 """,
+            "gradloom._C._dispatch_keys": "DispatchKey DispatchKeySet _ExcludeDispatchKeyGuard",
             "gradloom": """
                 Generator Size Tag default_generator device dtype finfo iinfo is_anomaly_check_nan_enabled
                 is_anomaly_enabled is_grad_enabled is_inference_mode_enabled layout memory_format set_anomaly_enabled

@@ -74,3 +74,31 @@ def current_level() -> int:
 def get_dynamic_layer_stack_depth() -> int:
     """Return the number of nested vmaps in this thread; 0 outside of one."""
     return len(state.batching)
+
+
+def _add_batch_dim(tensor: Tensor, in_dim: int, level: int) -> Tensor:
+    """Return the batch elements of a tensor, as vmap makes them.
+
+    Args:
+        tensor: (*, batch, *).
+        in_dim: the dimension of the batch.
+        level: number of the vmap in this thread, from 1.
+    """
+    from ..batching.tensor import batched
+
+    return batched(tensor.movedim(in_dim, 0) if in_dim else tensor, state.batching[level - 1])
+
+
+def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int) -> Tensor:
+    """Return the whole batch of which a tensor is an element: (*, batch, *).
+
+    Args:
+        tensor: the element; the same for the whole batch if it is not batched at the level.
+        level: number of the vmap in this thread, from 1.
+        batch_size: size of the batch.
+        out_dim: its dimension in the result.
+    """
+    from ..batching.tensor import physical_at
+
+    whole = physical_at(tensor, state.batching[level - 1])
+    return whole.movedim(0, out_dim) if out_dim else whole

@@ -45,6 +45,28 @@ def _set_multithreading_enabled(enabled: bool) -> None:
     grad_mode.set_multithreading_enabled(enabled)
 
 
+def _are_functorch_transforms_active() -> bool:
+    """Return whether this thread is inside `vmap`."""
+    from ._functorch import maybe_current_level
+
+    return maybe_current_level() is not None
+
+
+def _jit_set_profiling_mode(enabled: bool) -> bool:
+    """Return True, the mode of PyTorch's TorchScript; it has no effect."""
+    return True
+
+
+_jit_set_profiling_executor = _jit_set_profiling_mode
+
+
+def _jit_override_can_fuse_on_gpu(enabled: bool) -> None:
+    """Do nothing: there is no TorchScript."""
+
+
+_jit_override_can_fuse_on_cpu = _jit_set_texpr_fuser_enabled = _jit_override_can_fuse_on_gpu
+
+
 def _is_fwd_grad_enabled() -> bool:
     """Return whether forward-mode AD is enabled in this thread."""
     return state.forward_grad

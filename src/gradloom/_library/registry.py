@@ -8,6 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
+from .. import ops
 from ..ops._objects import OpOverload, OpOverloadPacket, Row, namespace_of
 from ..ops._schema import Tag, parse_schema
 from .operator import KEYS, LibraryOperator
@@ -114,6 +115,15 @@ def qualified(op: Any) -> str:
         parse_qualname(op)
         return op.removesuffix(".default")
     raise ValueError(f"expected the name of an operator ('mylib::foo'), an OpOverload or a CustomOpDef, got {type(op)}")
+
+
+def may_be_refused(op: Any) -> bool:
+    """Return whether no library has defined an operator, and one in C++ that may have it was refused."""
+    if not ops.refused_libraries:
+        return False
+    name = qualified(op)
+    namespace = parse_qualname(name)[0]
+    return namespace != "aten" and not any(known.startswith(f"{namespace}::") for known in operators)
 
 
 def find(op: Any) -> LibraryOperator:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from .. import types
 from ..core import late
 from ..dispatch import interception
 
@@ -33,6 +34,15 @@ def provide_late_functions() -> None:
     late.provide(_gradients_in_vmap, "any_batched", "grad_of_batched", "refuse_backward_in_vmap", "batched_tangent")
     late.provide(_functions_in_vmap, "apply_batched")
     late.provide(_array_namespace, "array_namespace")
+    vars(types)["__getattr__"] = _type_alias
+
+
+def _type_alias(name: str) -> Any:
+    """Return a name of `torch.types` that is no type of gradloom's own."""
+    aliases = import_module("gradloom.compat.type_aliases")
+    if name.startswith("__") or not hasattr(aliases, name):
+        raise AttributeError(f"module 'gradloom.types' has no attribute '{name}'")
+    return getattr(aliases, name)
 
 
 def _autograd() -> _Functions:

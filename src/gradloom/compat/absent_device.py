@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from ..types.absent import absent
 
 
 def is_available() -> bool:
@@ -29,3 +33,40 @@ def synchronize(device: Any = None) -> None:
     Raises RuntimeError always.
     """
     raise RuntimeError("there is no such device: gradloom computes on the CPU. Ask is_available() first")
+
+
+def names(
+    module: str, answers: Mapping[str, Callable[[], Any]], refused: str, error: Callable[[], Exception]
+) -> Callable[[str], Any]:
+    """Return the `__getattr__` of the module of an absent device: it makes functions when a program asks for them.
+
+    Args:
+        module: full name of the module.
+        answers: name of a function -> what makes its answer.
+        refused: names of functions that raise, separated by spaces.
+        error: makes their exception.
+    """
+    refusing = frozenset(refused.split())
+
+    def __getattr__(name: str) -> Any:
+        if name in answers:
+            return _function(module, name, answers[name])
+        if name not in refusing:
+            raise absent(module, name)
+
+        def refuse() -> NoReturn:
+            raise error()
+
+        return _function(module, name, refuse)
+
+    return __getattr__
+
+
+def _function(module: str, name: str, answer: Callable[[], Any]) -> Callable[..., Any]:
+    def function(*args: Any, **kwargs: Any) -> Any:
+        return answer()
+
+    function.__module__, function.__name__, function.__qualname__ = module, name, name
+    function.__doc__ = "Answer for a device that is not there, or raise an error that says so."
+    vars(sys.modules[module])[name] = function
+    return function

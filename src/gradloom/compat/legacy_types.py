@@ -19,7 +19,7 @@ class _TensorType(type):
         return legacy_tensor(Tensor, args, kwargs, cls.dtype)
 
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype is cls.dtype
+        return isinstance(instance, Tensor) and instance.dtype is cls.dtype and not instance.is_sparse
 
     def __repr__(cls) -> str:
         return f"<class 'torch.{cls.__name__}'>"

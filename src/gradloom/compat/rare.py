@@ -15,6 +15,9 @@ from gradloom.types.public import found_in
 
 T = TypeVar("T")
 
+torch: ModuleType = gl  # which PyTorch's package has, too: some programs write torch.torch
+legacy_contiguous_format = gl.contiguous_format
+
 
 def get_device(input: gl.Tensor) -> int:
     """Return the number of a tensor's device, -1 for the CPU."""

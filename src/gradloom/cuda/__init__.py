@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ..compat.absent_device import device_count, empty_cache, is_available, manual_seed
+from ..compat.absent_device import device_count, empty_cache, is_available, manual_seed, names as _names
 from ..types.device import no_gpu
 from . import amp as amp
 
@@ -68,7 +68,39 @@ def __getattr__(name: str) -> Any:
 
         globals()[name] = refused(f"torch.cuda.{name}", f"{no_gpu()}", is_class=True)
         return globals()[name]
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    if name in _SUBMODULES:
+        from importlib import import_module
+
+        return import_module(f"{__name__}.{name}")
+    return _others(name)
+
+
+_SUBMODULES = ("memory", "nvtx")
+default_generators: tuple[Any, ...] = ()
+has_half: bool = True
+has_magma: bool = False
+_others = _names(
+    __name__,
+    {
+        "get_gencode_flags": str,
+        "host_memory_stats": dict,
+        "is_tf32_supported": bool,
+        "list_gpu_processes": str,
+        "max_memory_cached": int,
+        "memory_cached": int,
+        "memory_summary": str,
+        "seed": lambda: None,
+        "seed_all": lambda: None,
+    },
+    """
+    can_device_access_peer change_current_allocator clock_rate cudart current_blas_handle current_solver_handle
+    get_allocator_backend get_per_process_memory_fraction get_stream_from_external get_sync_debug_mode
+    graph_pool_handle initial_seed make_graphed_callables memory_snapshot memory_usage power_draw
+    reset_accumulated_memory_stats reset_max_memory_allocated reset_max_memory_cached reset_peak_memory_stats
+    set_per_process_memory_fraction set_stream set_sync_debug_mode temperature utilization
+    """,
+    no_gpu,
+)
 
 
 def is_initialized() -> bool:

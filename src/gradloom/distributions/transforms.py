@@ -20,6 +20,7 @@ from ._transform import (
     Plain,
     StackTransform,
     Transform,
+    _InverseTransform as _InverseTransform,
     identity_transform,
     require,
     widened,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -16,6 +16,7 @@ import gradloom as gl
 from ..core.tensor import Tensor
 from ..nn import Module
 from ..utils import _pytree as pytree
+from ..utils._refused import declare
 from ._export import Dimension, Exporter, OnnxExporterError, UnsupportedOperatorError, in_mode, load_onnx, record
 
 __all__ = [
@@ -36,6 +37,38 @@ class TrainingMode(enum.Enum):
     EVAL = 0
     PRESERVE = 1
     TRAINING = 2
+
+
+class OperatorExportTypes(enum.Enum):
+    """How PyTorch's first exporter treats operators that ONNX lacks; accepted without effect."""
+
+    ONNX = 0
+    ONNX_ATEN = 1
+    ONNX_ATEN_FALLBACK = 2
+    ONNX_FALLTHROUGH = 3
+
+
+class TensorProtoDataType(enum.IntEnum):
+    """ONNX's numbers of the types of elements."""
+
+    UNDEFINED, FLOAT, UINT8, INT8, UINT16, INT16, INT32, INT64, STRING, BOOL, FLOAT16, DOUBLE = range(12)
+    UINT32, UINT64, COMPLEX64, COMPLEX128, BFLOAT16, FLOAT8E4M3FN, FLOAT8E4M3FNUZ, FLOAT8E5M2 = range(12, 20)
+    FLOAT8E5M2FNUZ = 20
+
+
+def register_custom_op_symbolic(symbolic_name: str, symbolic_fn: Callable[..., Any], opset_version: int) -> None:
+    """Accept a function for PyTorch's first exporter without effect: see `symbolic_helper`."""
+
+
+def unregister_custom_op_symbolic(symbolic_name: str, opset_version: int) -> None:
+    """Do nothing: see `register_custom_op_symbolic`."""
+
+
+__getattr__ = declare(
+    __name__,
+    {"": "", "operators": "*", **{f"symbolic_opset{version}": "*" for version in range(7, 21)}},
+    "gradloom.onnx.export translates the operators that a module runs, and calls no symbolic functions",
+)
 
 
 class _State:

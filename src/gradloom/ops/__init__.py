@@ -14,7 +14,7 @@ run time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ._objects import Namespace, OpOverload, OpOverloadPacket, namespace_of, namespaces
 from ._registry import Registration, overload_of, register
@@ -58,6 +58,16 @@ def define(
         text, derivatives, namespace=namespace, kernels=kernels, helpers=helpers
     )
     return found
+
+
+def load_library(path: Any) -> NoReturn:
+    """Raise OSError, as PyTorch does for a library that it cannot load: operators in C++ need PyTorch's core."""
+    refused_libraries.append(str(path))
+    raise OSError(f"{path}: gradloom loads no operators in C++; gradloom.ops.define() and gradloom.library take Python")
+
+
+loaded_libraries: frozenset[str] = frozenset()
+refused_libraries: list[str] = []  # whose operators packages may describe all the same: gradloom.library ignores that
 
 
 def __getattr__(name: str) -> Any:

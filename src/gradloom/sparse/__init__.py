@@ -6,6 +6,7 @@ tensors] tells how they are dispatched.
 
 from __future__ import annotations
 
+import typing as _typing
 from collections.abc import Callable, Sequence
 
 from ..core.tensor import Tensor
@@ -17,10 +18,11 @@ from . import differentiable as _differentiable, operators as _operators
 from .construction import (
     check_sparse_tensor_invariants as check_sparse_tensor_invariants,
     sparse_coo_tensor as sparse_coo_tensor,
+    spdiags as spdiags,
 )
 from .tensor import SparseTensor as _SparseTensor
 
-__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "sum"]
+__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "spdiags", "sum"]
 
 spmm: Callable[..., Tensor] = _ops.mm  # by its old name
 
@@ -99,4 +101,16 @@ def _softmax_arguments(input, dim, dtype, name) -> tuple[_SparseTensor, int]:
     return (source if dtype is None else source.to(dtype)), dim % rank  # type: ignore[return-value]
 
 
-_found_in(__name__, check_sparse_tensor_invariants)
+if not _typing.TYPE_CHECKING:
+
+    def __getattr__(name):
+        from .legacy_types import sparse_type
+
+        found = sparse_type(name)
+        if found is None:
+            raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        globals()[name] = found
+        return found
+
+
+_found_in(__name__, check_sparse_tensor_invariants, spdiags)

@@ -169,3 +169,43 @@ def _check_shapes(places, of_values, shape) -> None:
 
 
 _found_in("gradloom", sparse_coo_tensor)
+
+
+def spdiags(diagonals: Tensor, offsets: Tensor, shape: Sequence[int], layout: Any = None) -> Tensor:
+    """Return a sparse matrix with the rows of a matrix along its diagonals: column j of a row stands in column j.
+
+    Args:
+        diagonals: (number of diagonals, length), or (length,) for one.
+        offsets: int64 (number of diagonals,) or (): how many columns each begins to the right of the main diagonal.
+        shape: sizes of the matrix.
+        layout: `torch.sparse_coo` or None.
+
+    Raises RuntimeError for shapes that do not fit, repeated offsets, and offsets beyond the matrix.
+
+    Example:
+        >>> gradloom.sparse.spdiags(gradloom.ones(3), gradloom.tensor(1), (3, 3)).to_dense()
+    """
+    rows, starts = diagonals.unsqueeze(0) if diagonals.dim() < 2 else diagonals, offsets.reshape(-1)
+    for is_wrong, problem in (
+        (diagonals.dim() > 2, "Diagonals must be vector or matrix"),
+        (len(shape) != 2, "Output shape must be 2d"),
+        (offsets.dim() > 1, "Offsets must be scalar or vector"),
+        (
+            len(rows) != len(starts),
+            f"Number of diagonals ({len(rows)}) does not match the number of offsets ({len(starts)})",
+        ),
+        (str(offsets.dtype) != "torch.int64", "Offset Tensor must have dtype Long"),
+        (len(set(starts.tolist())) != len(starts), "Offset tensor contains duplicate values"),
+        (layout is not None and str(layout) != "torch.sparse_coo", "Only output layouts () are supported: sparse_coo"),
+    ):
+        if is_wrong:
+            raise RuntimeError(f"spdiags(): {problem}")
+    height, width = shape
+    columns = [np.arange(max(0, k), min(rows.shape[1], width, height + k)) for k in starts.tolist()]
+    if any(not -height < k < width for k in starts.tolist()):
+        raise RuntimeError(f"spdiags(): an offset is beyond the matrix of {height} rows and {width} columns")
+    which = np.repeat(np.arange(len(rows)), [len(part) for part in columns])
+    j = np.concatenate([*columns, np.zeros(0, np.int64)]).astype(np.int64)
+    i = j - starts.numpy()[which]
+    indices = wrap(np.stack([i, j]))
+    return sparse_coo_tensor(indices, rows[wrap(which), wrap(j)], (height, width))

@@ -14,7 +14,7 @@ else:
             from . import _swap
 
             return getattr(_swap, name)
-        if not name.startswith("_"):
+        if not name.startswith("__"):
             from importlib import import_module
 
             try:

@@ -71,15 +71,16 @@ def declare(package: str, names: Mapping[str, str], reason: str) -> Callable[[st
 
     Args:
         package: full name of the package, whose module calls this when it is imported.
-        names: names by module, relative to the package ("" is the package itself): words separated by spaces. A module
-            that has a file is left out.
+        names: names by module, relative to the package ("" is the package itself): words separated by spaces, or "*"
+            for all. A module that has a file is left out.
         reason: as for `refused`.
     """
     made: dict[str, Any] = {}  # by name: PyTorch gives the same class away in several modules
     words = {module: frozenset(text.split()) for module, text in names.items()}
 
     def make(module: str, name: str) -> Any:
-        if name not in words.get(module[len(package) + 1 :], ()):
+        known = words.get(module[len(package) + 1 :], frozenset())
+        if name not in known and ("*" not in known or name.startswith("__")):
             return None
         if name not in made:
             made[name] = refused(f"{module.replace('gradloom', 'torch', 1)}.{name}", reason)

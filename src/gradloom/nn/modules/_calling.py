@@ -36,6 +36,11 @@ _global_backward_hooks: OrderedDict = OrderedDict()
 _global_registration_hooks = {"module": OrderedDict(), "parameter": OrderedDict(), "buffer": OrderedDict()}
 
 
+_global_module_registration_hooks, _global_parameter_registration_hooks, _global_buffer_registration_hooks = (
+    _global_registration_hooks.values()
+)
+
+
 class _GlobalBackwardKind:
     """Kind of the global backward hooks: full (True), deprecated (False) or none (None)."""
 

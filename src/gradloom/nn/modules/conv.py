@@ -9,7 +9,7 @@ import gradloom as gl
 from gradloom.nn import functional as F, init
 from gradloom.nn.modules.lazy import LazyModuleMixin, _unshaped
 from gradloom.nn.modules.module import Module
-from gradloom.nn.modules.utils import _reverse_repeat_tuple, ntuple
+from gradloom.nn.modules.utils import _ntuple, _reverse_repeat_tuple
 from gradloom.nn.parameter import Parameter
 from gradloom.utils._documentation import spatial
 
@@ -197,7 +197,7 @@ class _Convolution(_ConvNd):
         device: Device | None = None,
         dtype: DType | None = None,
     ) -> None:
-        sizes = ntuple(self._spatial)
+        sizes = _ntuple(self._spatial)
         padding = padding if isinstance(padding, str) else sizes(padding)
         window = sizes(kernel_size), sizes(stride), padding, sizes(dilation)
         super().__init__(in_channels, out_channels, *window, False, sizes(0), groups, bias, padding_mode, device, dtype)
@@ -271,7 +271,7 @@ class _ConvTransposeNd(_ConvNd):
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        sizes = ntuple(self._spatial)
+        sizes = _ntuple(self._spatial)
         window = sizes(kernel_size), sizes(stride), sizes(padding), sizes(dilation)
         super().__init__(
             in_channels, out_channels, *window, True, sizes(output_padding), groups, bias, padding_mode, device, dtype

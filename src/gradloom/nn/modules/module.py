@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 from gradloom.nn.modules._calling import (
     Calling,
+    _global_buffer_registration_hooks as _global_buffer_registration_hooks,
+    _global_module_registration_hooks as _global_module_registration_hooks,
+    _global_parameter_registration_hooks as _global_parameter_registration_hooks,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradloom.nn import functional as F
 from gradloom.nn.modules.module import Module
-from gradloom.nn.modules.utils import ntuple
+from gradloom.nn.modules.utils import _ntuple
 from gradloom.utils._documentation import spatial
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class _PadNd(Module):
 
     def __init__(self, padding: int | IntList) -> None:
         super().__init__()
-        self.padding: tuple[int, ...] = ntuple(2 * self._spatial)(padding)
+        self.padding: tuple[int, ...] = _ntuple(2 * self._spatial)(padding)
 
     def forward(self, input: Tensor) -> Tensor:
         return F.pad(input, self.padding, self._mode)

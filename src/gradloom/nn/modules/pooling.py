@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gradloom.nn import functional as F
 from gradloom.nn.modules.module import Module
-from gradloom.nn.modules.utils import _single, ntuple
+from gradloom.nn.modules.utils import _ntuple, _single
 from gradloom.utils._documentation import like, spatial
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class _MaxUnpoolNd(Module):
         self, kernel_size: int | IntList, stride: int | IntList | None = None, padding: int | IntList = 0
     ) -> None:
         super().__init__()
-        sizes = ntuple(self._spatial)
+        sizes = _ntuple(self._spatial)
         self.kernel_size = sizes(kernel_size)
         self.stride = sizes(stride if stride is not None else kernel_size)
         self.padding = sizes(padding)
@@ -250,7 +250,7 @@ class _FractionalMaxPoolNd(Module):
         _random_samples: Tensor | None = None,
     ) -> None:
         super().__init__()
-        each = ntuple(self._spatial)
+        each = _ntuple(self._spatial)
         self.kernel_size = each(kernel_size)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)

@@ -25,15 +25,21 @@ if TYPE_CHECKING:
 _GRACE = 5  # seconds that a worker may take to end before it is terminated, and again before it is killed
 
 
+class _DatasetKind:
+    """The two kinds of data sets."""
+
+    Map, Iterable = 0, 1
+
+
 class _BaseDataLoaderIter:
     """Base of the iterators: takes indices from the sampler and counts what it yields."""
 
     def __init__(self, loader: DataLoader) -> None:
-        self._dataset, self._iterates = loader.dataset, loader._iterates
+        self._dataset, self._dataset_kind = loader.dataset, loader._dataset_kind
         self._num_workers, self._timeout = loader.num_workers, loader.timeout
         self._persistent_workers, self._index_sampler = loader.persistent_workers, loader._index_sampler
         self._fetching = (
-            *(loader.dataset, loader._iterates, loader._auto_collation),
+            *(loader.dataset, loader._dataset_kind == _DatasetKind.Iterable, loader._auto_collation),
             *(loader.collate_fn, loader.drop_last),
         )
         if loader.pin_memory:
@@ -64,7 +70,11 @@ class _BaseDataLoaderIter:
     def __next__(self) -> Any:
         data = self._next_data()
         self._num_yielded += 1
-        if self._iterates and self._length is not None and self._num_yielded > self._length:
+        if (
+            self._dataset_kind == _DatasetKind.Iterable
+            and self._length is not None
+            and self._num_yielded > self._length
+        ):
             self._warn_of_length()
         return data
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import gradloom as gl
 
-from ._iterators import _BaseDataLoaderIter, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
+from ._iterators import _BaseDataLoaderIter, _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 from ._utils.collate import default_collate, default_convert
 from ._utils.worker import get_worker_info
 from .dataset import IterableDataset
@@ -96,8 +96,9 @@ class DataLoader:
         self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
         self.multiprocessing_context = multiprocessing_context
         self.persistent_workers = persistent_workers
-        self._iterates = isinstance(dataset, IterableDataset)
-        if self._iterates:
+        iterates = isinstance(dataset, IterableDataset)
+        self._dataset_kind = _DatasetKind.Iterable if iterates else _DatasetKind.Map
+        if iterates:
             _check_iterable(shuffle, sampler, batch_sampler)
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
@@ -112,7 +113,7 @@ class DataLoader:
         if sampler is None:
             sampler = (
                 _InfiniteConstantSampler()
-                if self._iterates
+                if iterates
                 else (RandomSampler(dataset, generator=generator) if shuffle else SequentialSampler(dataset))
             )
         if batch_size is not None and batch_sampler is None:
@@ -141,7 +142,7 @@ class DataLoader:
         super().__setattr__(name, value)
 
     def __len__(self) -> int:
-        if not self._iterates:
+        if self._dataset_kind == _DatasetKind.Map:
             return len(self._index_sampler)
         count = self._IterableDataset_len_called = len(self.dataset)
         if self.batch_size is None:

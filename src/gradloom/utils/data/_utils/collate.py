@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from typing import Any
@@ -14,6 +15,7 @@ from ....core.tensor import wrap
 from ....tensors.sharing import new_shared
 from .worker import get_worker_info
 
+np_str_obj_array_pattern = re.compile("[SaUO]")  # in names of NumPy's types: no numbers
 FunctionMap = dict[type | tuple[type, ...], Callable[..., Any]]
 
 

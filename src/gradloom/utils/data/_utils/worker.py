@@ -53,6 +53,12 @@ def get_worker_info() -> WorkerInfo | None:
     return _worker_info
 
 
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
+    """Return four numbers of 32 bits that seed NumPy's generator in a worker, drawn as NumPy's SeedSequence draws."""
+    entropy = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    return [int(word) for word in np.random.SeedSequence(entropy).generate_state(4)]
+
+
 class Fetcher:
     """Makes batches of a data set's examples.
 

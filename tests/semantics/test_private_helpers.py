@@ -1,0 +1,141 @@
+"""Names of private modules that other people's packages call."""
+
+from __future__ import annotations
+
+import importlib
+from collections import OrderedDict
+
+import pytest
+
+
+def module(torch, name):
+    return importlib.import_module(f"{torch.__name__}.{name}")
+
+
+def raised(function, *arguments):
+    with pytest.raises(Exception) as caught:
+        function(*arguments)
+    return type(caught.value).__name__, str(caught.value)
+
+
+def test_a_check_raises_with_the_text_that_its_function_returns(torch):
+    assert torch._check(True, lambda: 1 / 0) is None
+    assert raised(torch._check, False, lambda: "no") == ("RuntimeError", "no")
+    assert raised(torch._check_value, False, lambda: 3) == ("ValueError", "3")
+    assert raised(torch._check, False)[1].startswith("Expected cond to be True, but got False.")
+    assert raised(torch._check, False, "text") == ("TypeError", "message must be a callable")
+    assert raised(torch._check, 1) == ("TypeError", "cond must be a bool, but got <class 'int'>")
+    assert raised(torch._check, torch.tensor(True))[0] == "TypeError"
+    assert (
+        raised(torch._check_is_size, -1)[0] == raised(torch._check_tensor_all, torch.zeros(2) > 0)[0] == "RuntimeError"
+    )
+    assert raised(torch._check_with, OSError, False, lambda: "x") == ("OSError", "x")
+    names = {"_check_index": "IndexError", "_check_type": "TypeError", "_check_not_implemented": "NotImplementedError"}
+    assert {name: raised(getattr(torch, name), False)[0] for name in names} == names
+
+
+def test_flat_tensors_are_taken_apart_again(torch):
+    utils = module(torch, "_utils")
+    tensors = [torch.arange(4.0).view(2, 2).t(), torch.zeros(0, 3), torch.tensor(5.0)]
+    flat = utils._flatten_dense_tensors(tensors)
+    assert flat.tolist() == [0, 2, 1, 3, 5]
+    parts = utils._unflatten_dense_tensors(flat, tensors)
+    assert [part.tolist() for part in parts] == [t.tolist() for t in tensors]
+
+
+def test_buckets_hold_tensors_of_one_type_up_to_a_size(torch):
+    utils = module(torch, "_utils")
+    sizes = [(4, torch.float32), (4, torch.float64), (4, torch.float32), (1, torch.float32)]
+    tensors = [torch.zeros(size, dtype=dtype) for size, dtype in sizes]
+    found = [[(len(t), t.dtype) for t in bucket] for bucket in utils._take_tensors(tensors, 20)]
+    assert found == [[sizes[0]], [sizes[2], sizes[3]], [sizes[1]]]
+    assert list(utils._reorder_tensors_as(tensors[:2], tensors[1::-1])) == tensors[1::-1]
+
+
+def test_a_device_has_a_number_unless_it_is_the_cpu(torch):
+    index = module(torch, "_utils")._get_device_index
+    assert (index(3), index("cuda:1"), index("cpu", allow_cpu=True), index(None, optional=True)) == (3, 1, -1, None)
+    assert raised(index, "cpu") == ("ValueError", "Expected a non cpu device, but got: cpu")
+    assert raised(index, None)[0] == raised(index, "cuda")[0] == "ValueError"
+
+
+def test_an_exception_is_raised_again_with_its_traceback(torch):
+    wrapper = module(torch, "_utils").ExceptionWrapper
+    for error in (ValueError("lost"), KeyError("key")):
+        try:
+            raise error
+        except Exception:
+            wrapped = wrapper(where="in a test")
+        kind, text = raised(wrapped.reraise)
+        assert kind == type(error).__name__ and text.startswith(f"Caught {kind} in a test.\nOriginal Traceback")
+
+
+def test_packages_extend_the_functions_that_make_batches(torch):
+    collate = module(torch, "utils.data._utils.collate")
+
+    class Box:
+        def __init__(self, value):
+            self.value = value
+
+    def boxes(batch, *, collate_fn_map=None):
+        return collate.collate([box.value for box in batch], collate_fn_map=collate_fn_map)
+
+    functions = {Box: boxes, **collate.default_collate_fn_map}
+    found = collate.collate([{"a": Box(1), "b": "x"}, {"a": Box(2), "b": "y"}], collate_fn_map=functions)
+    assert found["a"].tolist() == [1, 2] and found["b"] == ["x", "y"]
+    assert raised(collate.collate, [Box(1)])[0] == "TypeError"
+    assert raised(collate.collate, [1, 2])[0] == "TypeError"  # without functions only containers
+
+
+def test_a_prefix_of_a_state_dict_is_removed_with_its_metadata(torch):
+    consume = module(torch, "nn.modules.utils").consume_prefix_in_state_dict_if_present
+    state = torch.nn.Sequential(OrderedDict(module=torch.nn.Linear(1, 1))).state_dict()
+    consume(state, "module.")
+    assert list(state) == ["weight", "bias"] and set(state._metadata) == {""}
+
+
+def test_leaving_out_the_keys_of_autocast_turns_it_off(torch):
+    C = module(torch, "_C")
+    keys = C.DispatchKeySet(C.DispatchKey.AutocastCPU) | C.DispatchKeySet(C.DispatchKey.AutocastCUDA)
+    assert keys.has(C.DispatchKey.AutocastCUDA) and not keys.has(C.DispatchKey.CPU)
+    x = torch.ones(2, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert (x @ x).dtype == torch.bfloat16
+        with C._ExcludeDispatchKeyGuard(keys):
+            assert (x @ x).dtype == torch.float32
+        assert (x @ x).dtype == torch.bfloat16
+
+
+def test_devices_that_are_not_there_answer_or_refuse(torch):
+    assert torch.cuda.default_generators == () and torch.cuda.max_memory_cached() == torch.xpu.memory_allocated() == 0
+    assert torch.xpu.get_rng_state_all() == [] and torch.mtia.memory_stats() == {}
+    assert raised(torch.accelerator.memory_allocated)[0] == raised(torch.accelerator.empty_cache)[0] == "RuntimeError"
+    assert raised(torch.xpu.current_device)[0] == "AssertionError"
+    assert not hasattr(torch.xpu, "no_such_name")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_old_classes_make_sparse_tensors(torch):
+    indices, values = torch.tensor([[0, 1], [1, 0]]), torch.tensor([3.0, 4.0])
+    made = torch.sparse.FloatTensor(indices, values, torch.Size([2, 3]))
+    assert made.to_dense().tolist() == [[0, 3, 0], [4, 0, 0]] and torch.sparse.FloatTensor(indices, values).shape == (
+        2,
+        2,
+    )
+    assert torch.sparse.LongTensor(2, 3)._nnz() == 0 and torch.sparse.DoubleTensor(2, 3).dtype == torch.float64
+    assert isinstance(made, torch.sparse.FloatTensor) and not isinstance(made, torch.FloatTensor)
+    assert not isinstance(made.to_dense(), torch.sparse.FloatTensor)
+
+
+@pytest.mark.parametrize(
+    ("rows", "offsets", "shape"), [((2, 3), [0, 1], (3, 3)), ((2, 5), [1, -1], (3, 3)), ((2, 3), [1, -1], (2, 5))]
+)
+def test_rows_become_the_diagonals_of_a_sparse_matrix(torch, rows, offsets, shape):
+    values = torch.arange(1.0, 1.0 + rows[0] * rows[1]).view(rows)
+    expected = [[0.0] * shape[1] for _ in range(shape[0])]
+    for row, offset in zip(values.tolist(), offsets, strict=True):
+        for j, value in enumerate(row[: shape[1]]):
+            if 0 <= j - offset < shape[0]:
+                expected[j - offset][j] = value
+    assert torch.sparse.spdiags(values, torch.tensor(offsets), shape).to_dense().tolist() == expected
+    assert raised(torch.sparse.spdiags, values, torch.tensor([0, 0]), shape)[0] == "RuntimeError"
