@@ -66,6 +66,7 @@ ELSEWHERE = {
     "autograd.profiler": "surface",
     "autograd.profiler_util": "surface",
     "autograd.private_names": "surface",
+    "utils.model_zoo": "surface",
     "nn.modules._functions": "surface",
     "nn.parallel.distributed": "surface",
 }
