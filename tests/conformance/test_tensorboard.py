@@ -48,6 +48,121 @@ def test_curves_histograms_and_texts(folder):
     assert sum(histogram.bucket) == 3
 
 
+def plugin(found, tag):
+    return found.SummaryMetadata(tag).plugin_data.content
+
+
+def test_settings_of_runs_and_their_metrics(folder):
+    with SummaryWriter(folder) as writer:
+        settings = {"lr": 0.1, "name": "a", "flag": True, "size": gl.tensor([2.0]), "none": None}
+        domains = {"lr": [0.1, 0.2], "name": ["a", "b"]}
+        writer.add_hparams(settings, {"loss": gl.tensor(1.5)}, domains, run_name="first", global_step=3)
+        with pytest.raises(ValueError, match="value of x should be one of"):
+            writer.add_hparams({"x": object()}, {})
+        with pytest.raises(TypeError, match="metric_dict should be a dictionary"):
+            writer.add_hparams({}, [1])
+    found = events(folder / "first")
+    assert [(e.step, e.value) for e in found.Scalars("loss")] == [(3, 1.5)]
+    protos = pytest.importorskip("tensorboard.plugins.hparams.plugin_data_pb2")
+    read = protos.HParamsPluginData.FromString
+    start = read(plugin(found, "_hparams_/session_start_info")).session_start_info.hparams
+    assert {name: start[name].number_value or start[name].string_value for name in start} == {
+        "lr": 0.1, "name": "a", "flag": 1.0, "size": 2.0,
+    }  # fmt: skip
+    experiment = read(plugin(found, "_hparams_/experiment")).experiment
+    assert [metric.name.tag for metric in experiment.metric_infos] == ["loss"]
+    allowed = {info.name: info.domain_discrete.values for info in experiment.hparam_infos}
+    read_back = {name: [v.number_value or v.string_value for v in values] for name, values in allowed.items()}
+    assert read_back == {
+        "lr": [0.1, 0.2], "name": ["a", "b"], "flag": [], "size": [],
+    }  # fmt: skip
+
+
+def test_points_of_the_projector(folder):
+    with SummaryWriter(folder) as writer:
+        pictures = gl.linspace(0, 1, 36).view(3, 3, 2, 2)
+        writer.add_embedding(gl.arange(6.0).view(3, 2), ["a", "b", "c"], pictures, 1)
+        writer.add_embedding(gl.ones(1, 2), [["x", 1]], metadata_header=["n", "v"], tag="a/b")
+        with pytest.raises(AssertionError, match="#labels should equal"):
+            writer.add_embedding(gl.ones(2, 2), ["one"])
+    first, second = folder / "00001/default", folder / "00000/a%2Fb"
+    assert (first / "tensors.tsv").read_text() == "0.0\t1.0\n2.0\t3.0\n4.0\t5.0\n"
+    assert (first / "metadata.tsv").read_text() == "a\nb\nc\n" and (
+        second / "metadata.tsv"
+    ).read_text() == "n\tv\nx\t1\n"
+    image = pytest.importorskip("PIL.Image").open(first / "sprite.png")
+    assert image.size == (4, 4) and image.getpixel((0, 0)) == (0, 29, 58)  # elements 0, 4 and 8 of 35, times 255
+    config = (folder / "projector_config.pbtxt").read_text()
+    protos = pytest.importorskip("tensorboard.plugins.projector.projector_config_pb2")
+    text_format = pytest.importorskip("google.protobuf.text_format")
+    read = text_format.Parse(config, protos.ProjectorConfig()).embeddings
+    assert [one.tensor_name for one in read] == ["default:00001", "a/b:00000"]
+    assert (folder / read[0].sprite.image_path).exists() and read[1].metadata_path == "00000/a%2Fb/metadata.tsv"
+
+
+def test_meshes_and_arranged_curves(folder):
+    with SummaryWriter(folder) as writer:
+        corners, faces = gl.arange(12.0).view(1, 4, 3), gl.tensor([[[0, 1, 2], [1, 2, 3]]])
+        writer.add_mesh("shape", corners, faces=faces, config_dict={"camera": 1}, global_step=2)
+        writer.add_custom_scalars({"group": {"both": ["Multiline", ["a", "b"]], "m": ["Margin", ["v", "low", "high"]]}})
+        with pytest.raises(AssertionError, match="Expected 3 tags"):
+            writer.add_custom_scalars_marginchart(["a"])
+    found = events(folder)
+    array = pytest.importorskip("tensorboard.util.tensor_util").make_ndarray
+    (vertices,), (numbers,) = found.Tensors("shape_VERTEX"), found.Tensors("shape_FACE")
+    assert vertices.step == 2 and array(vertices.tensor_proto).tolist() == corners.tolist()
+    assert array(numbers.tensor_proto).tolist() == faces.tolist()
+    metadata = pytest.importorskip("tensorboard.plugins.mesh.metadata").parse_plugin_metadata(
+        plugin(found, "shape_FACE")
+    )
+    assert metadata.json_config == '{"camera": 1}' and list(metadata.shape) == [1, 2, 3]
+    layout = pytest.importorskip("tensorboard.plugins.custom_scalar.layout_pb2").Layout
+    (category,) = layout.FromString(found.Tensors("custom_scalars__config__")[0].tensor_proto.string_val[0]).category
+    assert category.title == "group" and list(category.chart[0].multiline.tag) == ["a", "b"]
+    assert category.chart[1].margin.series[0].upper == "high"
+
+
+def test_videos_and_boxes(folder):
+    pytest.importorskip("PIL", reason="make conformance installs pillow")
+    import io
+
+    from PIL import Image
+
+    with SummaryWriter(folder) as writer:
+        writer.add_video("film", gl.linspace(0, 1, 3 * 5 * 3 * 4 * 6).view(3, 5, 3, 4, 6), fps=10)
+        writer.add_image_with_boxes("boxes", gl.zeros(3, 20, 30), gl.tensor([[2.0, 3.0, 12.0, 13.0]]), rescale=2)
+    found = events(folder)
+    film = Image.open(io.BytesIO(found.Images("film")[0].encoded_image_string))
+    assert (film.format, film.n_frames, film.size) == ("GIF", 5, (12, 8))  # four places in two rows
+    boxes = Image.open(io.BytesIO(found.Images("boxes")[0].encoded_image_string))
+    assert boxes.size == (60, 40) and boxes.getpixel((24, 20)) == (255, 0, 0) and boxes.getpixel((10, 16)) == (0, 0, 0)
+
+
+def test_the_graph_of_a_module_has_its_operators_in_the_boxes_of_modules(folder):
+    class Net(gl.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = gl.nn.Linear(3, 4)
+            self.rest = gl.nn.Sequential(gl.nn.ReLU(), gl.nn.BatchNorm1d(4))
+
+        def forward(self, x):
+            return self.rest(self.first(x)) + x.sum()
+
+    model = Net()
+    with SummaryWriter(folder) as writer:
+        writer.add_graph(model, gl.ones(2, 3))
+        with pytest.raises(TypeError, match="add_graph takes a Module"):
+            writer.add_graph(lambda x: x, gl.ones(1))
+    nodes = {node.name: node for node in events(folder).Graph().node}
+    assert nodes["input/input_0"].op == "IO Node" and nodes["Net/Linear[first]/weight"].op == "prim::GetAttr"
+    relu = nodes["Net/Sequential[rest]/ReLU[0]/relu"]
+    assert relu.op == "aten::relu" and list(relu.input) == ["Net/Linear[first]/addmm"]
+    assert [dim.size for dim in relu.attr["_output_shapes"].list.shape[0].dim] == [2, 4]
+    assert list(nodes["output/output.1"].input) == ["Net/add"] and set(nodes["Net/add"].input) > {"Net/sum_1"}
+    assert all(source in nodes for node in nodes.values() for source in node.input)
+    assert model.rest[1].running_mean.tolist() == [0.0] * 4  # as before
+
+
 def test_images_and_sounds(folder):
     with SummaryWriter(folder) as writer:
         writer.add_image("one", gl.zeros(3, 2, 4))
@@ -72,8 +187,8 @@ def test_images_are_decoded_to_the_pixels(folder):
 
 
 def test_what_is_not_there_is_named(folder):
-    with SummaryWriter(folder) as writer, pytest.raises(NotImplementedError, match="add_graph"):
-        writer.add_graph(gl.nn.Linear(1, 1))
+    with SummaryWriter(folder) as writer, pytest.raises(NotImplementedError, match="give the module to add_graph"):
+        writer.add_onnx_graph("model.onnx")
     with SummaryWriter(folder) as writer, pytest.raises(AssertionError, match="input_format: CHW"):
         writer.add_image("bad", gl.zeros(2, 2))
 

@@ -309,7 +309,7 @@ def _copied(array, memo):
 
 
 def warn_of_lost_hooks(source: Tensor) -> None:
-    """Warn of hooks of a leaf, which pickles do not hold."""
+    """Warn of the hooks of `source`, if it is a leaf: pickles do not hold them."""
     for hook in (source._backward_hooks or {}).values() if source.is_leaf else ():
         if not hasattr(hook, "__torch_unserializable__"):
             import warnings

@@ -34,7 +34,7 @@ _quadruple = _ntuple(4, "_quadruple")
 
 
 def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: str) -> None:
-    """Remove a prefix, such as "module.", from the names of a state dict and of its metadata, in place."""
+    """Remove a `prefix`, such as "module.", from the names in `state_dict` and in its metadata, in place."""
     for name in [name for name in state_dict if name.startswith(prefix)]:
         state_dict[name.removeprefix(prefix)] = state_dict.pop(name)
     metadata = getattr(state_dict, "_metadata", None)

@@ -8,45 +8,20 @@ from __future__ import annotations
 import io
 import os
 import socket
-import struct
 import time
 import wave
-import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
-from ..core.tensor import Tensor
+from ...core.tensor import Tensor
+from ._projector import write_embedding
+from .summary import array, buckets, custom_scalars, gif, hparams, mesh, package, pixels, png, with_boxes
 
 __all__ = ["SummaryWriter"]
-
-
-def _package(name: str) -> Any:
-    """Return a module of tensorboard. Raises ImportError that names the extra that installs it."""
-    try:
-        return import_module(f"tensorboard.{name}")
-    except ImportError as error:
-        raise ImportError(
-            "gradloom.utils.tensorboard needs the package tensorboard: pip install 'gradloom[tensorboard]'"
-        ) from error
-
-
-def _array(value: Any) -> Any:
-    """Return a tensor, array or number as an array."""
-    if not isinstance(value, Tensor):
-        return np.asarray(value)
-    array = value.detach().numpy()
-    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
-
-
-def _buckets() -> Any:
-    """Return TensorBoard's limits of buckets: 0 and powers of 1.1 from 1e-12 to 1e20, of both signs."""
-    positive = 1e-12 * 1.1 ** np.arange(775)
-    positive = positive[positive < 1e20]
-    return np.concatenate([-positive[::-1], [0.0], positive])
 
 
 class SummaryWriter:
@@ -83,10 +58,10 @@ class SummaryWriter:
             log_dir = os.path.join("runs", f"{datetime.now():%b%d_%H-%M-%S}_{socket.gethostname()}{comment}")
         self.log_dir: str = os.fspath(log_dir)
         self._options = (max_queue, flush_secs, filename_suffix)
-        self._summary = _package("compat.proto.summary_pb2")
-        self._event = _package("compat.proto.event_pb2")
-        self._tensor = _package("compat.proto.tensor_pb2").TensorProto
-        self._shape = _package("compat.proto.tensor_shape_pb2").TensorShapeProto
+        self._summary = package("compat.proto.summary_pb2")
+        self._event = package("compat.proto.event_pb2")
+        self._tensor = package("compat.proto.tensor_pb2").TensorProto
+        self._shape = package("compat.proto.tensor_shape_pb2").TensorShapeProto
         self._writers = {self.log_dir: self._open(self.log_dir)}
         if purge_step is not None:
             log = self._event.SessionLog(status=self._event.SessionLog.START)
@@ -95,7 +70,7 @@ class SummaryWriter:
             )
 
     def _open(self, folder: str) -> Any:
-        return _package("summary.writer.event_file_writer").EventFileWriter(folder, *self._options)
+        return package("summary.writer.event_file_writer").EventFileWriter(folder, *self._options)
 
     def get_logdir(self) -> str:
         """Return the folder."""
@@ -110,6 +85,10 @@ class SummaryWriter:
         if step is not None:
             event.step = int(step)
         self._writers[folder].add_event(event)
+
+    def _write_all(self, values: Sequence[Any], step: int | None, walltime: float | None) -> None:
+        for value in values:
+            self._write(value, step, walltime)
 
     def _value(self, tag: str, **fields: Any) -> Any:
         return self._summary.Summary.Value(tag=tag, **fields)
@@ -138,7 +117,7 @@ class SummaryWriter:
             new_style: write it as a tensor, which loads faster.
             double_precision: in the new style, write it in float64.
         """
-        value = _array(scalar_value).reshape(-1)
+        value = array(scalar_value).reshape(-1)
         if value.size != 1:
             raise AssertionError("scalar should be 0D")
         number = float(value[0])
@@ -160,20 +139,20 @@ class SummaryWriter:
         """Write several numbers, each to a folder of its own beside the file, so that they share a diagram."""
         for tag, value in tag_scalar_dict.items():
             folder = os.path.join(self.log_dir, f"{main_tag.replace('/', '_')}_{tag}")
-            found = self._value(main_tag, simple_value=float(_array(value).reshape(-1)[0]))
+            found = self._value(main_tag, simple_value=float(array(value).reshape(-1)[0]))
             self._write(found, global_step, walltime, folder)
 
     def add_tensor(
         self, tag: str, tensor: Tensor, global_step: int | None = None, walltime: float | None = None
     ) -> None:
         """Write the values of a float32 or float64 tensor."""
-        array = _array(tensor)
+        elements = array(tensor)
         kinds = {"float32": ("DT_FLOAT", "float_val"), "float64": ("DT_DOUBLE", "double_val")}
-        if array.dtype.name not in kinds:
-            raise ValueError(f"add_tensor takes float32 and float64 tensors, not {array.dtype.name}")
-        kind, field = kinds[array.dtype.name]
-        shape = self._shape(dim=[self._shape.Dim(size=size) for size in array.shape])
-        proto = self._tensor(dtype=kind, tensor_shape=shape, **{field: array.reshape(-1).tolist()})
+        if elements.dtype.name not in kinds:
+            raise ValueError(f"add_tensor takes float32 and float64 tensors, not {elements.dtype.name}")
+        kind, field = kinds[elements.dtype.name]
+        shape = self._shape(dim=[self._shape.Dim(size=size) for size in elements.shape])
+        proto = self._tensor(dtype=kind, tensor_shape=shape, **{field: elements.reshape(-1).tolist()})
         self._write(self._value(tag, tensor=proto, metadata=self._metadata("tensor")), global_step, walltime)
 
     def add_histogram(
@@ -197,25 +176,25 @@ class SummaryWriter:
         Raises:
             ValueError: for an empty tensor.
         """
-        array = _array(values).astype(np.float64).reshape(-1)
-        if not array.size:
+        elements = array(values).astype(np.float64).reshape(-1)
+        if not elements.size:
             raise ValueError("The input has no element.")
-        counts, limits = np.histogram(array, _buckets() if bins == "tensorflow" else bins)  # type: ignore[arg-type]
+        counts, limits = np.histogram(elements, buckets() if bins == "tensorflow" else bins)  # type: ignore[arg-type]
         if max_bins is not None and len(counts) > max_bins:
-            counts, limits = np.histogram(array, max_bins)
+            counts, limits = np.histogram(elements, max_bins)
         used = np.flatnonzero(counts)
         first, last = (used[0], used[-1]) if used.size else (0, len(counts) - 1)
         # The bucket before the first used one is kept, empty, so that its limit is known.
-        buckets = [0, *counts[first : last + 1].tolist()]
+        filled = [0, *counts[first : last + 1].tolist()]
         self.add_histogram_raw(
             tag,
-            array.min(),
-            array.max(),
-            array.size,
-            array.sum(),
-            array @ array,
+            elements.min(),
+            elements.max(),
+            elements.size,
+            elements.sum(),
+            elements @ elements,
             limits[first : last + 2].tolist(),
-            buckets,
+            filled,
             global_step,
             walltime,
         )
@@ -271,8 +250,8 @@ class SummaryWriter:
             global_step, walltime: see SummaryWriter.
         """
         count = min(num_thresholds, 127)
-        truth, found = _array(labels).reshape(-1).astype(bool), _array(predictions).reshape(-1)
-        weight = np.ones(len(truth)) if weights is None else np.broadcast_to(_array(weights).reshape(-1), truth.shape)
+        truth, found = array(labels).reshape(-1).astype(bool), array(predictions).reshape(-1)
+        weight = np.ones(len(truth)) if weights is None else np.broadcast_to(array(weights).reshape(-1), truth.shape)
         bins = np.floor(found * (count - 1)).astype(np.int64)
         true, false = (
             np.bincount(bins[chosen], weight[chosen], count)[::-1].cumsum()[::-1] for chosen in (truth, ~truth)
@@ -280,7 +259,7 @@ class SummaryWriter:
         precision = true / np.maximum(1e-7, true + false)
         recall = true / np.maximum(1e-7, true[0])
         rows = np.stack([true, false, false[0] - false, true[0] - true, precision, recall])
-        plugin = _package("plugins.pr_curve.plugin_data_pb2").PrCurvePluginData(version=0, num_thresholds=count)
+        plugin = package("plugins.pr_curve.plugin_data_pb2").PrCurvePluginData(version=0, num_thresholds=count)
         shape = self._shape(dim=[self._shape.Dim(size=size) for size in rows.shape])
         tensor = self._tensor(dtype="DT_FLOAT", float_val=rows.reshape(-1).tolist(), tensor_shape=shape)
         metadata = self._metadata("pr_curves", plugin.SerializeToString())
@@ -304,10 +283,10 @@ class SummaryWriter:
             global_step, walltime: see SummaryWriter.
             dataformats: the order of its dimensions: some of N, C, H and W.
         """
-        pixels = _pixels(_array(img_tensor), dataformats.upper())
-        height, width, channels = pixels.shape
+        image_pixels = pixels(array(img_tensor), dataformats.upper())
+        height, width, channels = image_pixels.shape
         image = self._summary.Summary.Image(
-            height=height, width=width, colorspace=channels, encoded_image_string=_png(pixels)
+            height=height, width=width, colorspace=channels, encoded_image_string=png(image_pixels)
         )
         self._write(self._value(tag, image=image), global_step, walltime)
 
@@ -345,7 +324,7 @@ class SummaryWriter:
         walltime: float | None = None,
     ) -> None:
         """Write a sound: values from -1 to 1, in one channel."""
-        samples = _array(snd_tensor).reshape(-1)
+        samples = array(snd_tensor).reshape(-1)
         data = io.BytesIO()
         with wave.open(data, "wb") as file:
             file.setnchannels(1)
@@ -365,27 +344,171 @@ class SummaryWriter:
         self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None
     ) -> None:
         """Write a text, which TensorBoard shows as Markdown."""
-        plugin = _package("plugins.text.plugin_data_pb2").TextPluginData(version=0)
+        plugin = package("plugins.text.plugin_data_pb2").TextPluginData(version=0)
         shape = self._shape(dim=[self._shape.Dim(size=1)])
         tensor = self._tensor(dtype="DT_STRING", string_val=[text_string.encode()], tensor_shape=shape)
         metadata = self._metadata("text", plugin.SerializeToString())
         self._write(self._value(f"{tag}/text_summary", tensor=tensor, metadata=metadata), global_step, walltime)
 
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise NotImplementedError(
-            "gradloom's SummaryWriter has no add_graph, add_embedding, add_mesh, add_video, add_hparams and custom "
-            "scalars: write numbers by add_scalar, texts by add_text and pictures by add_image"
-        )
+    def add_video(
+        self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: float = 4, walltime: float | None = None
+    ) -> None:
+        """Write videos side by side, as an animated GIF. Needs the package pillow.
 
-    add_graph: Callable[..., NoReturn] = _refuse
-    add_embedding: Callable[..., NoReturn] = _refuse
-    add_mesh: Callable[..., NoReturn] = _refuse
-    add_video: Callable[..., NoReturn] = _refuse
-    add_hparams: Callable[..., NoReturn] = _refuse
-    add_image_with_boxes: Callable[..., NoReturn] = _refuse
-    add_custom_scalars: Callable[..., NoReturn] = _refuse
-    add_custom_scalars_multilinechart: Callable[..., NoReturn] = _refuse
-    add_custom_scalars_marginchart: Callable[..., NoReturn] = _refuse
+        Args:
+            tag: name of the video.
+            vid_tensor: (videos, frames, channels, height, width), uint8 values from 0 to 255 or floating ones from 0
+                to 1; 1 or 3 channels.
+            global_step, walltime: see SummaryWriter.
+            fps: frames a second.
+        """
+        image = self._summary.Summary.Image(**gif(array(vid_tensor), fps))
+        self._write(self._value(tag, image=image), global_step, walltime)
+
+    def add_image_with_boxes(
+        self,
+        tag: str,
+        img_tensor: Any,
+        box_tensor: Any,
+        global_step: int | None = None,
+        walltime: float | None = None,
+        rescale: float = 1,
+        dataformats: str = "CHW",
+        labels: str | Sequence[str] | None = None,
+    ) -> None:
+        """Write an image with red rectangles. Needs the package pillow.
+
+        Args:
+            tag: name of the image.
+            img_tensor, dataformats: as for `add_image`.
+            box_tensor: (boxes, 4): left, upper, right and lower edges in pixels.
+            global_step, walltime: see SummaryWriter.
+            rescale: factor of the image's size.
+            labels: text for each box.
+        """
+        plain = pixels(array(img_tensor), dataformats.upper())
+        drawn = with_boxes(plain, array(box_tensor), rescale, [labels] if isinstance(labels, str) else labels)
+        self.add_image(tag, drawn, global_step, walltime, "HWC")
+
+    # --- what the plugins of TensorBoard show ---
+
+    def add_mesh(
+        self,
+        tag: str,
+        vertices: Any,
+        colors: Any = None,
+        faces: Any = None,
+        config_dict: Mapping[str, Any] | None = None,
+        global_step: int | None = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Write a 3-dimensional mesh or a cloud of points.
+
+        Args:
+            tag: name of the mesh.
+            vertices: (batch, vertices, 3), coordinates.
+            colors: (batch, vertices, 3), red, green and blue from 0 to 255.
+            faces: (batch, faces, 3), numbers of vertices.
+            config_dict: settings of the scene, such as its camera.
+            global_step, walltime: see SummaryWriter.
+        """
+        parts = {"VERTEX": vertices, "FACE": faces, "COLOR": colors}
+        arrays = {kind: array(part) for kind, part in parts.items() if part is not None}
+        self._write_all(mesh(tag, arrays, config_dict), global_step, walltime)
+
+    def add_custom_scalars(self, layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> None:
+        """Arrange curves in charts: {category: {title: ["Multiline", tags] or ["Margin", [value, lower, upper]]}}."""
+        self._write_all([custom_scalars(layout)], None, None)
+
+    def add_custom_scalars_multilinechart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
+        """Show several curves in one chart."""
+        self.add_custom_scalars({category: {title: ["Multiline", tags]}})
+
+    def add_custom_scalars_marginchart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
+        """Show a curve with its margin: tags of the value, the lower and the upper limit.
+
+        Raises AssertionError for another number of tags.
+        """
+        if len(tags) != 3:
+            raise AssertionError(f"Expected 3 tags, got {len(tags)}.")
+        self.add_custom_scalars({category: {title: ["Margin", tags]}})
+
+    def add_hparams(
+        self,
+        hparam_dict: Mapping[str, Any],
+        metric_dict: Mapping[str, Any],
+        hparam_domain_discrete: Mapping[str, Sequence[Any]] | None = None,
+        run_name: str | None = None,
+        global_step: int | None = None,
+    ) -> None:
+        """Write the settings of a run and what they led to, as a run of its own in a folder below.
+
+        Args:
+            hparam_dict: name -> number, bool, text or tensor of one element.
+            metric_dict: name -> number; curves of these names should not be used elsewhere.
+            hparam_domain_discrete: name -> the values that a setting may have.
+            run_name: name of the folder; None for the time.
+            global_step: step of the metrics.
+
+        Raises TypeError for dicts that are none, ValueError for values of other types.
+        """
+        folder = os.path.join(self.log_dir, run_name or str(time.time()))
+        for value in hparams(hparam_dict, metric_dict, hparam_domain_discrete):
+            self._write(value, global_step, None, folder)
+        for name, metric in metric_dict.items():
+            found = self._value(name, simple_value=float(array(metric).reshape(-1)[0]))
+            self._write(found, global_step, None, folder)
+
+    def add_embedding(
+        self,
+        mat: Any,
+        metadata: Sequence[Any] | None = None,
+        label_img: Any = None,
+        global_step: int | None = None,
+        tag: str = "default",
+        metadata_header: Sequence[str] | None = None,
+    ) -> None:
+        """Write points for TensorBoard's projector.
+
+        Args:
+            mat: (points, features).
+            metadata: a label for each point, or, with `metadata_header`, a list of labels.
+            label_img: (points, channels, height, width), square pictures of the points.
+            global_step: step of the points, 0 if None.
+            tag: name of the points.
+            metadata_header: names of the labels' columns.
+
+        Raises AssertionError if the numbers of points differ, or pictures are not square.
+        """
+        images = None if label_img is None else array(label_img)
+        write_embedding(self.log_dir, array(mat), metadata, images, global_step or 0, tag, metadata_header)
+
+    def add_graph(
+        self, model: Any, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
+    ) -> None:
+        """Write the operators that a module runs, in the boxes of its modules.
+
+        Args:
+            model: the module.
+            input_to_model: its argument, or a tuple of them.
+            verbose: print the operators.
+            use_strict_trace: accepted for compatibility.
+        """
+        from ._graph import graph_of
+
+        definition = graph_of(model, input_to_model if isinstance(input_to_model, tuple) else (input_to_model,))
+        if verbose:
+            print(definition)
+        event = self._event.Event(wall_time=time.time(), graph_def=definition.SerializeToString())
+        self._writers[self.log_dir].add_event(event)
+
+    def add_onnx_graph(self, prototxt: str | os.PathLike[str]) -> NoReturn:
+        """Raise NotImplementedError: write the module itself by `add_graph`."""
+        raise NotImplementedError("gradloom's SummaryWriter has no add_onnx_graph: give the module to add_graph")
 
     # --- files ---
 
@@ -405,36 +528,3 @@ class SummaryWriter:
 
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def _pixels(array: Any, order: str) -> Any:
-    """Return an image, or a grid of a batch of images, as uint8 values (height, width, channels)."""
-    if len(order) != array.ndim or len(set(order)) != len(order) or not set(order) <= set("NCHW"):
-        raise AssertionError(
-            f"size of input tensor and input format are different. tensor shape: {array.shape}, input_format: {order}"
-        )
-    every = "".join(set("NCHW") - set(order)) + order  # dimensions that are not there have size 1
-    whole = array.reshape((1,) * (4 - array.ndim) + array.shape)
-    batch = whole.transpose([every.index(dim) for dim in "NHWC"])
-    if array.dtype != np.uint8:
-        batch = (np.clip(batch, 0, 1) * 255).astype(np.uint8)
-    count, height, width, channels = batch.shape
-    columns = min(8, count)
-    rows = -(-count // columns)
-    grid = np.zeros((rows * columns, height, width, channels), np.uint8)
-    grid[:count] = batch
-    grid = grid.reshape(rows, columns, height, width, -1).swapaxes(1, 2)
-    return grid.reshape(rows * height, columns * width, -1)
-
-
-def _png(pixels: Any) -> bytes:
-    """Return uint8 pixels (height, width, 1, 3 or 4 channels) as a PNG file."""
-    height, width, channels = pixels.shape
-    rows = np.concatenate([np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)], axis=1)  # filter 0
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    head = struct.pack(">IIBBBBB", width, height, 8, {1: 0, 3: 2, 4: 6}[channels], 0, 0, 0)
-    data = zlib.compress(rows.tobytes())
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", data) + chunk(b"IEND", b"")
