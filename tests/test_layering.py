@@ -67,6 +67,7 @@ ELSEWHERE = {
     "autograd.profiler_util": "surface",
     "autograd.private_names": "surface",
     "utils.model_zoo": "surface",
+    "utils.tensorboard": "surface",
     "nn.modules._functions": "surface",
     "nn.parallel.distributed": "surface",
 }
