@@ -344,6 +344,8 @@ class History(Results):
         names = dict(self.names)
         for o, known in zip(self.outputs, self.info.outputs if self.info else (), strict=True):
             names[known.name] = o.variable
+        # The shape of the array, a tuple, is what `_saved_*` shows; a tensor's would be a new Size.
+        names.update({f"{name}.shape": f"{variable}._array.shape" for name, variable in names.items()})
         return tuple(
             replace(s, read=rename(s.read, names), condition=rename(s.condition, self.names) if s.condition else None)
             for s in items

@@ -89,7 +89,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
             fn.saved_input = input if input._vc is None and not flags else save(input)
             fn.saved_weight = weight if weight._vc is None and not flags else save(weight)
             fn.saved_bias_is_none = bias is None
-            fn.saved_bias_sym_sizes_opt = None if bias is None else bias.shape
+            fn.saved_bias_sym_sizes_opt = None if bias is None else bias._array.shape
             fn.saved_stride = stride
             fn.saved_padding = padding
             fn.saved_dilation = dilation
@@ -439,8 +439,8 @@ def im2col(input, kernel_size, dilation, padding, stride):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_argsize_minus_2 = input.shape[-2]
-            fn.saved_self_sym_argsize_minus_1 = input.shape[-1]
+            fn.saved_self_sym_argsize_minus_2 = input._array.shape[-2]
+            fn.saved_self_sym_argsize_minus_1 = input._array.shape[-1]
             fn.saved_kernel_size = kernel_size
             fn.saved_dilation = dilation
             fn.saved_padding = padding

@@ -12258,7 +12258,7 @@ def copysign_Tensor(input, other, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_self else None
-            fn.saved_other_sym_sizes = other.shape
+            fn.saved_other_sym_sizes = other._array.shape
             fn.saved_other_scalar_type = other.dtype
             fn.saved_other_device = other.device
             if flags and flags & ANOMALY:
@@ -12310,7 +12310,7 @@ def copysign__Tensor(input, other):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = (save(ops.clone(input))) if needs_self else None
-        fn.saved_other_sym_sizes = other.shape
+        fn.saved_other_sym_sizes = other._array.shape
         fn.saved_other_scalar_type = other.dtype
         fn.saved_other_device = other.device
         if flags and flags & ANOMALY:
@@ -12524,7 +12524,7 @@ def nextafter(input, other, *, out=None):
             fn.hooks = None
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_self else None
             fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
-            fn.saved_other_sym_sizes = other.shape
+            fn.saved_other_sym_sizes = other._array.shape
             fn.saved_other_scalar_type = other.dtype
             fn.saved_other_device = other.device
             if flags and flags & ANOMALY:
@@ -12585,7 +12585,7 @@ def nextafter_(input, other):
         fn.hooks = None
         fn.saved_self = (save(ops.clone(input))) if needs_self else None
         fn.saved_other = (other if other._vc is None and not flags else save(other)) if needs_self else None
-        fn.saved_other_sym_sizes = other.shape
+        fn.saved_other_sym_sizes = other._array.shape
         fn.saved_other_scalar_type = other.dtype
         fn.saved_other_device = other.device
         if flags and flags & ANOMALY:

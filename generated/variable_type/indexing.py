@@ -363,7 +363,7 @@ def index_Tensor(input, indices, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_indices = save_list(indices)
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -423,7 +423,7 @@ def _unsafe_index_Tensor(input, indices):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_indices = save_list(indices)
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -483,7 +483,7 @@ def _unsafe_masked_index(input, mask, indices, fill):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
             fn.saved_indices = save_list(indices)
             if flags and flags & ANOMALY:
@@ -618,7 +618,7 @@ def _unsafe_index_put(input, indices, values, accumulate):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_indices = save_list(indices)
-            fn.saved_values_sym_sizes = values.shape
+            fn.saved_values_sym_sizes = values._array.shape
             fn.saved_values_scalar_type = values.dtype
             fn.saved_values_device = values.device
             fn.saved_accumulate = accumulate
@@ -1628,7 +1628,7 @@ def masked_scatter(input, mask, source, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
-            fn.saved_source_sym_sizes = source.shape
+            fn.saved_source_sym_sizes = source._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -1691,7 +1691,7 @@ def masked_scatter_(self, mask, source):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
-        fn.saved_source_sym_sizes = source.shape
+        fn.saved_source_sym_sizes = source._array.shape
         if flags and flags & ANOMALY:
             remember(fn)
     if flags and flags & FORWARD_AD:
@@ -1768,7 +1768,7 @@ def masked_scatter_backward(grad_output, mask, sizes):
             fn.next_edges = (edge_grad_output,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_grad_output_sym_sizes = grad_output.shape
+            fn.saved_grad_output_sym_sizes = grad_output._array.shape
             fn.saved_grad_output_scalar_type = grad_output.dtype
             fn.saved_grad_output_device = grad_output.device
             fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
@@ -2143,7 +2143,7 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
             if flags and flags & ANOMALY:
@@ -3043,7 +3043,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
             fn.next_edges = (edge_weight,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_weight_sym_argsize_0 = weight.shape[0]
+            fn.saved_weight_sym_argsize_0 = weight._array.shape[0]
             fn.saved_indices = indices if indices._vc is None and not flags else save(indices)
             fn.saved_padding_idx = padding_idx
             fn.saved_scale_grad_by_freq = scale_grad_by_freq
@@ -3299,7 +3299,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
             fn.next_edges = (edge_weight, edge_per_sample_weights)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_weight_sym_argsize_0 = weight.shape[0]
+            fn.saved_weight_sym_argsize_0 = weight._array.shape[0]
             fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_per_sample_weights else None
             fn.saved_indices = indices if indices._vc is None and not flags else save(indices)
             fn.saved_offsets = (offsets if offsets._vc is None and not flags else save(offsets)) if needs_weight else None

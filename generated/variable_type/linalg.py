@@ -1171,8 +1171,8 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
             fn.next_edges = (edge_LU_data,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_LU_data_sym_argsize_minus_2 = LU_data.shape[-2]
-            fn.saved_LU_data_sym_argsize_minus_1 = LU_data.shape[-1]
+            fn.saved_LU_data_sym_argsize_minus_2 = LU_data._array.shape[-2]
+            fn.saved_LU_data_sym_argsize_minus_1 = LU_data._array.shape[-1]
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (L_.shape, L_.dtype, U_.shape, U_.dtype)
@@ -1275,7 +1275,7 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_A = A if A._vc is None and not flags else save(A)
-            fn.saved_B_sym_sizes = B.shape
+            fn.saved_B_sym_sizes = B._array.shape
             fn.saved_left = left
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -2497,7 +2497,7 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None, out=Non
             S._edge = (fn, 1)
             Vh._edge = (fn, 2)
             fn.saved_U = SavedVariable(U, 0)
-            fn.saved_S_sym_argsize_minus_1 = S.shape[-1] if S.dim() >= 1 else None
+            fn.saved_S_sym_argsize_minus_1 = S._array.shape[-1] if S.dim() >= 1 else None
             fn.saved_S = SavedVariable(S, 1)
             fn.saved_Vh = SavedVariable(Vh, 2)
     if flags & FORWARD_AD:

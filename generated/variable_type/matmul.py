@@ -98,11 +98,11 @@ def mm(input, mat2, *, out=None):
             fn.next_edges = (edge_self, edge_mat2)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_self_sym_strides = input.stride()
             fn.saved_self = (input if input._vc is None and not flags else save(input)) if needs_mat2 else None
             fn.saved_mat2 = (mat2 if mat2._vc is None and not flags else save(mat2)) if needs_self else None
-            fn.saved_mat2_sym_sizes = mat2.shape
+            fn.saved_mat2_sym_sizes = mat2._array.shape
             fn.saved_mat2_sym_strides = mat2.stride()
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -189,11 +189,11 @@ def addmm(input, mat1, mat2, *more, beta=1, alpha=1, out=None):
             fn.next_edges = (edge_self, edge_mat1, edge_mat2)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_mat1_sym_sizes = mat1.shape
+            fn.saved_mat1_sym_sizes = mat1._array.shape
             fn.saved_mat1_sym_strides = mat1.stride()
             fn.saved_mat1 = (mat1 if mat1._vc is None and not flags else save(mat1)) if needs_mat2 else None
             fn.saved_mat2 = (mat2 if mat2._vc is None and not flags else save(mat2)) if needs_mat1 else None
-            fn.saved_mat2_sym_sizes = mat2.shape
+            fn.saved_mat2_sym_sizes = mat2._array.shape
             fn.saved_mat2_sym_strides = mat2.stride()
             fn.saved_beta = beta
             fn.saved_alpha = alpha
@@ -270,11 +270,11 @@ def addmm_(input, mat1, mat2, *more, beta=1, alpha=1):
         fn.next_edges = (edge_self, edge_mat1, edge_mat2)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        fn.saved_mat1_sym_sizes = mat1.shape
+        fn.saved_mat1_sym_sizes = mat1._array.shape
         fn.saved_mat1_sym_strides = mat1.stride()
         fn.saved_mat1 = (mat1 if mat1._vc is None and not flags else save(mat1)) if needs_mat2 else None
         fn.saved_mat2 = (mat2 if mat2._vc is None and not flags else save(mat2)) if needs_mat1 else None
-        fn.saved_mat2_sym_sizes = mat2.shape
+        fn.saved_mat2_sym_sizes = mat2._array.shape
         fn.saved_mat2_sym_strides = mat2.stride()
         fn.saved_beta = beta
         fn.saved_alpha = alpha
@@ -1246,11 +1246,11 @@ def addbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
             fn.next_edges = (edge_self, edge_batch1, edge_batch2)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_batch1_sym_argsize_0 = batch1.shape[0]
-            fn.saved_batch1_sym_argsize_1 = batch1.shape[1]
+            fn.saved_batch1_sym_argsize_0 = batch1._array.shape[0]
+            fn.saved_batch1_sym_argsize_1 = batch1._array.shape[1]
             fn.saved_batch1 = (batch1 if batch1._vc is None and not flags else save(batch1)) if needs_batch2 else None
             fn.saved_batch2 = (batch2 if batch2._vc is None and not flags else save(batch2)) if needs_batch1 else None
-            fn.saved_batch2_sym_argsize_2 = batch2.shape[2]
+            fn.saved_batch2_sym_argsize_2 = batch2._array.shape[2]
             fn.saved_beta = beta
             fn.saved_alpha = alpha
             if flags and flags & ANOMALY:
@@ -1326,11 +1326,11 @@ def addbmm_(input, batch1, batch2, *more, beta=1, alpha=1):
         fn.next_edges = (edge_self, edge_batch1, edge_batch2)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        fn.saved_batch1_sym_argsize_0 = batch1.shape[0]
-        fn.saved_batch1_sym_argsize_1 = batch1.shape[1]
+        fn.saved_batch1_sym_argsize_0 = batch1._array.shape[0]
+        fn.saved_batch1_sym_argsize_1 = batch1._array.shape[1]
         fn.saved_batch1 = (batch1 if batch1._vc is None and not flags else save(batch1)) if needs_batch2 else None
         fn.saved_batch2 = (batch2 if batch2._vc is None and not flags else save(batch2)) if needs_batch1 else None
-        fn.saved_batch2_sym_argsize_2 = batch2.shape[2]
+        fn.saved_batch2_sym_argsize_2 = batch2._array.shape[2]
         fn.saved_beta = beta
         fn.saved_alpha = alpha
         if flags and flags & ANOMALY:

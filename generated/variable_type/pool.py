@@ -165,7 +165,7 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
             fn.next_edges = (edge_grad_output, edge_self)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_sym_sizes = self._array.shape
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
@@ -308,7 +308,7 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
             fn.next_edges = (edge_grad_output, edge_self)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_sym_sizes = self._array.shape
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             fn.saved_kernel_size = kernel_size
@@ -439,8 +439,8 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
             fn.next_edges = (edge_grad_output, edge_self)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_grad_output_sym_sizes = grad_output.shape
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_grad_output_sym_sizes = grad_output._array.shape
+            fn.saved_self_sym_sizes = self._array.shape
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             if flags and flags & ANOMALY:
@@ -581,7 +581,7 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
             fn.next_edges = (edge_grad_output, edge_self)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_sym_sizes = self._array.shape
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
@@ -774,7 +774,7 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
             fn.next_edges = (edge_grad_output, edge_self)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_sym_sizes = self._array.shape
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
@@ -917,7 +917,7 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
             fn.next_edges = (edge_grad_output, edge_self)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_sym_sizes = self._array.shape
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             fn.saved_kernel_size = kernel_size
@@ -1048,8 +1048,8 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
             fn.next_edges = (edge_grad_output, edge_self)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_grad_output_sym_sizes = grad_output.shape
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_grad_output_sym_sizes = grad_output._array.shape
+            fn.saved_self_sym_sizes = self._array.shape
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             if flags and flags & ANOMALY:
@@ -1190,7 +1190,7 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
             fn.next_edges = (edge_grad_output, edge_self)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_sym_sizes = self._array.shape
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
@@ -1435,7 +1435,7 @@ def fractional_max_pool2d_backward(grad_output, self, kernel_size, output_size, 
             fn.next_edges = (edge_grad_output, edge_self)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_sym_sizes = self._array.shape
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
@@ -1560,7 +1560,7 @@ def fractional_max_pool3d_backward(grad_output, self, kernel_size, output_size, 
             fn.next_edges = (edge_grad_output, edge_self)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_sym_sizes = self._array.shape
             fn.saved_self_scalar_type = self.dtype
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None

@@ -847,7 +847,7 @@ def bernoulli__Tensor(self, p, generator):
         fn.next_edges = (edge_self, edge_p)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        fn.saved_p_sym_sizes = p.shape
+        fn.saved_p_sym_sizes = p._array.shape
         fn.saved_p_scalar_type = p.dtype
         fn.saved_p_device = p.device
         if flags and flags & ANOMALY:
@@ -1558,7 +1558,7 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
             fn.next_edges = (edge_mean,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_mean_sym_sizes = mean.shape
+            fn.saved_mean_sym_sizes = mean._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -1620,7 +1620,7 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
             fn.next_edges = (edge_std,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_std_sym_sizes = std.shape
+            fn.saved_std_sym_sizes = std._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -1684,8 +1684,8 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
             fn.next_edges = (edge_mean, edge_std)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_mean_sym_sizes = mean.shape
-            fn.saved_std_sym_sizes = std.shape
+            fn.saved_mean_sym_sizes = mean._array.shape
+            fn.saved_std_sym_sizes = std._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -1784,7 +1784,7 @@ def poisson(input, generator):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_self_scalar_type = input.dtype
             fn.saved_self_device = input.device
             if flags and flags & ANOMALY:

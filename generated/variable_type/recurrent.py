@@ -409,7 +409,7 @@ def _pack_padded_sequence(input, lengths, batch_first):
             fn.next_edges = (edge_input,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_input_sym_sizes = input.shape
+            fn.saved_input_sym_sizes = input._array.shape
             fn.saved_batch_first = batch_first
             if flags and flags & ANOMALY:
                 remember(fn)

@@ -134,7 +134,7 @@ def sum(input, dtype, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -198,7 +198,7 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
             if flags and flags & ANOMALY:
@@ -264,7 +264,7 @@ def mean(input, dtype, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_self_sym_numel = input.numel()
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -329,7 +329,7 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_self_sym_numel = input.numel()
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
@@ -1232,7 +1232,7 @@ def max_dim(input, dim, keepdim, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
             if flags and flags & ANOMALY:
@@ -1358,7 +1358,7 @@ def min_dim(input, dim, keepdim, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
             if flags and flags & ANOMALY:
@@ -2743,7 +2743,7 @@ def median_dim(input, dim, keepdim, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
             if flags and flags & ANOMALY:
@@ -2869,7 +2869,7 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
             if flags and flags & ANOMALY:
@@ -2931,7 +2931,7 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
             if flags and flags & ANOMALY:
@@ -2993,7 +2993,7 @@ def mode(input, dim, keepdim, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_keepdim = keepdim
             if flags and flags & ANOMALY:
@@ -3723,7 +3723,7 @@ def trace(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)

@@ -669,7 +669,7 @@ def view(self, size):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_sym_sizes = self._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -729,7 +729,7 @@ def view_copy(input, size, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -852,7 +852,7 @@ def _unsafe_view(input, size):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -910,7 +910,7 @@ def _reshape_alias(input, size, stride):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -1083,7 +1083,7 @@ def expand(self, size, implicit):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_sym_sizes = self._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -1143,7 +1143,7 @@ def expand_copy(input, size, implicit, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -2039,7 +2039,7 @@ def squeeze(input):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -2100,7 +2100,7 @@ def squeeze_copy(input, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -2159,7 +2159,7 @@ def squeeze_dim(input, dim):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -2221,7 +2221,7 @@ def squeeze_copy_dim(input, dim, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -2281,7 +2281,7 @@ def squeeze_dims(input, dim):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -2343,7 +2343,7 @@ def squeeze_copy_dims(input, dim, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -2394,7 +2394,7 @@ def squeeze_(self):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        fn.saved_self_sym_sizes = self.shape
+        fn.saved_self_sym_sizes = self._array.shape
         if flags and flags & ANOMALY:
             remember(fn)
     if flags and flags & FORWARD_AD:
@@ -2451,7 +2451,7 @@ def squeeze__dim(self, dim):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        fn.saved_self_sym_sizes = self.shape
+        fn.saved_self_sym_sizes = self._array.shape
         fn.saved_dim = dim
         if flags and flags & ANOMALY:
             remember(fn)
@@ -2509,7 +2509,7 @@ def squeeze__dims(self, dim):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        fn.saved_self_sym_sizes = self.shape
+        fn.saved_self_sym_sizes = self._array.shape
         fn.saved_dim = dim
         if flags and flags & ANOMALY:
             remember(fn)
@@ -2781,7 +2781,7 @@ def as_strided(input, size, stride, storage_offset):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_self_sym_strides = input.stride()
             fn.saved_self_sym_storage_offset = input.storage_offset()
             fn.saved_size = size
@@ -2849,7 +2849,7 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_self_sym_strides = input.stride()
             fn.saved_self_sym_storage_offset = input.storage_offset()
             fn.saved_size = size
@@ -2906,7 +2906,7 @@ def as_strided_(input, size, stride, storage_offset):
         fn.next_edges = (edge_self,)
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
-        fn.saved_self_sym_sizes = input.shape
+        fn.saved_self_sym_sizes = input._array.shape
         fn.saved_self_sym_strides = input.stride()
         fn.saved_self_sym_storage_offset = input.storage_offset()
         fn.saved_size = size
@@ -2983,7 +2983,7 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_index = index
             if flags and flags & ANOMALY:
@@ -3055,7 +3055,7 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_index = index
             if flags and flags & ANOMALY:
@@ -3183,7 +3183,7 @@ def slice_Tensor(input, dim, start, end, step):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_start = start
             fn.saved_end = end
@@ -3247,7 +3247,7 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_start = start
             fn.saved_end = end
@@ -3403,7 +3403,7 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             fn.saved_start = start
             fn.saved_length = length
@@ -3474,7 +3474,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_offset = offset
             fn.saved_dim1 = dim1
             fn.saved_dim2 = dim2
@@ -3547,7 +3547,7 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_offset = offset
             fn.saved_dim1 = dim1
             fn.saved_dim2 = dim2
@@ -3720,7 +3720,7 @@ def unfold(self, dimension, size, step):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_sym_sizes = self._array.shape
             fn.saved_dimension = dimension
             fn.saved_size = size
             fn.saved_step = step
@@ -3793,7 +3793,7 @@ def unfold_copy(input, dimension, size, step, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dimension = dimension
             fn.saved_size = size
             fn.saved_step = step
@@ -4030,7 +4030,7 @@ def split_Tensor(input, split_size, dim):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_split_size = split_size
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
@@ -4089,7 +4089,7 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_split_size = split_size
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
@@ -4147,7 +4147,7 @@ def unsafe_split_Tensor(input, split_size, dim):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_split_size = split_size
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
@@ -4204,7 +4204,7 @@ def split_with_sizes(input, split_sizes, dim):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_split_sizes = split_sizes
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
@@ -4263,7 +4263,7 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_split_sizes = split_sizes
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
@@ -4321,7 +4321,7 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_split_sizes = split_sizes
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
@@ -4524,7 +4524,7 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
             fn.next_edges = (edge_self, edge_src)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_src_sym_sizes = src.shape
+            fn.saved_src_sym_sizes = src._array.shape
             fn.saved_src_scalar_type = src.dtype
             fn.saved_src_device = src.device
             fn.saved_dim = dim
@@ -4602,7 +4602,7 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
             fn.next_edges = (edge_self, edge_src)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_src_sym_sizes = src.shape
+            fn.saved_src_sym_sizes = src._array.shape
             fn.saved_src_scalar_type = src.dtype
             fn.saved_src_device = src.device
             fn.saved_dim = dim
@@ -4680,7 +4680,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
             fn.next_edges = (edge_self, edge_src)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_src_sym_sizes = src.shape
+            fn.saved_src_sym_sizes = src._array.shape
             fn.saved_src_scalar_type = src.dtype
             fn.saved_src_device = src.device
             fn.saved_offset = offset
@@ -4762,7 +4762,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
             fn.next_edges = (edge_self, edge_src)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_self_sym_strides = input.stride()
             fn.saved_self_sym_storage_offset = input.storage_offset()
             fn.saved_size = size
@@ -5302,7 +5302,7 @@ def repeat(self, repeats, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = self.shape
+            fn.saved_self_sym_sizes = self._array.shape
             fn.saved_repeats = repeats
             if flags and flags & ANOMALY:
                 remember(fn)

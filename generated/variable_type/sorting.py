@@ -88,7 +88,7 @@ def sort(input, dim, descending, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -149,7 +149,7 @@ def sort_stable(input, stable, dim, descending, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -259,7 +259,7 @@ def topk(input, k, dim, largest, sorted, *, out=None):
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_sym_sizes = input.shape
+            fn.saved_self_sym_sizes = input._array.shape
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
                 remember(fn)

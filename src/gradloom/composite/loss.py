@@ -184,7 +184,7 @@ def cross_entropy_loss(self, target, weight=None, reduction=1, ignore_index=-100
     if not 0.0 <= label_smoothing <= 1.0:
         raise RuntimeError(f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}")
     dim = 0 if self._array.ndim == 1 else 1
-    logs = ops.log_softmax(self, dim)
+    logs = ops.exact.log_softmax_int(self, dim, None)
     if by_probability:
         return _cross_entropy_of_probabilities(logs, target, weight, reduction, label_smoothing, dim)
     if label_smoothing > 0.0:

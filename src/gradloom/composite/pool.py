@@ -7,12 +7,12 @@ from ..dispatch import _operators as ops
 
 def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):
     """Return the largest element of every window."""
-    return ops.max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+    return ops.exact.max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
 def max_pool3d(self, kernel_size, stride, padding, dilation, ceil_mode):
     """Return the largest element of every window."""
-    return ops.max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
+    return ops.exact.max_pool3d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 
 def _check_rank(self, name):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..core.tensor import wrapped_number
 from ..dispatch import _operators as ops
 
 # Dropout for self-normalising networks (Klambauer et al. 2017): dropped elements become minus this number, where SELU
@@ -16,7 +17,8 @@ def _plain(input, p, train, multiply, whole_channels=False):
         return input
     if p == 1:
         return multiply(input, ops.zeros((), dtype=input.dtype))
-    return multiply(input, _kept(input, p, whole_channels).div_(1 - p))
+    noise = _kept(input, p, whole_channels)
+    return multiply(input, ops.exact.div__Tensor(noise, wrapped_number(1 - p, noise)))
 
 
 def _alpha(input, p, train, multiply, add, whole_channels=False):
@@ -40,7 +42,7 @@ def _keeps_all(input, p, train):
 def _kept(input, p, whole_channels):
     """Draw 1 with probability 1 - p, else 0: for every element, or for every channel of (batch, channels, *)."""
     if not whole_channels:
-        return ops.empty_like(input).bernoulli_(1 - p)
+        return ops.exact.bernoulli__float(ops.empty_like(input), 1 - p, None)
     if input.dim() < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     sizes = [n if d < 2 else 1 for d, n in enumerate(input.shape)]

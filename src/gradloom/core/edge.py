@@ -38,7 +38,9 @@ def gradient_edge(tensor):
     view = tensor._view
     if view is not None:
         return view.current_edge(tensor)
-    return leaf_edge(tensor)
+    found = tensor._accumulator
+    node = found() if found is not None else None
+    return leaf_edge(tensor) if node is None else (node, 0)
 
 
 def leaf_edge(tensor):

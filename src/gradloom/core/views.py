@@ -121,11 +121,15 @@ def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
     if counter is None:
         counter = source._vc = [0]
     result._vc = counter
+    view = source._view
+    base = source
+    if not flags and view is None and replay is None and not source._inference:
+        result._edge = None
+        result._view = ViewMeta(source, edge, counter[0], creation)
+        return result
     if source._inference:
         result._inference = True
         return result
-    view = source._view
-    base = source
     if flags & (INFERENCE | GRAD_OFF) and creation != CUSTOM_FUNCTION:
         creation = INFERENCE_VIEW if flags & INFERENCE else NO_GRAD
     if view is not None:
@@ -185,6 +189,10 @@ def check_inplace(tensor, others=()) -> None:
     Raises RuntimeError for a leaf that requires grad, a view of one, and views that must not be written.
     """
     view = tensor._view
+    if view is not None and view.creation == DEFAULT and view.edge is not NO_EDGE and tensor._vc[0] == view.version:
+        edge = view.base._edge
+        if edge is not None and edge[0] is not None:  # neither a leaf nor a view of one
+            return
     requires_grad = tensor.requires_grad
     if not requires_grad and not _any_requires_grad(others):
         return
@@ -279,7 +287,8 @@ def rebase_history(tensor, node) -> None:
     base._edge = (CopySlices(base, tensor, base_edge, node, view.replay), 0)
     if base._retains_grad:
         move_retained_gradient(base_edge, base._edge)
-    view.history(tensor)
+    if tensor._retains_grad or tensor._backward_hooks:
+        view.history(tensor)  # else the view's edge is remade when it is needed: mostly the view is not used again
 
 
 def replace_history(tensor, node) -> None:

@@ -5,7 +5,7 @@ A periodic window of n samples is the symmetric one of n + 1 without its last sa
 
 from __future__ import annotations
 
-from math import ceil, isfinite, prod
+from math import ceil, isfinite
 
 import numpy as np
 
@@ -14,10 +14,11 @@ from ..types.dtype import TYPE_OF, default
 from ._common.errors import CPP_TYPES, type_name
 from ._common.layout import new_array, new_like
 from ._common.numbers import is_half, number_as, number_filling
+from ._common.tables import number
 
 
 def _checked(size, name=None):
-    if min(size, default=0) < 0:
+    if size and min(size) < 0:
         raise RuntimeError(
             f"{name}: Dimension size must be non-negative."
             if name
@@ -33,7 +34,9 @@ def zeros(size, dtype=None):
 
 def ones(size, dtype=None):
     """Return ones, by default of the default floating dtype."""
-    return np.ones(_checked(size), default.numpy_float if dtype is None else dtype)
+    found = np.empty(_checked(size), default.numpy_float if dtype is None else dtype)
+    found[...] = number(1, found.dtype)
+    return found
 
 
 def empty(size, dtype=None, memory_format=None):
@@ -45,7 +48,9 @@ def full(size, fill_value, dtype=None):
     """Fill with one value; the value's type determines the default dtype."""
     if dtype is None:
         dtype = number_dtype(fill_value)
-    return np.full(_checked(size), number_filling(fill_value, dtype, prod(size)))
+    found = np.empty(_checked(size), dtype)
+    found[...] = number_filling(fill_value, dtype, found.size)
+    return found
 
 
 def number_dtype(*values):

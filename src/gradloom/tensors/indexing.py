@@ -55,16 +55,33 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         if not self._array.ndim:
             raise IndexError("slice() cannot be applied to a 0-dim tensor.")
         return ops.slice_Tensor(self, 0, *_bounds(index))
-    if kind is tuple:
+    if kind is Tensor:
+        array = index._array
+        if array.dtype is _INT64 and array.ndim and self.__class__ is Tensor and self._array.ndim:
+            return ops.exact.index_Tensor(self, (index,))
+    elif kind is tuple:
         out = _view_of(self, index)
         if out is not None:
             return out
-    if index is None:
+        if _are_integers(index) and self.__class__ is Tensor and len(index) <= self._array.ndim:
+            return ops.exact.index_Tensor(self, index)
+    elif index is None:
         return ops.unsqueeze(self, 0)
     parts, found = _parsed(self, index)
     if found is not None:
         return ops.index(parts, found)
     return ops.alias(self) if parts is self else parts
+
+
+_INT64 = np.dtype(np.int64)
+
+
+def _are_integers(parts) -> bool:
+    """Return whether all parts of an index are tensors of integers."""
+    for part in parts:
+        if part.__class__ is not Tensor or part._array.dtype is not _INT64 or not part._array.ndim:
+            return False
+    return bool(parts)
 
 
 def setitem(self: Tensor, index: Any, value: Tensor | Number) -> None:

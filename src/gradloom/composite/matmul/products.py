@@ -148,7 +148,7 @@ def outer(self, vec2):
     for name, vector in (("self", self), ("vec2", vec2)):
         if vector._array.ndim != 1:
             raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {vector.dim()}-D")
-    return self.reshape(-1, 1) * vec2
+    return ops.exact.reshape(self, (-1, 1)) * vec2
 
 
 def inner(self, other):

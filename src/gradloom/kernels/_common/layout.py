@@ -29,7 +29,9 @@ def new_like(array, dtype=None, memory_format=None, make=np.empty_like) -> np.nd
     if memory_format is not None and memory_format is not preserve_format:
         return new_array(array.shape, dtype or array.dtype, memory_format, _PLAIN[make])
     if not array.size or array.flags.c_contiguous and 1 not in array.shape:
-        return make(array, dtype, order="K")
+        if make is np.zeros_like:  # NumPy makes it in two steps
+            return np.zeros(array.shape, dtype or array.dtype)
+        return make(array, dtype, "K")
     dtype = np.dtype(dtype or array.dtype)
     made = np.ndarray(array.shape, dtype, strides=[s * dtype.itemsize for s in strides_like(array)])
     if make is not np.empty_like:
@@ -134,7 +136,7 @@ def as_operands(found, *operands, copy=True) -> np.ndarray:
         return found
     if found.ndim < 2 or not found.size:
         return found
-    strides = strides_in_order(found.shape, memory_order(*[np.broadcast_to(a, found.shape) for a in operands]))
+    strides = strides_in_order(found.shape, memory_order(*[_Broadcast(a, found.shape) for a in operands]))
     strides = tuple([s * found.itemsize for s in strides])
     if strides == found.strides:
         return found
@@ -142,6 +144,18 @@ def as_operands(found, *operands, copy=True) -> np.ndarray:
     if copy:
         out[...] = found
     return out
+
+
+class _Broadcast:
+    """The shape and the strides of an array that is broadcast to a shape."""
+
+    __slots__ = ("shape", "strides", "ndim")
+
+    def __init__(self, array, shape):
+        lead = len(shape) - array.ndim
+        pairs = zip(array.shape, array.strides, shape[lead:], strict=True)
+        self.shape, self.ndim = shape, len(shape)
+        self.strides = (*(0,) * lead, *[s if n == m else 0 for n, s, m in pairs])
 
 
 def memory_order(*arrays) -> list[int]:

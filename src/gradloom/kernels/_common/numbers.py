@@ -32,6 +32,14 @@ def widen(a: np.ndarray) -> np.ndarray:
     return as_type(a, _FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else a
 
 
+@cache
+def from_scipy(name: str):
+    """Return a function of scipy.special, which is imported when the first one is needed."""
+    from scipy import special
+
+    return getattr(special, name)
+
+
 class Wide:
     """A float32 operand beside arrays of half precision. NumPy functions applied to it compute in float32 and round
     once to the half type, as PyTorch does for a scalar factor and for `x + alpha * y`.
@@ -89,7 +97,7 @@ def floating(name: str, kinds: str = "f"):
                 found = found.reshape(())
             return found.astype(dtype) if half else found
 
-        return np.errstate(all="ignore")(checked)
+        return checked
 
     return decorate
 
@@ -136,10 +144,16 @@ _GREATEST = {
 _WITHOUT_INFINITY = "4GCW"
 
 
+_SMALL = 1e30  # a number that all float32 and wider types hold
+_REAL = frozenset((int, float))
+
+
 def number_as(value, dtype: np.dtype) -> np.ndarray:
     """Convert a Python number to a 0-dim array; floats are truncated to integers, negative integers wrap around for
     unsigned dtypes. Raises RuntimeError if the number is out of range, or complex for a real dtype."""
     kind = dtype.kind
+    if (dtype.char == "f" or dtype.char == "d") and -_SMALL <= value.real <= _SMALL and value.__class__ in _REAL:
+        return np.array(value, dtype)
     if kind == "b":
         return np.array(value).astype(dtype)
     if kind == "c":
@@ -161,7 +175,7 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
     most = _GREATEST[dtype.char]
     if not -most <= value <= most and value == value and not isinf(value):  # checked before rounding
         raise _overflow(dtype)
-    if isinf(value) and dtype.char in _WITHOUT_INFINITY or value <= 0 and dtype.name == "float8_e8m0fnu":
+    if isinf(value) and dtype.char in _WITHOUT_INFINITY or value <= 0 and dtype.char == "W":
         raise _overflow(dtype)
     return np.array(value, dtype)
 

@@ -7,13 +7,14 @@ import math
 import numpy as np
 
 from .._common.layout import row_major
-from .._common.numbers import floating, is_half, widen
+from .._common.numbers import floating, from_scipy, is_half, widen
+from .._common.tables import number
 from ..elementwise.choices import bounded, select
 from .piecewise import as_type
 
 
 def _below_zero(self) -> np.ndarray:
-    return bounded(np.minimum, self, self.dtype.type(0))
+    return bounded(np.minimum, self, number(0, self.dtype))
 
 
 @floating("elu_cpu")
@@ -23,9 +24,10 @@ def elu(self, alpha=1, scale=1, input_scale=1):
     found = _below_zero(self)
     if input_scale != 1:
         found *= as_type(input_scale, dtype)
-    np.expm1(found, out=found)  # 0 where self is positive
-    found *= as_type(alpha * scale, dtype)
-    above = bounded(np.maximum, self, dtype.type(0))
+    np.expm1(found, found)  # 0 where self is positive
+    if alpha * scale != 1:
+        found *= as_type(alpha * scale, dtype)
+    above = bounded(np.maximum, self, number(0, dtype))
     if scale != 1:
         above *= as_type(scale, dtype)
     found += above
@@ -81,12 +83,11 @@ def _by_tanh(approximate) -> bool:
 
 def _phi(self) -> np.ndarray:
     """Return the normal distribution function of an array."""
-    from scipy.special import erf
-
-    found = self * self.dtype.type(math.sqrt(0.5))
-    erf(found, out=found)
-    found += 1
-    found *= found.dtype.type(0.5)
+    dtype = self.dtype
+    found = self * number(math.sqrt(0.5), dtype)
+    from_scipy("erf")(found, found)
+    found += number(1, dtype)
+    found *= number(0.5, dtype)
     return found
 
 
@@ -149,9 +150,9 @@ def _gelu_tanh_backward(grad_output, self):
 def silu(self):
     """self * sigmoid(self)."""
     found = np.negative(self)
-    np.exp(found, out=found)
-    found += 1
-    return np.divide(self, found, out=found)
+    np.exp(found, found)
+    found += number(1, self.dtype)
+    return np.divide(self, found, found)
 
 
 @floating("silu_backward_cpu", "fc")
@@ -159,13 +160,14 @@ def silu_backward(grad_output, self):
     """grad_output * s * (1 + self * (1 - s)) with s = sigmoid(self)."""
     if self.dtype.kind == "c":
         self = self.conj()
+    one = number(1, self.dtype)
     s = np.negative(self)
-    np.exp(s, out=s)
-    s += 1
-    np.reciprocal(s, out=s)
-    found = 1 - s
+    np.exp(s, s)
+    s += one
+    np.reciprocal(s, s)
+    found = one - s
     found *= self
-    found += 1
+    found += one
     found *= s
     found = found * grad_output
     return found
@@ -206,13 +208,13 @@ def softplus(self, beta=1, threshold=20):
     """log(1 + exp(beta * self)) / beta; `self` where beta * self is above `threshold`."""
     dtype = self.dtype
     scaled = self if beta == 1 else self * as_type(beta, dtype)
-    linear = scaled > as_type(threshold, dtype)
-    found = bounded(np.minimum, scaled, as_type(threshold, dtype))
-    np.exp(found, out=found)
-    np.log1p(found, out=found)
+    limit = as_type(threshold, dtype)
+    linear = None if scaled.size and np.maximum.reduce(scaled, None) <= limit else scaled > limit
+    found = np.exp(scaled if linear is None else bounded(np.minimum, scaled, limit))
+    np.log1p(found, found)
     if beta != 1:
         found /= as_type(beta, dtype)
-    return select(linear, self, found)
+    return found if linear is None else select(linear, self, found)
 
 
 @floating("softplus_backward_cpu")
@@ -221,10 +223,13 @@ def softplus_backward(grad_output, self, beta, threshold):
     dtype = self.dtype
     scaled = self if beta == 1 else self * as_type(beta, dtype)
     found = np.negative(scaled)
-    np.exp(found, out=found)
-    found += 1
+    np.exp(found, found)
+    found += number(1, dtype)
     found = grad_output / found
-    return select(scaled > as_type(threshold, dtype), grad_output, found)
+    limit = as_type(threshold, dtype)
+    if scaled.size and np.maximum.reduce(scaled, None) <= limit:
+        return found
+    return select(scaled > limit, grad_output, found)
 
 
 def log_sigmoid_forward(self: np.ndarray) -> tuple:

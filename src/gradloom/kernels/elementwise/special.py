@@ -6,7 +6,7 @@ import numpy as np
 
 from .._common.errors import refuse
 from .._common.layout import row_major
-from .._common.numbers import widen
+from .._common.numbers import from_scipy, widen
 from ..shape.copies import to_copy
 from .dtypes import like, shared, widened
 
@@ -14,17 +14,13 @@ from .dtypes import like, shared, widened
 @widened
 def erf(self):
     """Compute the error function."""
-    from scipy.special import erf
-
-    return shared(erf, _real("erf_vml_cpu", self))
+    return shared(from_scipy("erf"), _real("erf_vml_cpu", self))
 
 
 @widened
 def erfc(self):
     """`1 - erf(self)`, accurate where that is small."""
-    from scipy.special import erfc
-
-    return shared(erfc, _real("erfc_vml_cpu", self))
+    return shared(from_scipy("erfc"), _real("erfc_vml_cpu", self))
 
 
 @widened

@@ -12,15 +12,16 @@ import numpy as np
 
 from .._common.dims import wrap_dim
 from .._common.layout import check_apart, check_no_internal_overlap
+from .._common.tables import starts
 
-_UNSIGNED = {"l": np.uint64, "q": np.uint64, "i": np.uint32}
+_UNSIGNED = {"l": np.dtype(np.uint64), "q": np.dtype(np.uint64), "i": np.dtype(np.uint32)}
 
 
 def check_range(index, n: int, axis: int, error=RuntimeError) -> None:
     """Raise `error` unless 0 <= index < n everywhere."""
     if index.size:
         # Seen without a sign, negative numbers are beyond every size.
-        if index.view(_UNSIGNED.get(index.dtype.char, index.dtype)).max() >= n:
+        if np.maximum.reduce(index.view(_UNSIGNED.get(index.dtype.char, index.dtype)), None) >= n:
             first = index[(index < 0) | (index >= n)][0]
             raise error(f"index {first} is out of bounds for dimension {axis} with size {n}")
 
@@ -121,10 +122,11 @@ def flat_places(index, axis: int, shape) -> np.ndarray:
     for d in range(len(shape) - 1, -1, -1):
         steps[d] = step
         step *= shape[d]
-    places = index * np.int64(steps[axis])
+    places = index if steps[axis] == 1 else index * np.int64(steps[axis])
     for d, n in enumerate(index.shape):
         if d != axis and n > 1:
-            places += np.arange(0, n * steps[d], steps[d]).reshape((n, *(1,) * (index.ndim - 1 - d)))
+            offsets = starts(n, steps[d]).reshape((n, *(1,) * (index.ndim - 1 - d)))
+            places = np.add(places, offsets, None if places is index else places)
     return places
 
 

@@ -15,21 +15,24 @@ from .masks import check_mask
 from .places import add_rows, still_writable, workspace
 
 _every = slice(None)
+_UNSIGNED = np.dtype(np.uint64)
 
 
 def index(self, indices):
     """Return a copy of the elements that integer and bool arrays select; None stands for a whole dimension."""
     key = _key(self, indices)
     try:
-        if (
-            len(key)
-            and key[-1].__class__ is np.ndarray
-            and key[-1].dtype.kind != "b"
-            and self.flags.c_contiguous
-            and (all(k is _every for k in key[:-1]))
-            and (key[-1].ndim < 2 or key[-1].flags.c_contiguous)
-        ):
-            return self.take(key[-1], axis=len(key) - 1)
+        if self.flags.c_contiguous and key:
+            last = key[-1]
+            if (
+                last.__class__ is np.ndarray
+                and last.dtype.kind != "b"
+                and (len(key) == 1 or all(k is _every for k in key[:-1]))
+                and (last.ndim < 2 or last.flags.c_contiguous)
+            ):
+                return self.take(last, len(key) - 1)
+            if last.__class__ is np.ndarray and all(k is not _every and k.ndim == 1 for k in key):
+                return row_major(self[tuple(key)])
         out = self[tuple(key)]
     except IndexError:
         out = _nothing(self, key)
@@ -203,6 +206,8 @@ def _explained(self, key):
 
 def _accumulate(self, key, values):
     """Add `values` at places that may be repeated. See Note [Repeated places]."""
+    if _add_at_rows(self, key, values):
+        return
     shape = self[tuple(key)].shape
     values = np.broadcast_to(values, shape)
     axes, arrays, dim = [], [], 0
@@ -237,6 +242,33 @@ def _accumulate(self, key, values):
         )
     if work is not moved:
         moved[...] = work
+
+
+def _add_at_rows(self, key, values) -> bool:
+    """Add `values` where vectors of integers index the first dimensions of a contiguous array; return whether this was
+    the case, with all places inside and counted from the front."""
+    first = key[0]
+    if first is _every or first.ndim != 1 or not self.flags.c_contiguous or not self.size or is_half(self.dtype):
+        return False
+    if (
+        type(self) is not np.ndarray
+        or type(values) is not np.ndarray
+        or values.dtype is not self.dtype
+        or values.shape[1:] != self.shape[len(key) :]
+    ):
+        return False
+    places, rows = None, 1
+    for found, n in zip(key, self.shape, strict=False):
+        if type(found) is not np.ndarray or found.dtype is not first.dtype or found.dtype.itemsize != 8:
+            return False
+        if found.shape != values.shape[:1] or not found.size:
+            return False
+        if np.maximum.reduce(found.view(_UNSIGNED), None) >= n:  # seen without a sign, negative ones are large
+            return False
+        places = found if places is None else places * n + found
+        rows *= n
+    add_rows(self.reshape(rows, -1), places, values.reshape(places.size, -1))
+    return True
 
 
 def masked_index(self, mask, indices, fill):

@@ -11,6 +11,7 @@ from .._common.dims import axes, count, require_elements, to_last
 from .._common.errors import refuse
 from .._common.layout import row_major
 from .._common.numbers import widen
+from .._common.tables import starts
 from .sums import reduce
 
 _NO_COMPLEX = "c"
@@ -59,15 +60,15 @@ def aminmax(self, dim=None, keepdim=False):
 
 def argmax(self, dim=None, keepdim=False):
     """Return the position of the greatest element, the first of several; in the flattened array if `dim` is None."""
-    return _position(np.argmax, "argmax", self, dim, keepdim)
+    return _position("argmax", self, dim, keepdim)
 
 
 def argmin(self, dim=None, keepdim=False):
     """Return the position of the least element, the first of several; in the flattened array if `dim` is None."""
-    return _position(np.argmin, "argmin", self, dim, keepdim)
+    return _position("argmin", self, dim, keepdim)
 
 
-def _position(find, name, array, dim, keepdim):
+def _position(name, array, dim, keepdim):
     if array.dtype.kind in "cb":
         what = "bool" if array.dtype.kind == "b" else "complex"
         raise RuntimeError(f"{name}(): does not support {what} input")
@@ -75,7 +76,7 @@ def _position(find, name, array, dim, keepdim):
     if not array.size and dim is None:
         raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
     require_elements(name, array, axis)
-    return np.asarray(find(_ordered(array), axis=axis, keepdims=keepdim), np.int64)
+    return np.asarray(getattr(_ordered(array), name)(axis, keepdims=keepdim), np.int64)
 
 
 def _ordered(array):
@@ -85,12 +86,12 @@ def _ordered(array):
 
 def max_dim(self, dim, keepdim=False):
     """Return the greatest element along a dimension, and the index of the first of them."""
-    return _with_position(np.argmax, "max", self, dim, keepdim)
+    return _with_position("argmax", "max", self, dim, keepdim)
 
 
 def min_dim(self, dim, keepdim=False):
     """Return the least element along a dimension, and the index of the first of them."""
-    return _with_position(np.argmin, "min", self, dim, keepdim)
+    return _with_position("argmin", "min", self, dim, keepdim)
 
 
 def _with_position(find, name, array, dim, keepdim):
@@ -100,8 +101,12 @@ def _with_position(find, name, array, dim, keepdim):
         raise RuntimeError(f"{name}(): does not support complex input")
     if axis is None:
         return array.copy(), np.zeros((), np.int64)
-    found = np.asarray(find(_ordered(array), axis=axis, keepdims=True), np.int64)
-    return taken(array, found, axis, keepdim)
+    found = getattr(_ordered(array), find)(axis)
+    if axis and axis == array.ndim - 1 and array.flags.c_contiguous and found.dtype.char == "l":  # rows of a matrix
+        values = array.reshape(-1).take(found.reshape(-1) + starts(found.size, array.shape[axis]))
+        shape = (*found.shape, 1) if keepdim else found.shape
+        return values.reshape(shape), found.reshape(shape)
+    return taken(array, np.expand_dims(np.asarray(found, np.int64), axis), axis, keepdim)
 
 
 def taken(array, indices, axis, keepdim):
@@ -109,7 +114,7 @@ def taken(array, indices, axis, keepdim):
     if array.ndim == 1:
         values = array[indices]
     elif array.ndim == 2 and axis == 1:
-        values = array[np.arange(array.shape[0])[:, None], indices]
+        values = array[starts(array.shape[0], 1).reshape(-1, 1), indices]
     else:
         values = np.take_along_axis(array, indices, axis)
     return (values, indices) if keepdim else (np.squeeze(values, axis), np.squeeze(indices, axis))

@@ -20,7 +20,8 @@ from .._common.layout import (
     row_major,
     suggested_format,
 )
-from .._common.numbers import convertible
+from .._common.numbers import convertible, number_as
+from .._common.tables import number
 from .views import diagonal_view
 
 
@@ -184,18 +185,16 @@ def tril(self, diagonal=0):
     """Set the elements above a diagonal of the last two dimensions to zero."""
     if self.ndim < 2:
         raise RuntimeError("tril: input tensor must have at least 2 dimensions")
-    return np.where(
-        _triangle(*self.shape[-2:], _in_matrix(self, diagonal)), np.ascontiguousarray(self), self.dtype.type(0)
-    )
+    mask = _triangle(*self.shape[-2:], _in_matrix(self, diagonal))
+    return np.where(mask, np.ascontiguousarray(self), number(0, self.dtype))
 
 
 def triu(self, diagonal=0):
     """Set the elements below a diagonal of the last two dimensions to zero."""
     if self.ndim < 2:
         raise RuntimeError("triu: input tensor must have at least 2 dimensions")
-    return np.where(
-        _triangle(*self.shape[-2:], _in_matrix(self, diagonal) - 1), self.dtype.type(0), np.ascontiguousarray(self)
-    )
+    mask = _triangle(*self.shape[-2:], _in_matrix(self, diagonal) - 1)
+    return np.where(mask, number(0, self.dtype), np.ascontiguousarray(self))
 
 
 def _triangle(rows, columns, diagonal):
@@ -256,9 +255,8 @@ def constant_pad_nd(self, pad, value=0):
         target[d] = _slice(max(before, 0), shape[d] - max(after, 0))
     if max(pad, default=0) <= 0:
         return clone(self[tuple(source)])
-    from .._common.numbers import number_as
-
-    out = new_array(shape, self.dtype, suggested_format(self))
+    order = suggested_format(self)
+    out = np.empty(shape, self.dtype) if order is None else new_array(shape, self.dtype, order)
     out[...] = number_as(value, self.dtype)
     out[tuple(target)] = self[tuple(source)]
     return out

@@ -19,7 +19,7 @@ def view(self, size):
     try:
         if self.flags.c_contiguous:  # contiguous: every shape is a view
             found = self.reshape(size)
-            if found.shape == size:  # no size is -1
+            if found.shape == size or found.size:  # NumPy infers a size as PyTorch does if there are elements
                 return found
         if size and min(size) < 0:
             size = infer_size(size, self.size)
@@ -86,6 +86,9 @@ def expand(self, size, implicit=False):
             f"{list(size)}): the number of sizes provided ({len(size)}) must be greater or equal to "
             f"the number of dimensions in the tensor ({self.ndim})"
         )
+    if self.size and type(self) is np.ndarray and self.flags.c_contiguous and size[lead:] == old_shape and lead == 1:
+        if size[0] > 1 and self.dtype.kind != "V":  # the common case: one dimension in front
+            return np.ndarray(size, self.dtype, self, 0, (0, *old_strides))
     shape, strides, step = [], [], self.itemsize
     for d in range(len(size) - 1, -1, -1):
         n = size[d]
@@ -191,8 +194,9 @@ def squeeze_dims(self, dim):
 
 def unsqueeze(self, dim):
     """Return a view with a dimension of size 1 inserted."""
-    dim = wrap_dim(dim, self.ndim + 1)
     shape = self.shape
+    if not 0 <= dim <= len(shape):
+        dim = wrap_dim(dim, len(shape) + 1)
     if self.flags.c_contiguous:
         return self.reshape((*shape[:dim], 1, *shape[dim:]))
     if dim == self.ndim and dim and self.strides[-1] != self.itemsize:  # reshape would repeat the last stride
@@ -257,16 +261,24 @@ def unfold(self, dimension, size, step):
 def diagonal(self, offset=0, dim1=0, dim2=1):
     """Return a view in which a diagonal of two dimensions is the last dimension."""
     ndim = self.ndim
+    if not (offset == dim1 == 0 and dim2 == 1 < ndim):
+        dim1, dim2 = _two_dims(dim1, dim2, ndim)
+    return diagonal_view(self, offset, dim1, dim2)
+
+
+def _two_dims(dim1, dim2, ndim):
     first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
-    return diagonal_view(self, offset, first, second)
+    return first, second
 
 
 def diagonal_view(array, offset, first, second):
     """Return a view of a diagonal, writable if the array is; `first` and `second` are counted from the front."""
     # beyond these offsets it is empty; NumPy would cut the offset to 32 bits
-    out = array.diagonal(max(-array.shape[first], min(offset, array.shape[second])), first, second)
+    if offset:
+        offset = max(-array.shape[first], min(offset, array.shape[second]))
+    out = array.diagonal(offset, first, second)
     if array.flags.writeable:
         out.flags.writeable = True
     return out
