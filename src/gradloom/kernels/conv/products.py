@@ -19,6 +19,8 @@ are copied at a time.
 rows of g; with g laid out as (..., row, channel), the sum over kernel rows is one product with a slice of a matrix. The
 other kernel dimensions are then added with shifts.
 
+Where flat.py is faster, it computes the sums.
+
 With one input channel per group (`depthwise_*`) each product would be one of single numbers. Instead each kernel
 element in turn multiplies a whole shifted block of channels-last images.
 """
@@ -32,6 +34,7 @@ import numpy as np
 
 from .._common import threads
 from .._common.windows import Windows, blocks, padded, volume, window_view
+from . import flat
 
 
 def forward(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windows: Windows, groups: int) -> np.ndarray:
@@ -41,6 +44,8 @@ def forward(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windows: Wind
         return out
     if is_depthwise(w, groups):
         return depthwise_forward(x, w, bias, windows, out)
+    if groups == 1 and flat.pays(len(x), w.shape, windows, x.itemsize):
+        return flat.forward(x, w, bias, windows)
     if _channels_first(x, w, windows):
         return _forward_channels_first(x, w, bias, windows, groups, out)
     each = len(w) // groups
@@ -72,6 +77,8 @@ def weight_gradient(g: np.ndarray, x: np.ndarray, kernel: tuple[int, ...], windo
         return out
     if is_depthwise(out, groups):
         return depthwise_weight_gradient(g, x, windows, out)
+    if groups == 1 and flat.is_small(len(x), out.shape, windows, x.itemsize):
+        return flat.weight_gradient(g, x, windows)
     channels_first = _channels_first(x, out, windows)
     grouped = g.reshape(len(g), groups, each, *windows.output)
 
@@ -105,14 +112,18 @@ def weight_gradient(g: np.ndarray, x: np.ndarray, kernel: tuple[int, ...], windo
 def input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows, groups: int) -> np.ndarray:
     """g_x (N, C, *size) from g (N, Co, *output) and w (Co, C / groups, *kernel)."""
     inner, each = w.shape[1], len(w) // groups
+    if groups == 1 and g.size and inner and flat.pays(len(g), w.swapaxes(0, 1).shape, windows, g.itemsize):
+        found = flat.input_gradient(g, w, windows)
+        if found is not None:
+            return found
     out = np.zeros((len(g), inner * groups, *windows.size), g.dtype)
     if out.size == 0 or g.size == 0:
         return out
     if is_depthwise(w, groups):
         return depthwise_input_gradient(g, w, windows, out)
     if _pointwise(windows):
-        flat = w.reshape(groups, each, inner).swapaxes(1, 2)
-        np.matmul(flat, g.reshape(len(g), groups, each, -1), out=out.reshape(len(g), groups, inner, -1))
+        turned = w.reshape(groups, each, inner).swapaxes(1, 2)
+        np.matmul(turned, g.reshape(len(g), groups, each, -1), out=out.reshape(len(g), groups, inner, -1))
         return out
     rest = Windows(*(field[1:] for field in windows))
     # Kernel rows in descending order, as they meet ascending rows of g: (groups, width, kernel row, each).
@@ -244,7 +255,7 @@ def _forward_channels_first(
     extra = int(bias is not None and not _pointwise(windows))
     if extra and bias is not None:
         matrix = np.concatenate((matrix, bias.reshape(groups, each, 1)), axis=2)
-    flat = out.reshape(len(x), groups, each, -1)
+    target_of = out.reshape(len(x), groups, each, -1)
     row = volume(windows.output[1:])
 
     def work(block: tuple[slice, slice]) -> None:
@@ -252,7 +263,7 @@ def _forward_channels_first(
         columns = _columns_first(x[images], windows, rows, groups, extra)
         if extra:
             columns[:, :, depth] = 1
-        target = flat[images, :, :, rows.start * row : rows.stop * row]
+        target = target_of[images, :, :, rows.start * row : rows.stop * row]
         np.matmul(matrix, columns, out=target)
         if bias is not None and not extra:
             target += bias.reshape(groups, each, 1)
