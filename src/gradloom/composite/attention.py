@@ -34,7 +34,7 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
 
 
 def _check(query, key, value, attn_mask):
-    if not query.dtype is key.dtype is value.dtype:
+    if not query._array.dtype is key._array.dtype is value._array.dtype:
         raise RuntimeError(
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{_type(query)} key.dtype: {_type(key)} and value.dtype: {_type(value)} instead."
@@ -44,7 +44,7 @@ def _check(query, key, value, attn_mask):
             "Expected query, key, and value to have the same device type, but got query.device: "
             f"{query.device} key.device: {key.device} and value.device: {value.device} instead."
         )
-    if min(query.dim(), key.dim(), value.dim()) < 2:
+    if min(query._array.ndim, key._array.ndim, value._array.ndim) < 2:
         raise RuntimeError(
             "Expected query, key, and value to all be  at least 2 dimensional, but got query.dim: "
             f"{query.dim()} key.dim: {key.dim()} and value.dim: {value.dim()} instead."
@@ -75,16 +75,17 @@ def fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, 
     """Return 1 if the fused kernel can compute the attention, else 0."""
     if dropout_p > 0 or query.dtype not in _FUSED_TYPES or not ALLOWED["flash"]:
         return _MATH
-    if not query.dim() == key.dim() == value.dim() == 4 or not query.dtype is key.dtype is value.dtype:
+    shape, of_keys, of_values = query._array.shape, key._array.shape, value._array.shape
+    if not len(shape) == len(of_keys) == len(of_values) == 4 or not query.dtype is key.dtype is value.dtype:
         return _MATH
     if attn_mask is not None:
         require_dim(-2, attn_mask.dim())
-    (batch, heads, rows, size), (_, groups, columns, _) = query.shape, key.shape
-    if not batch == key.shape[0] == value.shape[0] or groups != value.shape[1]:
+    (batch, heads, rows, size), (_, groups, columns, _) = shape, of_keys
+    if not batch == of_keys[0] == of_values[0] or groups != of_values[1]:
         return _MATH
     if heads != groups and not (enable_gqa and groups and heads % groups == 0):
         return _MATH
-    if not size == key.shape[3] == value.shape[3] or columns != value.shape[2] or not rows or not columns:
+    if not size == of_keys[3] == of_values[3] or columns != of_values[2] or not rows or not columns:
         return _MATH
     tensors = [query, key, value]
     if attn_mask is not None:

@@ -20,9 +20,11 @@ import numpy as np
 from ._common import threads
 from ._common.errors import type_name
 from ._common.numbers import widen
+from ._common.tables import number, ones
 
 _BLOCK = 1 << 16  # scores in a block
 _MODERATE = 16.0  # scores up to here need no shift; nor do sums from exp(-_MODERATE)
+_LEAST_SUM = math.exp(-_MODERATE)
 _NAME = "scaled_dot_product_attention_flash_attention"
 
 
@@ -49,7 +51,7 @@ class _Heads(NamedTuple):
     value: np.ndarray
     mask: np.ndarray | None
     causal: bool
-    scale: float
+    scale: np.ndarray
 
     @property
     def shape(self) -> tuple[int, int, int, int, int]:
@@ -87,7 +89,7 @@ def _grouped(query, key, value, attn_mask, is_causal, scale) -> _Heads:
     if attn_mask is not None:
         mask = np.broadcast_to(widen(attn_mask), (batch, heads, rows, key.shape[2])).reshape(*shape, key.shape[2])
     query, key, value = (widen(x) for x in (query, key, value))
-    factor = query.dtype.type(1 / math.sqrt(max(size, 1)) if scale is None else scale)
+    factor = number(1 / math.sqrt(max(size, 1)) if scale is None else scale, query.dtype)
     return _Heads(query.reshape(*shape, size), key[:, :, None], value[:, :, None], mask, is_causal, factor)
 
 
@@ -110,19 +112,26 @@ def _blocks(heads: _Heads, by_rows: bool) -> list[tuple[tuple[slice, slice], lis
     return tasks
 
 
+def _share(work, tasks) -> None:
+    if len(tasks) == 1:
+        work(tasks[0])
+    else:
+        threads.share(work, tasks)
+
+
 def _row_sums(x: np.ndarray) -> np.ndarray:
     """Sum the last dimension of a contiguous array by a product with ones, which is faster than NumPy's reduction."""
-    return np.matmul(x, np.ones(x.shape[-1], x.dtype))
+    return np.matmul(x, ones(x.dtype.char, x.shape[-1]))
 
 
 def _weigh(heads: _Heads, at, rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return exp(scores - shift), its row sums, and the logarithms of the sums of exp(scores), 0 for an empty row."""
     found = heads.scores(at, rows)
-    top = found.max() if found.size else -np.inf
+    top = np.maximum.reduce(found, None) if found.size else -np.inf
     if -_MODERATE <= top <= _MODERATE:
         np.exp(found, out=found)
         total = _row_sums(found)
-        if total.min() >= math.exp(-_MODERATE):
+        if np.minimum.reduce(total, None) >= _LEAST_SUM:
             return found, total, np.log(total)
         found = heads.scores(at, rows)
     shift = found.max(-1, keepdims=True, initial=-np.inf)
@@ -135,7 +144,6 @@ def _weigh(heads: _Heads, at, rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return found, total, np.log(total) + shift[..., 0]
 
 
-@np.errstate(all="ignore")
 def flash_attention(query, key, value, dropout_p=0.0, is_causal=False, attn_mask=None, scale=None):
     """Return softmax(scale query key^T + attn_mask) value, and the logarithms of the sums of the softmax.
 
@@ -158,7 +166,7 @@ def flash_attention(query, key, value, dropout_p=0.0, is_causal=False, attn_mask
     shape = heads.query.shape
     out = np.empty_like(query)
     sums = np.empty((batch, length, number), heads.query.dtype).transpose(0, 2, 1)
-    to, to_sums = _split(out, shape), _split(sums, shape[:-1])
+    to, to_sums = (_split(out, shape), _split(sums, shape[:-1])) if out.size else (out, sums)
 
     def work(task):
         at, (rows,) = task
@@ -168,18 +176,15 @@ def flash_attention(query, key, value, dropout_p=0.0, is_causal=False, attn_mask
         to_sums[at][..., rows] = logarithms
 
     if out.size:
-        threads.share(work, _blocks(heads, by_rows=True))
+        _share(work, _blocks(heads, by_rows=True))
     return out, sums
 
 
 def _split(array, shape):
     """Split the heads of an array (batch, heads, ...) into groups, as a view."""
-    strides = array.strides
-    inner = (shape[2] * strides[1], strides[1])
-    return np.lib.stride_tricks.as_strided(array, shape, (strides[0], *inner, *strides[2:]))
+    return array.reshape(shape)  # to split a dimension takes no copy
 
 
-@np.errstate(all="ignore")
 def flash_attention_backward(
     grad_out, query, key, value, output, logsumexp, dropout_p, is_causal, attn_mask=None, scale=None
 ):
@@ -198,7 +203,7 @@ def flash_attention_backward(
     logarithms = logsumexp.reshape(shape[:-1])
     work_type = heads.query.dtype
     grads = [_time_major(x.shape, work_type) for x in (query, key, value)]
-    to_query = _split(grads[0], shape)
+    to_query = _split(grads[0], shape) if query.size else grads[0]
     to_key, to_value = grads[1][:, :, None], grads[2][:, :, None]
 
     def work(task):
@@ -212,13 +217,13 @@ def flash_attention_backward(
             np.exp(weights, out=weights)
             _add(to_value[at], count, np.matmul(weights.swapaxes(-1, -2), g))
             of_scores = np.matmul(g, values.swapaxes(-1, -2))
-            of_scores -= np.einsum("...d,...d->...", g, result[at][..., rows, :])[..., None]
+            of_scores -= _row_sums(g * result[at][..., rows, :])[..., None]
             of_scores *= weights
             np.multiply(np.matmul(of_scores, keys), heads.scale, out=to_query[at][..., rows, :])
             _add(to_key[at], count, np.matmul(of_scores.swapaxes(-1, -2), queries * heads.scale))
 
     if query.size and key.size:
-        threads.share(work, _blocks(heads, by_rows=False))
+        _share(work, _blocks(heads, by_rows=False))
     return tuple(g.astype(query.dtype, copy=False) for g in grads)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from ...core.edge import NO_EDGE
 from ...core.node import bump_version
 from ...core.tangents import tangent_of
+from ...core.tensor import Tensor
 from ...core.variants import mark_detached_inference, not_implemented_node
 from ...core.views import check_inplace, replace_history
 from ...dispatch import _operators as ops
@@ -65,6 +66,8 @@ def _converted(self, dtype, copy, memory_format, device=None):
         )
     ):
         return self
+    if not moves and self.__class__ is Tensor:
+        return ops.exact._to_copy(self, dtype, None, None, None, False, memory_format)
     return ops._to_copy(self, dtype=dtype, device=device if moves else None, memory_format=memory_format)
 
 

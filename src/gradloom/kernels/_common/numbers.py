@@ -175,7 +175,7 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
     most = _GREATEST[dtype.char]
     if not -most <= value <= most and value == value and not isinf(value):  # checked before rounding
         raise _overflow(dtype)
-    if isinf(value) and dtype.char in _WITHOUT_INFINITY or value <= 0 and dtype.char == "W":
+    if isinf(value) and dtype.char in _WITHOUT_INFINITY or value <= 0 and _GREATEST[dtype.char] == 2.0**127:
         raise _overflow(dtype)
     return np.array(value, dtype)
 

@@ -43,7 +43,9 @@ def select(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return found.view(a.dtype)
 
 
-def bounded(ufunc: np.ufunc, self: np.ndarray, bound: np.generic, out: np.ndarray | None = None) -> np.ndarray:
+def bounded(
+    ufunc: np.ufunc, self: np.ndarray, bound: np.generic | np.ndarray, out: np.ndarray | None = None
+) -> np.ndarray:
     """`ufunc(self, bound)` for np.maximum or np.minimum and a number of self's dtype; of two zeros, that of `self`.
     `out` is None, or an array of self's shape and strides, which may be `self`."""
     if self.dtype.char == "e":  # of two zeros NumPy returns the first in float16, the second in other types

@@ -7,8 +7,9 @@ import numpy as np
 from .._common.errors import refuse
 from .._common.layout import row_major
 from .._common.numbers import from_scipy, widen
+from .._common.tables import number
 from ..shape.copies import to_copy
-from .dtypes import like, shared, widened
+from .dtypes import shared, widened
 
 
 @widened
@@ -142,7 +143,7 @@ def sigmoid(self):
     if found.__class__ is not np.ndarray:
         found = np.asarray(found)
     np.exp(found, found)
-    np.add(found, like(1, found), found)
+    np.add(found, number(1, found.dtype), found)
     return np.reciprocal(found, found)
 
 
@@ -155,7 +156,8 @@ def sigmoid_backward(grad_output, output):
 
 @widened
 def _sigmoid_backward(grad_output, output):
-    slope = (1 - output) * output
+    slope = number(1, output.dtype) - output
+    slope *= output
     return np.multiply(grad_output, slope.conj() if slope.dtype.kind == "c" else slope)
 
 

@@ -26,6 +26,14 @@ def check_range(index, n: int, axis: int, error=RuntimeError) -> None:
             raise error(f"index {first} is out of bounds for dimension {axis} with size {n}")
 
 
+_INT64 = np.dtype(np.int64)
+
+
+def _is_alike(src, self, index) -> bool:
+    """Return whether the values of a scatter, if given, have the array's dtype and the shape of the index."""
+    return src is None or src.dtype is self.dtype and src.shape == index.shape
+
+
 def along(name: str, self, dim: int, index, src=None):
     """Check the arguments of gather and the scatters. Raises RuntimeError and IndexError in PyTorch's words.
 
@@ -40,6 +48,19 @@ def along(name: str, self, dim: int, index, src=None):
         `self`, `index` and `src` with at least one dimension, `src` cut to the size of the index; and the axis.
     """
     axis = wrap_dim(dim, self.ndim)
+    if (
+        index.dtype is _INT64
+        and index.ndim == self.ndim
+        and index.size
+        and (src is None or _is_alike(src, self, index))
+    ):
+        for d, n in enumerate(index.shape):
+            if n > self.shape[d] and d != axis:
+                break
+        else:
+            if self.ndim:  # the common case
+                check_range(index, self.shape[axis], axis)
+                return self, index, src, axis
     if index.size and index.dtype not in (np.int64, np.int32):
         raise RuntimeError(f"{name}(): Expected dtype int32/int64 for index")
     if src is not None and src.dtype is not self.dtype:

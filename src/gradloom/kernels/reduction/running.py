@@ -9,6 +9,7 @@ from .._common.dims import axes, cast
 from .._common.errors import not_implemented, refuse
 from .._common.layout import check_no_internal_overlap, row_major
 from .._common.numbers import is_half
+from .._common.tables import number
 from .sums import sum_type
 
 _WIDER = {"f": np.float64, "F": np.complex128}  # accumulation dtypes, as in PyTorch
@@ -54,9 +55,10 @@ def _accumulate(ufunc, array, dim, dtype, name):
         return array
     wide = np.float32 if is_half(kind) else _WIDER.get(kind.char, kind)
     found = ufunc.accumulate(array, axis, wide)
+    found = found if found.dtype is kind else found.astype(kind)
     if ufunc is np.add and kind.kind in "fVc":
-        found += 0.0  # sums begin with 0, so that none is -0
-    return row_major(found.astype(kind, copy=False))
+        found += number(0, kind)  # sums begin with 0, so that none is -0
+    return row_major(found)
 
 
 def cummax(self, dim):

@@ -185,16 +185,31 @@ def tril(self, diagonal=0):
     """Set the elements above a diagonal of the last two dimensions to zero."""
     if self.ndim < 2:
         raise RuntimeError("tril: input tensor must have at least 2 dimensions")
-    mask = _triangle(*self.shape[-2:], _in_matrix(self, diagonal))
-    return np.where(mask, np.ascontiguousarray(self), number(0, self.dtype))
+    rows, columns = self.shape[-2:]
+    diagonal = _in_matrix(self, diagonal)
+    if rows * columns <= _SMALL_MATRIX and type(self) is np.ndarray and self.dtype.char in _BITS:
+        return _masked(self, _few_bits(rows, columns, diagonal, _BITS[self.dtype.char], False))
+    return np.where(_triangle(rows, columns, diagonal), np.ascontiguousarray(self), number(0, self.dtype))
 
 
 def triu(self, diagonal=0):
     """Set the elements below a diagonal of the last two dimensions to zero."""
     if self.ndim < 2:
         raise RuntimeError("triu: input tensor must have at least 2 dimensions")
-    mask = _triangle(*self.shape[-2:], _in_matrix(self, diagonal) - 1)
-    return np.where(mask, number(0, self.dtype), np.ascontiguousarray(self))
+    rows, columns = self.shape[-2:]
+    diagonal = _in_matrix(self, diagonal) - 1
+    if rows * columns <= _SMALL_MATRIX and type(self) is np.ndarray and self.dtype.char in _BITS:
+        return _masked(self, _few_bits(rows, columns, diagonal, _BITS[self.dtype.char], True))
+    return np.where(_triangle(rows, columns, diagonal), number(0, self.dtype), np.ascontiguousarray(self))
+
+
+_BITS = {"f": np.dtype(np.int32), "d": np.dtype(np.int64), "l": np.dtype(np.int64), "i": np.dtype(np.int32)}
+
+
+def _masked(array, bits):
+    """Keep elements where all `bits` are set, and set others to zero, whatever they are; row-major."""
+    dtype = array.dtype
+    return np.bitwise_and(np.ascontiguousarray(array).view(bits.dtype), bits).view(dtype)
 
 
 def _triangle(rows, columns, diagonal):
@@ -210,6 +225,15 @@ def _made_triangle(rows, columns, diagonal):
 
 _SMALL_MATRIX = 1 << 12  # elements, up to which making the mask takes longer than using it
 _few_triangles = lru_cache(32)(_made_triangle)
+
+
+@lru_cache(32)
+def _few_bits(rows, columns, diagonal, dtype, above):
+    """Return integers with all bits set on and below a diagonal, or above it, and no bits elsewhere; read-only."""
+    mask = _few_triangles(rows, columns, diagonal)
+    found = -(~mask if above else mask).astype(dtype)
+    found.flags.writeable = False
+    return found
 
 
 def _in_matrix(array, diagonal):

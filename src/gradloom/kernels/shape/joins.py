@@ -16,7 +16,10 @@ def cat(tensors, dim=0):
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     first = tensors[0]
     # NumPy suffices, unless something is unusual or wrong. To NumPy the least C int means no axis.
-    if dim > -64 and all(a.dtype is first.dtype and a.flags.c_contiguous for a in tensors):
+    for a in tensors:
+        if a.dtype is not first.dtype or not a.flags.c_contiguous or dim <= -64:
+            break
+    else:
         try:
             return np.concatenate(tensors, dim)
         except (ValueError, OverflowError):
