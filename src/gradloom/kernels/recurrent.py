@@ -13,12 +13,15 @@ batch_sizes[t] sequences, sorted by decreasing length. The state is one buffer, 
 So a sequence that has ended keeps its last state, and in reverse one that has not begun its first.
 
 A sigmoid is computed as (1 + tanh(x / 2)) / 2, so that one call of tanh serves all gates.
+
+Sequences do not depend on each other: threads run through the steps side by side, each with a part of the batch.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ._common import threads
 from ._common.errors import not_implemented, type_name
 
 RELU, TANH, LSTM, GRU = range(4)  # PyTorch's numbers of modes
@@ -33,6 +36,31 @@ def _steps(input, batch_sizes, reverse):
         edges = list(edges)[: input.shape[0] + 1] if input.shape[1] else [0] * (input.shape[0] + 1)
     steps = [slice(a, b) for a, b in zip(edges, edges[1:], strict=False)]
     return steps[::-1] if reverse else steps
+
+
+_TOGETHER = 1 << 14  # states worked on at a time, which a core's cache holds with their gates
+_SHARED = 1 << 13  # elements of the gates of one step, from which on threads share the batch
+
+
+def _share_batch(run, steps, batch, width):
+    """Call run(part of the steps, part of the batch) for parts of the batch, in threads; `width` is that of the gates.
+    A part of a step is (its rows, the rows of the state)."""
+    longest = max([rows.stop - rows.start for rows in steps], default=0)
+    if longest > batch:
+        raise RuntimeError(f"a step has {longest} sequences, but the initial state {batch}")
+    parts = threads.chunks(batch) if batch * width >= _SHARED else [slice(0, batch)]
+
+    def run_part(part):
+        low, high = part.start, part.stop
+        run(
+            [
+                (slice(rows.start + low, end), slice(low, end - rows.start))
+                for rows in steps
+                if (end := min(rows.start + high, rows.stop)) > rows.start + low
+            ]
+        )
+
+    threads.share(run_part, parts)
 
 
 def _rows(array):
@@ -126,20 +154,23 @@ def _lstm(x, w_in, w_state, bias, h, c, steps, out):
     space = np.empty((len(x), 5 * size), x.dtype)
     gates, cells = _projected(x, w_in * scale[:, None], None if bias is None else bias * scale), space[:, 4 * size :]
     transposed = np.ascontiguousarray((w_state * scale[:, None]).T)
-    for rows in steps:
-        n = rows.stop - rows.start
-        a, state, cell = gates[rows], h[:n], c[:n]
-        a += state @ transposed
-        np.tanh(a, out=a)
-        a *= scale
-        a += shift
-        cell *= a[:, size : 2 * size]
-        cell += a[:, :size] * a[:, 2 * size : 3 * size]
-        cells[rows] = cell
-        y = np.tanh(cell, out=out[rows])
-        y *= a[:, 3 * size :]
-        state[...] = y
-    space[:, : 4 * size] = gates
+
+    def run(steps):
+        for rows, sequences in steps:
+            a, state, cell = gates[rows], h[sequences], c[sequences]
+            a += state @ transposed
+            np.tanh(a, out=a)
+            a *= scale
+            a += shift
+            cell *= a[:, size : 2 * size]
+            cell += a[:, :size] * a[:, 2 * size : 3 * size]
+            cells[rows] = cell
+            y = np.tanh(cell, out=out[rows])
+            y *= a[:, 3 * size :]
+            state[...] = y
+            space[rows, : 4 * size] = a
+
+    _share_batch(run, steps, len(h), 4 * size)
     return space
 
 
@@ -151,24 +182,28 @@ def _gru(x, w_in, w_state, bias, bias_state, h, steps, out):
     gates = _projected(x, w_in * scale[:, None], None if bias is None else bias * scale)
     transposed = np.ascontiguousarray((w_state * scale[:, None]).T)
     offset = None if bias_state is None else bias_state * scale
-    for rows in steps:
-        a, state = gates[rows], h[: rows.stop - rows.start]
-        b = state @ transposed
-        if offset is not None:
-            b += offset
-        both, new, inner = a[:, : 2 * size], a[:, 2 * size :], b[:, 2 * size :]
-        both += b[:, : 2 * size]
-        np.tanh(both, out=both)
-        both *= 0.5
-        both += 0.5
-        new += both[:, :size] * inner
-        np.tanh(new, out=new)
-        y = np.subtract(state, new, out=out[rows])
-        y *= both[:, size:]
-        y += new
-        state[...] = y
-        space[rows, 3 * size :] = inner
-    space[:, : 3 * size] = gates
+
+    def run(steps):
+        for rows, sequences in steps:
+            a, state = gates[rows], h[sequences]
+            b = state @ transposed
+            if offset is not None:
+                b += offset
+            both, new, inner = a[:, : 2 * size], a[:, 2 * size :], b[:, 2 * size :]
+            both += b[:, : 2 * size]
+            np.tanh(both, out=both)
+            both *= 0.5
+            both += 0.5
+            new += both[:, :size] * inner
+            np.tanh(new, out=new)
+            y = np.subtract(state, new, out=out[rows])
+            y *= both[:, size:]
+            y += new
+            state[...] = y
+            space[rows, : 3 * size] = a
+            space[rows, 3 * size :] = inner
+
+    _share_batch(run, steps, len(h), 3 * size)
     return space
 
 
@@ -251,35 +286,44 @@ def _plain_backward(w_state, out, grad, d_h, steps, mode):
 def _lstm_backward(w_state, cx, space, grad, d_h, d_c, steps):
     size = d_h.shape[1]
     gates, cells = space[:, : 4 * size], space[:, 4 * size :]
-    i, f, g, o = (gates[:, k * size : (k + 1) * size] for k in range(4))
+    f = gates[:, size : 2 * size]
     # Factors of the gradients of c (for i, f and g) and of h (for o), and that of h in the gradient of c.
-    factors = np.empty((len(space), 4 * size), space.dtype)
+    factors, top = np.empty((len(space), 4 * size), space.dtype), np.empty((len(space), size), space.dtype)
     before = _previous(cells, cx, steps)
-    for k, (gate, other) in enumerate(((i, g), (f, before))):
-        part = np.subtract(1, gate, out=factors[:, k * size : (k + 1) * size])
-        part *= gate
-        part *= other
-    part = np.multiply(g, g, out=factors[:, 2 * size : 3 * size])
-    np.subtract(1, part, out=part)
-    part *= i
-    top = np.tanh(cells)
-    part = np.subtract(1, o, out=factors[:, 3 * size :])
-    part *= o
-    part *= top
-    top *= top
-    np.subtract(1, top, out=top)
-    top *= o
-    for rows in reversed(steps):
-        n = rows.stop - rows.start
-        state, cell, found = d_h[:n], d_c[:n], factors[rows]
-        if grad is not None:
-            state += grad[rows]
-        cell += state * top[rows]
-        by_gate = found.reshape(n, 4, size)
-        by_gate[:, :3] *= cell[:, None]
-        by_gate[:, 3] *= state
-        cell *= f[rows]
-        np.matmul(found, w_state, out=state)
+
+    def prepare(rows):
+        i, f, g, o = (gates[rows, k * size : (k + 1) * size] for k in range(4))
+        of_i, of_f, of_g, of_o = (factors[rows, k * size : (k + 1) * size] for k in range(4))
+        for gate, other, part in ((i, g, of_i), (f, before[rows], of_f)):
+            np.subtract(1, gate, out=part)
+            part *= gate
+            part *= other
+        np.multiply(g, g, out=of_g)
+        np.subtract(1, of_g, out=of_g)
+        of_g *= i
+        state = np.tanh(cells[rows], out=top[rows])
+        np.subtract(1, o, out=of_o)
+        of_o *= o
+        of_o *= state
+        state *= state
+        np.subtract(1, state, out=state)
+        state *= o
+
+    threads.share(prepare, threads.chunks(len(space), max(1, _TOGETHER // max(size, 1))))
+
+    def run(steps):
+        for rows, sequences in reversed(steps):
+            state, cell, found = d_h[sequences], d_c[sequences], factors[rows]
+            if grad is not None:
+                state += grad[rows]
+            cell += state * top[rows]
+            by_gate = found.reshape(len(found), 4, size)
+            by_gate[:, :3] *= cell[:, None]
+            by_gate[:, 3] *= state
+            cell *= f[rows]
+            np.matmul(found, w_state, out=state)
+
+    _share_batch(run, steps, len(d_h), 4 * size)
     return factors
 
 
@@ -292,18 +336,22 @@ def _gru_backward(w_state, before, space, grad, d_h, steps):
     by_new = (1 - z) * (1 - n * n)
     by_update = (before - n) * z * (1 - z)
     by_reset = inner * r * (1 - r)
-    for rows in reversed(steps):
-        state = d_h[: rows.stop - rows.start]
-        if grad is not None:
-            state += grad[rows]
-        a, b = of_input[rows], of_state[rows]
-        new = np.multiply(by_new[rows], state, out=a[:, 2 * size :])
-        np.multiply(by_reset[rows], new, out=a[:, :size])
-        np.multiply(by_update[rows], state, out=a[:, size : 2 * size])
-        b[:, : 2 * size] = a[:, : 2 * size]
-        np.multiply(new, r[rows], out=b[:, 2 * size :])
-        state *= z[rows]
-        state += b @ w_state
+
+    def run(steps):
+        for rows, sequences in reversed(steps):
+            state = d_h[sequences]
+            if grad is not None:
+                state += grad[rows]
+            a, b = of_input[rows], of_state[rows]
+            new = np.multiply(by_new[rows], state, out=a[:, 2 * size :])
+            np.multiply(by_reset[rows], new, out=a[:, :size])
+            np.multiply(by_update[rows], state, out=a[:, size : 2 * size])
+            b[:, : 2 * size] = a[:, : 2 * size]
+            np.multiply(new, r[rows], out=b[:, 2 * size :])
+            state *= z[rows]
+            state += b @ w_state
+
+    _share_batch(run, steps, len(d_h), 3 * size)
     return of_input, of_state
 
 
