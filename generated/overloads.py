@@ -183,6 +183,14 @@ OVERLOADS = {
     "_scaled_dot_product_flash_attention_for_cpu_backward": (
         ("default", "_scaled_dot_product_flash_attention_for_cpu_backward", '_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)', "", "", "kernel"),
     ),
+    "_scaled_mm": (
+        ("default", "_scaled_mm", '_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor', "", "", "kernel"),
+        ("out", "_scaled_mm", '_scaled_mm.out(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_scaled_mm_v2": (
+        ("default", "_scaled_mm_v2", '_scaled_mm_v2(Tensor self, Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, Tensor[] scale_b, int[] recipe_b, int[] swizzle_b, Tensor? bias, ScalarType? out_dtype, int[] contraction_dim=[], bool use_fast_accum=False) -> Tensor', "", "", "kernel"),
+        ("out", "_scaled_mm_v2", '_scaled_mm_v2.out(Tensor self, Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, Tensor[] scale_b, int[] recipe_b, int[] swizzle_b, Tensor? bias, ScalarType? out_dtype, int[] contraction_dim=[], bool use_fast_accum=False, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
     "_softmax": (
         ("default", "_softmax", '_softmax(Tensor self, int dim, bool half_to_float) -> Tensor', "core", "", "kernel"),
         ("out", "_softmax", '_softmax.out(Tensor self, int dim, bool half_to_float, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),

@@ -11,6 +11,8 @@ from ..variable_type import matmul
 
 OVERLOADS = {
     "mm": matmul.mm,
+    "_scaled_mm": matmul._scaled_mm,
+    "_scaled_mm_v2": matmul._scaled_mm_v2,
     "addmm": matmul.addmm,
     "addmm_": matmul.addmm_,
     "bmm": matmul.bmm,
@@ -44,6 +46,12 @@ OVERLOADS = {
 }
 
 ENTRIES = {
+    "_scaled_mm": (
+        ((('self', 'Tensor'), ('mat2', 'Tensor'), ('scale_a', 'Tensor'), ('scale_b', 'Tensor'), ('bias', 'Tensor?', None), ('scale_result', 'Tensor?', None), ('out_dtype', 'ScalarType?', None), ('use_fast_accum', 'bool', False), '*', ('out', 'Tensor?', None)), matmul._scaled_mm),
+    ),
+    "_scaled_mm_v2": (
+        ((('self', 'Tensor'), ('mat2', 'Tensor'), ('scale_a', 'Tensor[]'), ('recipe_a', 'int[]'), ('swizzle_a', 'int[]'), ('scale_b', 'Tensor[]'), ('recipe_b', 'int[]'), ('swizzle_b', 'int[]'), ('bias', 'Tensor?'), ('out_dtype', 'ScalarType?'), ('contraction_dim', 'int[]', ()), ('use_fast_accum', 'bool', False), '*', ('out', 'Tensor?', None)), matmul._scaled_mm_v2),
+    ),
     "_trilinear": (
         ((('i1', 'Tensor'), ('i2', 'Tensor'), ('i3', 'Tensor'), ('expand1', 'int[]'), ('expand2', 'int[]'), ('expand3', 'int[]'), ('sumdim', 'int[]'), ('unroll_dim', 'int', 1)), matmul._trilinear),
     ),
@@ -71,6 +79,8 @@ ENTRIES = {
 }
 
 OPERATORS = {
+    "_scaled_mm": overloaded_function("_scaled_mm", ENTRIES["_scaled_mm"]),
+    "_scaled_mm_v2": overloaded_function("_scaled_mm_v2", ENTRIES["_scaled_mm_v2"]),
     "_trilinear": overloaded_function("_trilinear", ENTRIES["_trilinear"]),
     "addbmm": matmul.addbmm,
     "addbmm_": matmul.addbmm_,

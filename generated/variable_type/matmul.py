@@ -136,6 +136,80 @@ _MM = GuardedOverload("mm", ((
 ),))
 
 
+def _scaled_mm(input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum, *, out=None):
+    """_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor
+
+    Its derivative is not implemented.
+    """
+    try:
+        self_, mat2_, scale_a_, scale_b_, bias_, scale_result_ = input._operand, mat2._operand, scale_a._operand, scale_b._operand, None if bias is None else bias._operand, None if scale_result is None else scale_result._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_scaled_mm, (input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_scaled_mm, (input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum), out, "same_dtype shared")
+        try:
+            result_ = kernels_matmul.scaled_mm(self_, mat2_, scale_a_, scale_b_, bias_, scale_result_, None if out_dtype is None else out_dtype.numpy, use_fast_accum)
+        except Exception as error:
+            raise refusal(error, '_scaled_mm', self_, mat2_, scale_a_, scale_b_, bias_, scale_result_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if not flags & GRAD_OFF:
+        not_implemented_history("_scaled_mm", (input, mat2, scale_a, scale_b, bias, scale_result,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("aten::_scaled_mm", (input, mat2, scale_a, scale_b, bias, scale_result,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _scaled_mm_v2(input, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype, contraction_dim, use_fast_accum, *, out=None):
+    """_scaled_mm_v2(Tensor self, Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, Tensor[] scale_b, int[] recipe_b, int[] swizzle_b, Tensor? bias, ScalarType? out_dtype, int[] contraction_dim=[], bool use_fast_accum=False) -> Tensor
+
+    Its derivative is not implemented.
+    """
+    try:
+        self_, mat2_, scale_a_, scale_b_, bias_ = input._operand, mat2._operand, [t._operand for t in scale_a], [t._operand for t in scale_b], None if bias is None else bias._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_scaled_mm_v2, (input, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype, contraction_dim, use_fast_accum), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_scaled_mm_v2, (input, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype, contraction_dim, use_fast_accum), out, "same_dtype shared")
+        try:
+            result_ = kernels_matmul.scaled_mm_by_recipe(self_, mat2_, scale_a_, recipe_a, swizzle_a, scale_b_, recipe_b, swizzle_b, bias_, None if out_dtype is None else out_dtype.numpy, contraction_dim, use_fast_accum)
+        except Exception as error:
+            raise refusal(error, '_scaled_mm_v2', self_, mat2_, bias_, recipe_a=recipe_a, swizzle_a=swizzle_a, recipe_b=recipe_b, swizzle_b=swizzle_b, contraction_dim=contraction_dim) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if not flags & GRAD_OFF:
+        not_implemented_history("_scaled_mm_v2", (input, mat2, *scale_a, *scale_b, bias,), (result,))
+    if flags & FORWARD_AD:
+        refuse_tangents("aten::_scaled_mm_v2", (input, mat2, *scale_a, *scale_b, bias,))
+    if flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
 def addmm(input, mat1, mat2, *more, beta=1, alpha=1, out=None):
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 

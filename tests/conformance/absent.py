@@ -35,7 +35,7 @@ REASONS = {
     "compressed sparse and nested tensors: the layouts are strided and sparse_coo": r"sparse_(bs|cs|comp)|jagged|"
     r"\.nested$|to_padded_tensor",
     "other devices: gradloom computes on the CPU": r"privateuse|backend_registration|record_stream|numa$",
-    "products of scaled matrices of 8 bits, for hardware that has them": r"scaled_|ScalingType|SwizzleType",
+    "first-class dimensions: vmap maps functions over dimensions": r"Tensor\.index$",
     "DataPipes: datasets and samplers do without": r"DataPipe|DataChunk|datapipe|utils\.data\.\w*(validation|determin)",
     "tensors of bits and of halves of a complex number": r"\.bit$|chalf",
 }

@@ -219,3 +219,40 @@ def test_products_of_groups_have_gradients(gradloom):
     found = torch.autograd.grad(torch.nn.functional.grouped_mm(a, b, offs=ends).sum(), (a, b))
     expected = torch.autograd.grad((a[:2] @ b[0]).sum() + (a[2:] @ b[1]).sum(), (a, b))
     assert all(torch.allclose(x, y, atol=1e-5) for x, y in zip(found, expected, strict=True))
+
+
+def test_products_of_scaled_matrices(torch):
+    functional, float8 = torch.nn.functional, torch.float8_e4m3fn
+    kinds = functional.ScalingType
+    a, b = torch.randn(5, 16).to(float8), torch.randn(16, 3).to(float8)
+    one, rows, columns = torch.tensor(0.5), torch.rand(5, 1), torch.rand(1, 3)
+
+    def scaled(first=a, second=b, scales=(one, one), kind=kinds.TensorWise, **options):
+        options.setdefault("output_dtype", torch.float32)
+        return functional.scaled_mm(first, second, scales[0], kind, scales[1], kind, **options)
+
+    product = a.float() @ b.float()
+    assert torch.allclose(scaled(), product / 4, atol=1e-5)
+    assert torch.allclose(scaled(bias=torch.ones(3)), product / 4 + 1, atol=1e-5)
+    found = scaled(scales=(rows, columns), kind=kinds.RowWise)
+    assert torch.allclose(found, product * rows * columns, atol=1e-5)
+    assert scaled(output_dtype=None).dtype is float8
+    assert scaled(swizzle_a=functional.SwizzleType.NO_SWIZZLE, contraction_dim=(-1, -2)).shape == (5, 3)
+    wide, swizzled = torch.full((1, 16), 448.0).to(float8), functional.SwizzleType.SWIZZLE_32_4_4
+    assert scaled(wide, wide.t(), (one * 2, one * 2), output_dtype=float8).tolist() == [[448.0]]
+    for call, message in (
+        (lambda: scaled(a[0]), "mat_a must be a matrix"),
+        (lambda: scaled(second=b[:8]), r"mat_a and mat_b shapes cannot be multiplied \(5x16 and 8x3\)"),
+        (lambda: scaled(bias=torch.ones(4)), "Bias must be size 3 but got 4"),
+        (lambda: scaled(a.float()), r"Invalid scaling configuration.*\n.*\n.*\nGot mat_a.dtype\(\)=Float,"),
+        (lambda: scaled(kind=kinds.BlockWise1x32), "Invalid scaling configuration"),
+        (lambda: scaled(scales=(rows, one)), "scale_a must have 1 Float element"),
+        (lambda: scaled(scales=(rows.t(), columns), kind=kinds.RowWise), r"scale_a must have shape \[5, 1\], got"),
+        (lambda: scaled(swizzle_a=swizzled, swizzle_b=swizzled), "CPU does not support swizzle"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+    with pytest.raises(RuntimeError, match="derivative for aten::_scaled_mm_v2 is not implemented"):
+        scaled(a.float().requires_grad_().to(float8)).sum().backward()
+    with pytest.raises(NotImplementedError, match="Could not run 'aten::_scaled_grouped_mm_v2'"):
+        functional.scaled_grouped_mm(a, b[None], one, kinds.TensorWise, one, kinds.TensorWise)

@@ -23,7 +23,7 @@ from ._common import threads
 from ._common.dims import dim_error, wrap_dims
 from ._common.errors import not_implemented, type_name
 from ._common.layout import as_operands
-from ._common.numbers import is_half, number_as, widen
+from ._common.numbers import convertible, is_half, number_as, widen
 
 
 def mm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
@@ -341,6 +341,114 @@ def _require_one_type(self, mat1, mat2) -> None:
 def _cannot_multiply(a, b) -> RuntimeError:
     return RuntimeError(
         f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
+    )
+
+
+def scaled_mm(
+    self, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False
+) -> np.ndarray:
+    """Return (scale_a self) @ (scale_b mat2) + bias of matrices of 8-bit floats, computed in float32.
+
+    Args:
+        self, mat2: (n, k) and (k, m).
+        scale_a, scale_b: float32, one number each, or (n, 1) and (1, m).
+        bias: m numbers of float32, float16 or bfloat16.
+        scale_result: one number, by which a result of 8-bit floats is divided.
+        out_dtype: dtype of the result; None for that of self.
+        use_fast_accum: accepted; sums are those of float32.
+    """
+    _check_scaled(self, mat2, bias, ())
+    by_row = scale_a.size > 1 or scale_b.size > 1
+    return _scaled(self, mat2, scale_a, scale_b, [1, 1] if by_row else [0, 0], bias, scale_result, out_dtype)
+
+
+def scaled_mm_by_recipe(
+    self,
+    mat2,
+    scale_a,
+    recipe_a,
+    swizzle_a,
+    scale_b,
+    recipe_b,
+    swizzle_b,
+    bias,
+    out_dtype,
+    contraction_dim=(),
+    use_fast_accum=False,
+) -> np.ndarray:
+    """`scaled_mm` with lists of scales and their kinds: 0 for one number, 1 for (n, 1) and (1, m). Other kinds, which
+    PyTorch has on GPUs, raise ValueError."""
+    _check_scaled(self, mat2, bias, contraction_dim)
+    if swizzle_a and swizzle_b and any([*swizzle_a, *swizzle_b]):
+        raise ValueError("CPU does not support swizzle.")
+    recipes = [*recipe_a, *recipe_b]
+    if len(scale_a) != 1 or len(scale_b) != 1 or recipes not in ([0, 0], [1, 1]):
+        recipes = None
+    return _scaled(self, mat2, scale_a[0], scale_b[0], recipes, bias, None, out_dtype)
+
+
+def _check_scaled(a, b, bias, contraction) -> None:
+    for name, matrix in (("mat_a", a), ("mat_b", b)):
+        if matrix.ndim != 2:
+            raise ValueError(f"{name} must be a matrix")
+    if contraction and len(contraction) != 2:
+        raise ValueError("contraction_dim must have exactly 2 elements")
+    along_a, along_b = contraction or (1, 0)
+    if a.shape[along_a] != b.shape[along_b]:
+        where = f" with contraction dims mat_a: {along_a}, mat_b: {along_b}" if contraction else ""
+        raise ValueError(
+            f"mat_a and mat_b shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
+            + where
+        )
+    if a.shape[1] != b.shape[0]:
+        raise RuntimeError(str(_cannot_multiply(a, b)).replace("mat1", "mat_a").replace("mat2", "mat_b"))
+    if bias is None:
+        return
+    if bias.size != b.shape[1]:
+        raise ValueError(f"Bias must be size {b.shape[1]} but got {bias.size}")
+    if bias.dtype.char != "f" and not is_half(bias.dtype):
+        raise ValueError(f"Bias must be Float32 or BFloat16 or Half, but got {type_name(bias.dtype)}")
+
+
+def _scaled(a, b, scale_a, scale_b, recipes, bias, scale_result, out_dtype):
+    narrow = all(m.dtype.itemsize == 1 and m.dtype.isbuiltin == 2 for m in (a, b))
+    if recipes is None or not narrow or scale_a.dtype.char != "f" or scale_b.dtype.char != "f":
+        raise ValueError(_scaling_error(a, b, scale_a, scale_b))
+    for name, scale, count in (("scale_a", scale_a, a.shape[0]), ("scale_b", scale_b, b.shape[1])):
+        if recipes == [0, 0] and scale.size != 1:
+            raise ValueError(f"{name} must have 1 Float element")
+        if recipes == [1, 1]:
+            _check_row_scale(name, scale, count, a.shape[0])
+    kind = np.dtype(np.float32)
+    found = gemm(a.astype(kind) * scale_a, b.astype(kind) * scale_b)
+    if bias is not None:
+        found += bias.astype(kind)
+    target = a.dtype if out_dtype is None else out_dtype
+    if scale_result is not None and target.itemsize == 1:
+        found /= scale_result.astype(kind)
+    return convertible(found, target).astype(target)
+
+
+def _check_row_scale(name, scale, count, rows) -> None:
+    wrap_dims((0, 1), scale.ndim)
+    if scale.size != count:
+        raise ValueError(f"{name} must have {count} Float elements, got {scale.size}")
+    if name == "scale_a" and scale.shape != (rows, 1):
+        raise ValueError(f"scale_a must have shape [{rows}, 1], got [{list(scale.shape)}]")
+
+
+def _scaling_error(a, b, scale_a, scale_b) -> str:
+    found = [
+        f"mat_{x}.dtype()={type_name(m.dtype)}, scale_{x}.dtype()={type_name(s.dtype)}, scale_{x}.size()="
+        f"{list(s.shape)}{joint}scale_{x}.stride()={[n // s.itemsize for n in s.strides]}"
+        for x, m, s, joint in (("a", a, scale_a, ", "), ("b", b, scale_b, " and "))
+    ]
+    return (
+        "Invalid scaling configuration.\n"
+        "- For TensorWise scaling, a and b should be float8, scales should be float and singletons.\n"
+        f"- For RowWise scaling, a and b should be float8, scales should be float, scale_a should be ({a.shape[0]}, 1) "
+        f"and scale_b should be (1, {b.shape[1]}), and both should be contiguous.\n"
+        f"Got {', '.join(found)}"
     )
 
 

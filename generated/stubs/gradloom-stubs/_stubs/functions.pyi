@@ -50,6 +50,8 @@ from gradloom._stubs.operators import (
     _scaled_dot_product_attention_math as _scaled_dot_product_attention_math,
     _scaled_dot_product_flash_attention_for_cpu as _scaled_dot_product_flash_attention_for_cpu,
     _scaled_dot_product_flash_attention_for_cpu_backward as _scaled_dot_product_flash_attention_for_cpu_backward,
+    _scaled_mm as _scaled_mm,
+    _scaled_mm_v2 as _scaled_mm_v2,
     _softmax as _softmax,
     _softmax_backward_data as _softmax_backward_data,
     _standard_gamma as _standard_gamma,

@@ -1,7 +1,9 @@
-"""Products of groups of matrices, such as those of the experts of a mixture."""
+"""Products of groups of matrices, such as those of the experts of a mixture, and of scaled matrices of 8-bit floats."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from enum import Enum
 from typing import TYPE_CHECKING
 
 import gradloom as gl
@@ -83,6 +85,135 @@ def _check_grouped(mat_a, mat_b, offs, bias, out_dtype):
         raise RuntimeError("Bias not supported yet")
     if out_dtype is not None and out_dtype != mat_a.dtype:
         raise RuntimeError("Grouped gemm output dtype must match `mat_a` dtype")
+
+
+class _ScalingType(Enum):
+    """What a scale of `scaled_mm` belongs to: the whole matrix, a row, or a block of it."""
+
+    TensorWise = 0
+    RowWise = 1
+    BlockWise1x16 = 2
+    BlockWise1x32 = 3
+    BlockWise1x128 = 4
+    BlockWise128x128 = 5
+
+    def __int__(self) -> int:
+        return self.value
+
+
+class _SwizzleType(Enum):
+    """The order in which the scales of blocks lie in memory."""
+
+    NO_SWIZZLE = 0
+    SWIZZLE_32_4_4 = 1
+
+    def __int__(self) -> int:
+        return self.value
+
+
+ScalingType, SwizzleType = _ScalingType, _SwizzleType
+
+
+def scaled_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    scale_a: Tensor | list[Tensor],
+    scale_recipe_a: _ScalingType | list[_ScalingType],
+    scale_b: Tensor | list[Tensor],
+    scale_recipe_b: _ScalingType | list[_ScalingType],
+    swizzle_a: _SwizzleType | list[_SwizzleType] | None = None,
+    swizzle_b: _SwizzleType | list[_SwizzleType] | None = None,
+    bias: Tensor | None = None,
+    output_dtype: DType | None = gl.bfloat16,
+    contraction_dim: Sequence[int] = (),
+    use_fast_accum: bool = False,
+) -> Tensor:
+    """Multiply matrices of 8-bit floats, each times its scale. The product is computed in float32; it has no gradient.
+
+    Args:
+        mat_a: (n, k), float8.
+        mat_b: (k, m), float8.
+        scale_a: float32, one number or, for `ScalingType.RowWise`, (n, 1).
+        scale_recipe_a: what `scale_a` belongs to; TensorWise or RowWise.
+        scale_b: float32, one number or, for RowWise, (1, m).
+        scale_recipe_b: as `scale_recipe_a`, and the same.
+        swizzle_a: None or `SwizzleType.NO_SWIZZLE`.
+        swizzle_b: as `swizzle_a`.
+        bias: m numbers of float32, float16 or bfloat16, added to each row.
+        output_dtype: of the result; None for that of `mat_a`.
+        contraction_dim: the dimensions of both matrices that are summed over, (1, 0) if empty.
+        use_fast_accum: ignored, as on all CPUs.
+
+    Shape:
+        output: (n, m).
+
+    Raises:
+        ValueError: for other dtypes, shapes and recipes; those of blocks exist on GPUs only.
+    """
+    return ops._scaled_mm_v2(
+        mat_a,
+        mat_b,
+        _listed(scale_a),
+        [recipe.value for recipe in _listed(scale_recipe_a)],
+        [swizzle.value for swizzle in _listed(swizzle_a)],
+        _listed(scale_b),
+        [recipe.value for recipe in _listed(scale_recipe_b)],
+        [swizzle.value for swizzle in _listed(swizzle_b)],
+        bias,
+        output_dtype,
+        contraction_dim,
+        use_fast_accum,
+    )
+
+
+def scaled_grouped_mm(
+    mat_a: Tensor,
+    mat_b: Tensor,
+    scale_a: Tensor | list[Tensor],
+    scale_recipe_a: _ScalingType | list[_ScalingType],
+    scale_b: Tensor | list[Tensor],
+    scale_recipe_b: _ScalingType | list[_ScalingType],
+    swizzle_a: _SwizzleType | list[_SwizzleType] | None = None,
+    swizzle_b: _SwizzleType | list[_SwizzleType] | None = None,
+    bias: Tensor | None = None,
+    offs: Tensor | None = None,
+    output_dtype: DType | None = gl.bfloat16,
+    contraction_dim: Sequence[int] = (),
+    use_fast_accum: bool = False,
+) -> Tensor:
+    """Raise NotImplementedError, as PyTorch does on CPUs. `scaled_mm` multiplies one group, `grouped_mm` floats.
+
+    Args:
+        mat_a: see `scaled_mm` for this and for all arguments but `offs`.
+        mat_b: see `scaled_mm`.
+        scale_a: see `scaled_mm`.
+        scale_recipe_a: see `scaled_mm`.
+        scale_b: see `scaled_mm`.
+        scale_recipe_b: see `scaled_mm`.
+        swizzle_a: see `scaled_mm`.
+        swizzle_b: see `scaled_mm`.
+        bias: see `scaled_mm`.
+        offs: see `grouped_mm`.
+        output_dtype: see `scaled_mm`.
+        contraction_dim: see `scaled_mm`.
+        use_fast_accum: see `scaled_mm`.
+
+    Shape:
+        output: none.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(
+        "Could not run 'aten::_scaled_grouped_mm_v2' with arguments from the 'CPU' backend. Multiply each group by "
+        "scaled_mm, or convert the matrices to bfloat16 and call grouped_mm."
+    )
+
+
+def _listed(value):
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def assert_int_or_pair(arg: int | list[int], arg_name: str, message: str) -> None:

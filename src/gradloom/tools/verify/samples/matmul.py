@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gradloom
+
 from . import tensor, transposed
 
 
@@ -134,9 +136,28 @@ def with_path(samples):
     return found
 
 
+def bytes_of_floats():
+    """Matrices of 8-bit floats, and scales for all, or for each row and column."""
+    a, b = tensor(2, 3).to(gradloom.float8_e4m3fn), tensor(3, 4).to(gradloom.float8_e5m2)
+    one, rows, columns = gradloom.tensor(0.5), tensor(2, 1).float(), tensor(1, 4).float()
+    yield (a, b, one, one), {"out_dtype": gradloom.float64}
+    yield (a, b, rows, columns), {"out_dtype": gradloom.float32, "bias": tensor(4).float()}
+    yield (a, b, one, one), {"scale_result": one, "bias": tensor(4).half(), "use_fast_accum": True}
+
+
+def scaled_by_recipe():
+    for args, kwargs in bytes_of_floats():
+        recipe = [int(args[2].dim() == 2)]
+        rest = (kwargs.get("bias"), kwargs.get("out_dtype"))
+        yield (*args[:2], [args[2]], recipe, [], [args[3]], recipe, [], *rest), {}
+        yield (*args[:2], [args[2]], recipe, [0], [args[3]], recipe, [0], *rest), {"contraction_dim": [1, 0]}
+
+
 OUTER = complex_too([((2,), (3,)), ((0,), (2,))])
 
 SAMPLES = {
+    "_scaled_mm": bytes_of_floats,
+    "_scaled_mm_v2": scaled_by_recipe,
     "mm": mm,
     "addmm": scaled(((2, 4), (2, 3), (3, 4)), ((4,), (2, 3), (3, 4)), ((), (2, 0), (0, 4)), ((2, 1), (2, 3), (3, 4))),
     "bmm": complex_too([((2, 2, 3), (2, 3, 4)), ((0, 2, 3), (0, 3, 2)), ((2, 2, 0), (2, 0, 2))]),
