@@ -2104,8 +2104,9 @@ def logsumexp(input, dim, keepdim, *, out=None):
     """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
 
     ∂L/∂x = g · exp(x − z)*
-    dz = Σ_dim (exp(x − z) · dx)
+    dz = logsumexp_jvp(x, dx, dim, keepdim)
     where x = self, z = result, g = ∂L/∂z
+    logsumexp_jvp: d logsumexp = sum of exp(x_k - m) dx_k / sum of exp(x_k - m), with the greatest real part m.
 
     LogsumexpBackward0, from the entry logsumexp of derivatives.yaml.
     """
@@ -2157,8 +2158,8 @@ def logsumexp(input, dim, keepdim, *, out=None):
             state.flags &= ~FORWARD_AD
             try:
                 self_p = input
-                # result: logsumexp_jvp(self_p, self_t, result, dim, keepdim)
-                result_tangent = logsumexp_jvp(self_p, self_t, result, dim, keepdim)
+                # result: logsumexp_jvp(self_p, self_t, dim, keepdim)
+                result_tangent = logsumexp_jvp(self_p, self_t, dim, keepdim)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)

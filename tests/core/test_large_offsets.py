@@ -67,3 +67,11 @@ def test_variances_are_as_exact_as_the_differences():
             x = torch.randn(shape) * 4 + offset
             for dim in (0, 1):
                 assert torch.allclose(x.var(dim).double(), x.double().var(dim), rtol=1e-5), (shape, offset, dim)
+
+
+def test_the_norm_of_one_element_is_its_magnitude():
+    x = torch.tensor([[3e25], [-1e-30]])
+    for order in (2, 3, 6, -6, 0.5):
+        assert torch.equal(torch.linalg.vector_norm(x, order, 1), x.abs()[:, 0])
+        assert torch.equal(torch.linalg.vector_norm(x, order, 1, keepdim=True), x.abs())
+        assert torch.equal(torch.linalg.vector_norm(x[0, 0], order), x[0, 0])

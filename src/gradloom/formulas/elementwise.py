@@ -200,14 +200,15 @@ def clamp_max_backward(grad, self, min, max):
 
 
 def clamp_jvp(self, self_t, min, min_t, max, max_t):
-    """Return the tangent of whichever of input and bounds the result equals."""
-    found, value = self_t, self
-    if min is not None:
-        found = ops.where(value < min, _tangent(min_t, min), found)
-        value = ops.maximum(value, min)
-    if max is not None:
-        found = ops.where(value > max, _tangent(max_t, max), found)
-    return found
+    """Return the tangent of whichever of input and bounds the result equals. A bound decides where it equals the input
+    and there is one bound, and the upper bound where the lower one is greater."""
+    if max is None:
+        return ops.where(self > min, self_t, _tangent(min_t, min))
+    max_t = _tangent(max_t, max)
+    if min is None:
+        return ops.where(self < max, self_t, max_t)
+    inside = ops.where(self < min, _tangent(min_t, min), ops.where(self > max, max_t, self_t))
+    return ops.where(min > max, max_t, inside)
 
 
 def _tangent(tangent, primal):

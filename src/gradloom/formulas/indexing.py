@@ -117,8 +117,14 @@ def _product_backward(grad, self, dim, index, src, include_self, result):
 
 
 def scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include_self, result):
-    """Return the tangent of `scatter_reduce`: the sum of each tangent times its partial derivative."""
+    """Return the tangent of `scatter_reduce`: the sum of each tangent times its partial derivative.
+
+    An element of self that is left out takes no share of a minimum or maximum that it equals; in reverse mode it does,
+    as in PyTorch.
+    """
     src_p, src_t, ones = _part(src_p, index), _part(src_t, index), ops.ones_like(result)
+    if not include_self and reduce in ("amin", "amax"):
+        self_p = ops.scatter_value(self_p, dim, index, float("nan"))
     of_self, of_src = scatter_reduce_backward(ones, self_p, dim, index, src_p, reduce, include_self, result)
     out = ops.mul(self_t, ops.conj(of_self))
     return ops.scatter_add(out, dim, index, ops.mul(src_t, ops.conj(of_src)))

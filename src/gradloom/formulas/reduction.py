@@ -323,6 +323,9 @@ def _renorm_parts(self, p, dim, maxnorm):
 def _distance_backward(grad, difference, p, distance):
     """Return the gradient of |difference|_p over the last dimension. As in PyTorch, each of several largest elements
     gets all of the gradient of the maximum norm, whereas `norm_backward` divides it among them."""
+    if p == 1:  # of NaN, NaN, although its sign is 0
+        fixed = difference.detach()
+        return ops.unsqueeze(grad, -1) * ops.where(fixed.isnan(), fixed, fixed.sgn())
     if p != inf:
         return norm_backward(grad, difference, p, distance, (-1,), False)
     grad, distance = ops.unsqueeze(grad, -1), ops.unsqueeze(distance, -1)
@@ -389,10 +392,17 @@ def logsumexp_backward(grad, self, result, dim, keepdim):
     return grad * (self - result).exp().conj()
 
 
-def logsumexp_jvp(self, self_t, result, dim, keepdim):
-    """d logsumexp = sum of exp(x_k - result) dx_k."""
-    product = (self - _restored(result, dim, keepdim, self.dim())).exp() * self_t
-    return ops.sum(product, dim, keepdim) if product.dim() else product
+def logsumexp_jvp(self, self_t, dim, keepdim):
+    """d logsumexp = sum of exp(x_k - m) dx_k / sum of exp(x_k - m), with the greatest real part m.
+
+    The result in place of m would need no second sum, but has lost multiples of 2 pi i, or digits of large numbers.
+    """
+    real = ops.real(self) if self.is_complex() else self
+    top = ops.amax(real, dim, True) if real.numel() else ops.zeros((), dtype=real.dtype)
+    weights = (self - ops.where(ops.isinf(top), 0, top)).exp()
+    if not self.dim():
+        return weights * self_t / weights
+    return ops.sum(weights * self_t, dim, keepdim) / ops.sum(weights, dim, keepdim)
 
 
 def cumsum_backward(grad, dim):

@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 
 from ...types.dtype import TYPE_OF, can_cast, scalar_type_name
-from .._common.dims import axes, cast, count
+from .._common.dims import axes, cast, count, dropped
 from .._common.errors import not_implemented, size_mismatch, type_name
 from .._common.layout import row_major
 from .._common.numbers import is_half
@@ -34,7 +34,11 @@ def vector_norm(self, ord=2, dim=None, keepdim=False, dtype=None):
 
 
 def p_norm(x, p, axis, keepdim):
-    """Return the norm of a floating or complex array over NumPy's `axis`, in its real dtype."""
+    """Return the norm of a floating or complex array over NumPy's `axis`, in its real dtype; of one element, its
+    magnitude."""
+    if p != 0 and count(x, axis) == 1:
+        size = np.asarray(np.abs(x))
+        return size if keepdim else dropped(size, axis)
     if p == 2:
         if axis is None and not keepdim and x.flags.forc:
             flat = x.reshape(-1, order="A" if x.flags.c_contiguous else "F").view(x.real.dtype)
@@ -153,9 +157,7 @@ def cdist(x1, x2, p, compute_mode=None):
         if p == inf:  # NaN is passed by, unlike in other norms
             found = np.fmax.reduce(np.abs(difference), -1, initial=0)
         else:
-            found = p_norm(difference, p, difference.ndim - 1, False)
-            if p == 0:
-                found[np.isnan(difference).any(-1)] = np.nan
+            found = _distance(difference, p)
         out[..., i : i + step, :] = found
     return out
 
@@ -171,9 +173,17 @@ def pdist(self, p):
     for i in range(rows - 1 if self.shape[1] else 0):
         difference = self[i + 1 :] - self[i]
         stop = start + len(difference)
-        out[start:stop] = p_norm(difference, p, 1, False)
+        out[start:stop] = _distance(difference, p)
         start = stop
     return out
+
+
+def _distance(difference, p):
+    """Return the p-norms along the last dimension. The count for p 0 is NaN where a difference is."""
+    found = p_norm(difference, p, difference.ndim - 1, False)
+    if p == 0:
+        found[np.isnan(difference).any(-1)] = np.nan
+    return found
 
 
 def _floating(x1, x2):
