@@ -287,6 +287,29 @@ def test_the_core_names_no_module_in_a_string():
                 assert called not in ("import_module", "__import__"), f"{name}:{node.lineno} hides an import"
 
 
+def named(name: str, source: str) -> Iterator[Import]:
+    """The modules of gradloom that `source` loads by a constant name; a package may load its own submodules."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "import_module" and node.args:
+            target = node.args[0].value if isinstance(node.args[0], ast.Constant) else None
+            if target in MODULES and not target.startswith(f"{name}."):
+                yield Import(name, target, node.lineno)
+
+
+def test_no_string_closes_a_circle_within_a_room():
+    """A name in a string reaches a room above, which is late binding. Within a room it would hide a circle."""
+    found = [one for name, path in MODULES.items() for one in named(name, path.read_text())]
+    assert len(found) > 10, "the walk finds the names"
+    inside = [one for one in (*FOUND, *found) if room(one.importer) == room(one.imported)]
+    assert circles(graph(in_library(inside), str)) == [CORE_CIRCLE]
+
+
+def test_a_circle_that_a_string_closes_is_caught():
+    hidden = named("gradloom.fx.graph", 'def f():\n    import_module("gradloom.fx.interpreter").run()')
+    plain = imports("gradloom.fx.interpreter", "from .graph import Graph", is_package=False)
+    assert circles(graph([*hidden, *plain], str)) == [{"gradloom.fx.graph", "gradloom.fx.interpreter"}]
+
+
 def test_every_family_folder_is_a_package():
     for name, path in MODULES.items():
         assert (path.parent / "__init__.py").exists(), f"{name} is in a folder without __init__.py"

@@ -12,7 +12,6 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..core.tensor import Tensor
@@ -20,7 +19,7 @@ from ..ops._objects import OpOverload, OpOverloadPacket
 from ..types.device import device
 from ..utils import _pytree as pytree
 from ._names import is_from_torch, qualified_name, type_name
-from ._namespace import CUSTOM_BUILTINS, Namespace
+from ._namespace import CUSTOM_BUILTINS, Namespace, wrap
 from .node import Argument, Node, _shape_text, dtype_abbreviation
 
 TransformCodeFunc = Callable[[list[str]], list[str]]
@@ -249,8 +248,8 @@ class _Writer:
     def assemble(self) -> PythonCode:
         wraps = ""
         if self.wrapped:
-            wrap = self.global_name("wrap", import_module("gradloom.fx._symbolic_trace").wrap)
-            wraps = "\n".join(f'{wrap}("{name}")' for name in self.wrapped)
+            called = self.global_name("wrap", wrap)
+            wraps = "\n".join(f'{called}("{name}")' for name in self.wrapped)
         body = self.body or ["pass\n"]
         if self.codegen._body_transformer:
             body = self.codegen._body_transformer(body)

@@ -1,15 +1,18 @@
-"""Unique names of a graph's nodes and of the globals of its code."""
+"""Unique names of a graph's nodes and of the globals of its code, and the global functions that `wrap` names."""
 
 from __future__ import annotations
 
 import builtins
+import inspect
 import keyword
 import math
 import re
+from collections.abc import Callable
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from ..types.device import device
+from ..types.public import found_in
 from ..utils import _pytree as pytree
 from . import _pytree as fx_pytree
 
@@ -91,3 +94,32 @@ class Namespace:
         """Note an object's new name; the old one is not given out again."""
         self._names[obj] = name
         self._used.add(name)
+
+
+_Wrapped = TypeVar("_Wrapped", str, Callable[..., Any])
+# What `wrap` names: (id of the module's globals, name) -> the globals.
+_wrapped_fns_to_patch: dict[tuple[int, str], dict[str, Any]] = {}
+
+
+def wrap(fn_or_name: _Wrapped) -> _Wrapped:
+    """Let calls of a global function with a Proxy be recorded as one node, rather than traced through.
+
+    Call it at the top level of a module, with a function or its name there; `wrap("len")` works for builtins, too. As a
+    decorator, it returns the function.
+
+    Raises:
+        RuntimeError: for anything but a function or a name.
+        NotImplementedError: if it is not called at the top level of a module.
+    """
+    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
+        raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
+    name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
+    frame = inspect.currentframe()
+    caller = frame.f_back if frame is not None else None
+    if caller is None or caller.f_code.co_name != "<module>":
+        raise NotImplementedError("wrap must be called at the top level of a module")
+    _wrapped_fns_to_patch[id(caller.f_globals), name] = caller.f_globals
+    return fn_or_name
+
+
+found_in(f"{_ROOT}.fx._symbolic_trace", wrap)

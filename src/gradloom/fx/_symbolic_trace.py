@@ -15,7 +15,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
 from functools import wraps
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 from ..core.tensor import Tensor
 from ..nn import Module, Parameter, Sequential
@@ -23,17 +23,15 @@ from ..utils import _pytree as pytree
 from ..utils._tree_spec import TreeSpec, is_namedtuple
 from ._codegen import _PyTreeCodeGen, _PyTreeInfo
 from ._names import is_from_torch, public_module
+from ._namespace import _wrapped_fns_to_patch, wrap
 from .graph import Graph
-from .graph_module import GraphModule
+from .graph_module import GraphModule, provide_tracer
 from .node import Argument, map_aggregate
 from .proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase, _assert, base_types
 
 __all__ = ["PH", "PHBase", "PHWithMeta", "ProxyableClassMeta", "Tracer", "is_fx_tracing", "symbolic_trace", "wrap"]
 
-_Wrapped = TypeVar("_Wrapped", str, Callable[..., Any])
 _VARIADIC = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-# What `wrap` names: (id of the module's globals, name) -> the globals.
-_wrapped_fns_to_patch: dict[tuple[int, str], dict[str, Any]] = {}
 _proxyable_classes: set[type] = set()
 
 
@@ -516,27 +514,6 @@ def _copy_marks(mark: Any, proxy: Proxy) -> None:
                 setattr(proxy.node, name, value)
 
 
-def wrap(fn_or_name: _Wrapped) -> _Wrapped:
-    """Let calls of a global function with a Proxy be recorded as one node, rather than traced through.
-
-    Call it at the top level of a module, with a function or its name there; `wrap("len")` works for builtins, too. As a
-    decorator, it returns the function.
-
-    Raises:
-        RuntimeError: for anything but a function or a name.
-        NotImplementedError: if it is not called at the top level of a module.
-    """
-    if not callable(fn_or_name) and not isinstance(fn_or_name, str):
-        raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
-    name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
-    frame = inspect.currentframe()
-    caller = frame.f_back if frame is not None else None
-    if caller is None or caller.f_code.co_name != "<module>":
-        raise NotImplementedError("wrap must be called at the top level of a module")
-    _wrapped_fns_to_patch[id(caller.f_globals), name] = caller.f_globals
-    return fn_or_name
-
-
 def symbolic_trace(
     root: Module | Callable[..., Any], concrete_args: dict[str, Any] | tuple[Any, ...] | None = None
 ) -> GraphModule:
@@ -563,3 +540,6 @@ def symbolic_trace(
 def _assert_is_none(value: object, msg: str) -> None:
     if value is not None:
         raise AssertionError(msg)
+
+
+provide_tracer(Tracer)

@@ -28,6 +28,13 @@ __all__ = ["GraphModule", "reduce_graph_module"]
 
 _HOOKS = ("_replace_hooks", "_create_node_hooks", "_erase_node_hooks", "_deepcopy_hooks")
 _count = itertools.count()
+_default_tracer: Any = None
+
+
+def provide_tracer(tracer: type) -> None:
+    """Register the class of tracers for graph modules without one of their own; tracers make graph modules."""
+    global _default_tracer
+    _default_tracer = tracer
 
 
 def _function_of(source: str, globals: dict[str, Any], fields: dict[str, Any] | None = None) -> Callable[..., Any]:
@@ -69,16 +76,15 @@ def reduce_graph_module(body: dict[str, Any], import_block: str) -> Module:
         body: its attributes, among them the code.
         import_block: the import statements that the code needs.
     """
-    tracing = import_module("gradloom.fx._symbolic_trace")
     code_only = _CodeOnlyModule(body)
     type(code_only).forward = _function_of(import_block + body["_code"], {})  # type: ignore[assignment]
 
-    class KeepModules(body.get("_tracer_cls") or tracing.Tracer):  # type: ignore[misc]
+    class KeepModules(body.get("_tracer_cls") or _default_tracer):  # type: ignore[misc]
         def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
             return True
 
     graph = KeepModules().trace(code_only, **body.get("_tracer_extras", {}))
-    graph._tracer_cls = body.get("_tracer_cls") or tracing.Tracer
+    graph._tracer_cls = body.get("_tracer_cls") or _default_tracer
     made = GraphModule(code_only, graph)
     for name, value in body.items():
         if not hasattr(made, name):
