@@ -9,7 +9,7 @@ attributes are class attributes with a default until they are set:
     _vc      None, or the version counter shared with its views and saved variables: a list of one int
 
 Operators become methods when `gradloom.binding.operators` runs. `TensorBase` in tensor_base.py has the methods that
-need only the array (sizes, strides, memory). This file has the rest: autograd and Python's protocols.
+need only the array (sizes, strides, memory, values). This file has the rest: autograd, and what calls operators.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..dispatch.state import GRAD_OFF, INFERENCE, disabled_torch_dispatch, disab
 from ..kernels._common.dims import dim_error
 from ..types.absent import AbsentMember
 from ..types.device import CPU, strided
-from ..types.dtype import TYPE_OF, legacy_type_name, scalar_type_name
+from ..types.dtype import TYPE_OF, legacy_type_name
 from . import late
 from .edge import gradient_edge
 from .node import NO_EDGE, bump_version
@@ -505,119 +505,10 @@ class Tensor(TensorBase):
 
     # --- Python's protocols ---------------------------------------------------------------------------------------
 
-    def item(self) -> Any:
-        """Return the value of a tensor of one element, as a Python number."""
-        array = self._array
-        if array.size != 1:
-            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
-        if array.__class__ is not ndarray or state.dispatch_modes:
-            return late.local_scalar(self)
-        found = array.item()
-        return float(found) if array.dtype.kind == "V" else found
-
-    def tolist(self) -> Any:
-        """Return the values as nested lists of Python numbers."""
-        array = self._array
-        if array.__class__ is not ndarray:
-            raise RuntimeError(
-                f".tolist() is not supported for tensor subclasses, got {type(self).__name__}: it has "
-                "no values of its own, but stands for other tensors."
-            )
-        return array.astype(np.float32).tolist() if array.dtype.kind == "V" else array.tolist()
-
-    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
-        """Return the ndarray on the same memory.
-
-        Args:
-            force: return a copy if no ndarray can share the memory.
-
-        Raises:
-            RuntimeError: unless `force`, if the tensor requires grad in grad mode, or has a conjugate or negative bit.
-            TypeError: for bfloat16, which NumPy does not have.
-        """
-        if self.requires_grad and not force and not state.flags & GRAD_OFF:
-            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
-        if self.is_conj() or self.is_neg():
-            return self._resolved_array(force)
-        if self._array.__class__ is not ndarray:
-            raise RuntimeError(
-                ".numpy() is not supported for tensor subclasses: this one has no values of its own, "
-                "but stands for other tensors."
-            )
-        if self._array.dtype.isbuiltin == 2:
-            name = scalar_type_name(self.dtype)
-            raise TypeError(f"Got unsupported ScalarType {name}: NumPy has no such type. Use x.float().numpy()")
-        return self._array
-
-    def _resolved_array(self, force: bool) -> np.ndarray[Any, Any]:
-        """Return the values of a tensor with a conjugate or negative bit; refuse unless `force`."""
-        if not force:
-            bit, method = ("conjugate", "resolve_conj") if self.is_conj() else ("negative", "resolve_neg")
-            raise RuntimeError(
-                f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.{method}().numpy() instead."
-            )
-        return np.asarray(self._array)
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        array = self.numpy()
-        if copy:
-            return array.astype(dtype or array.dtype, copy=True)
-        return array if dtype is None else array.astype(dtype, copy=False)
-
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Tensor:
         """Convert the result of a NumPy function on tensors."""
         array = np.asarray(array)
         return wrap(array.view(np.uint8) if array.dtype.kind == "b" else array)
-
-    def __len__(self) -> int:
-        if not self._array.ndim:
-            raise TypeError("len() of a 0-d tensor")
-        return self._array.shape[0]
-
-    def __bool__(self) -> bool:
-        array = self._array
-        if array.size != 1:
-            raise RuntimeError(
-                "Boolean value of Tensor with no values is ambiguous"
-                if not array.size
-                else "Boolean value of Tensor with more than one value is ambiguous"
-            )
-        if array.__class__ is not ndarray or state.dispatch_modes:
-            return bool(self.item())
-        return bool(array.item())
-
-    def __float__(self) -> float:
-        self._check_scalar()
-        return float(_real_number(self.item(), "double"))
-
-    def __int__(self) -> int:
-        self._check_scalar()
-        return int(_real_number(self.item(), "int64_t"))
-
-    def __complex__(self) -> complex:
-        self._check_scalar()
-        return complex(self.item())
-
-    def _check_scalar(self) -> None:
-        """Refuse several elements; warn once if the tensor requires grad, since the number does not."""
-        if self._array.size != 1:
-            raise ValueError(
-                f"only one element tensors can be converted to Python scalars, but this one has {self._array.size}"
-            )
-        if self._edge is not NO_EDGE and not state.flags & GRAD_OFF and self.requires_grad:
-            from .user_stack import warn_once
-
-            warn_once(
-                "scalar",
-                "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
-                "behavior: no gradient goes through the number. Consider using tensor.detach() first.",
-                3,
-            )
-
-    def __index__(self) -> int:
-        if self._array.dtype.kind not in "iub" or self._array.size != 1:
-            raise TypeError("only integer tensors of a single element can be converted to an index")
-        return int(self.item())
 
     def __hash__(self) -> int:
         return id(self)
@@ -652,15 +543,6 @@ class Tensor(TensorBase):
     def __dir__(self) -> list[str]:
         hidden = {"_array", "_vc", *(n for n, member in vars(TensorBase).items() if isinstance(member, AbsentMember))}
         return [n for n in super().__dir__() if n not in hidden]
-
-
-def _real_number(value, kind):
-    """Return a number's real part; raise RuntimeError if the imaginary part is not zero."""
-    if value.__class__ is complex:
-        if value.imag:
-            raise RuntimeError(f"value cannot be converted to type {kind} without overflow: {value} is not real")
-        return value.real
-    return value
 
 
 def wrap(array: np.ndarray) -> Tensor:

@@ -1,22 +1,25 @@
-"""TensorBase: the slots of a tensor and the properties of its array: sizes, strides, dtype, memory.
+"""TensorBase: the slots of a tensor and the properties of its array: sizes, strides, dtype, memory, values.
 
-Nothing here concerns autograd. Note [Tensor layout] in tensor.py describes the slots. As in PyTorch, users have a
-`Tensor`, which derives from `TensorBase`.
+Nothing here makes or changes history. Note [Tensor layout] in tensor.py describes the slots. As in PyTorch, users have
+a `Tensor`, which derives from `TensorBase`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
+import numpy as np
 from numpy import ndarray
 
+from ..dispatch.state import GRAD_OFF, state
 from ..kernels._common.dims import dim_error
 from ..kernels._common.layout import is_in_format
 from ..memory.ownership import address, offset_in_elements
 from ..types.absent import add_absent_members
-from ..types.dtype import FLOATING, TYPE_OF
+from ..types.dtype import FLOATING, TYPE_OF, scalar_type_name
 from ..types.size import Size
 from . import late
+from .node import NO_EDGE
 
 if TYPE_CHECKING:
     from ..storage import TypedStorage, UntypedStorage
@@ -192,6 +195,117 @@ class TensorBase(TensorMembers):
         """Return False: tensors never have the bit; see Note [Zero tangents]."""
         return False
 
+    # --- the values, as numbers, lists and arrays -----------------------------------------------------------------
+
+    def item(self) -> Any:
+        """Return the value of a tensor of one element, as a Python number."""
+        array = self._array
+        if array.size != 1:
+            raise RuntimeError(f"a Tensor with {array.size} elements cannot be converted to Scalar")
+        if array.__class__ is not ndarray or state.dispatch_modes:
+            return late.local_scalar(self)
+        found = array.item()
+        return float(found) if array.dtype.kind == "V" else found
+
+    def tolist(self) -> Any:
+        """Return the values as nested lists of Python numbers."""
+        array = self._array
+        if array.__class__ is not ndarray:
+            raise RuntimeError(
+                f".tolist() is not supported for tensor subclasses, got {type(self).__name__}: it has "
+                "no values of its own, but stands for other tensors."
+            )
+        return array.astype(np.float32).tolist() if array.dtype.kind == "V" else array.tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray[Any, Any]:
+        """Return the ndarray on the same memory.
+
+        Args:
+            force: return a copy if no ndarray can share the memory.
+
+        Raises:
+            RuntimeError: unless `force`, if the tensor requires grad in grad mode, or has a conjugate or negative bit.
+            TypeError: for bfloat16, which NumPy does not have.
+        """
+        if self.requires_grad and not force and not state.flags & GRAD_OFF:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.")
+        if self.is_conj() or self.is_neg():
+            return self._resolved_array(force)
+        if self._array.__class__ is not ndarray:
+            raise RuntimeError(
+                ".numpy() is not supported for tensor subclasses: this one has no values of its own, "
+                "but stands for other tensors."
+            )
+        if self._array.dtype.isbuiltin == 2:
+            name = scalar_type_name(self.dtype)
+            raise TypeError(f"Got unsupported ScalarType {name}: NumPy has no such type. Use x.float().numpy()")
+        return self._array
+
+    def _resolved_array(self, force: bool) -> np.ndarray[Any, Any]:
+        """Return the values of a tensor with a conjugate or negative bit; refuse unless `force`."""
+        if not force:
+            bit, method = ("conjugate", "resolve_conj") if self.is_conj() else ("negative", "resolve_neg")
+            raise RuntimeError(
+                f"Can't call numpy() on Tensor that has {bit} bit set. Use tensor.{method}().numpy() instead."
+            )
+        return np.asarray(self._array)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        array = self.numpy()
+        if copy:
+            return array.astype(dtype or array.dtype, copy=True)
+        return array if dtype is None else array.astype(dtype, copy=False)
+
+    def __len__(self) -> int:
+        if not self._array.ndim:
+            raise TypeError("len() of a 0-d tensor")
+        return self._array.shape[0]
+
+    def __bool__(self) -> bool:
+        array = self._array
+        if array.size != 1:
+            raise RuntimeError(
+                "Boolean value of Tensor with no values is ambiguous"
+                if not array.size
+                else "Boolean value of Tensor with more than one value is ambiguous"
+            )
+        if array.__class__ is not ndarray or state.dispatch_modes:
+            return bool(self.item())
+        return bool(array.item())
+
+    def __float__(self) -> float:
+        self._check_scalar()
+        return float(_real_number(self.item(), "double"))
+
+    def __int__(self) -> int:
+        self._check_scalar()
+        return int(_real_number(self.item(), "int64_t"))
+
+    def __complex__(self) -> complex:
+        self._check_scalar()
+        return complex(self.item())
+
+    def _check_scalar(self) -> None:
+        """Refuse several elements; warn once if the tensor requires grad, since the number does not."""
+        if self._array.size != 1:
+            raise ValueError(
+                f"only one element tensors can be converted to Python scalars, but this one has {self._array.size}"
+            )
+        if self._edge is not NO_EDGE and not state.flags & GRAD_OFF and self.requires_grad:
+            from .user_stack import warn_once
+
+            warn_once(
+                "scalar",
+                "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
+                "behavior: no gradient goes through the number. Consider using tensor.detach() first.",
+                3,
+            )
+
+    def __index__(self) -> int:
+        if self._array.dtype.kind not in "iub" or self._array.size != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
 
 def _no_such_dim(dim: int, ndim: int) -> IndexError:
     return dim_error(dim, ndim) if ndim else IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
@@ -225,3 +339,12 @@ def warn_of_typed_storage() -> None:
             UserWarning,
             stacklevel=3,
         )
+
+
+def _real_number(value, kind):
+    """Return a number's real part; raise RuntimeError if the imaginary part is not zero."""
+    if value.__class__ is complex:
+        if value.imag:
+            raise RuntimeError(f"value cannot be converted to type {kind} without overflow: {value} is not real")
+        return value.real
+    return value
