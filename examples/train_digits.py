@@ -7,14 +7,19 @@ on, and leaves in the folder --out
     digits.safetensors   the trained weights
     digits.png           the loss curve, and predictions on held-out images with right and wrong marked
 
+With --ranks 2, two processes train it together: each computes the gradients of its part of every batch, and
+torch.nn.parallel.DistributedDataParallel averages them.
+
 Exit code: 0, or 1 when training diverges, 2 when data or --out cannot be used, 130 after Ctrl-C.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import signal
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -27,6 +32,7 @@ import gradloom as torch
 
 nn = torch.nn
 F = torch.nn.functional
+dist = torch.distributed
 
 
 class DigitNet(nn.Module):
@@ -47,8 +53,10 @@ class DigitNet(nn.Module):
         return F.log_softmax(self.fc2(x), dim=1)
 
 
-def train(net, data, args, rng, progress):
+def train(net, data, args, rng, progress, rank):
     """Run args.epochs epochs of SGD over the jittered training images; return the loss of every step."""
+    if args.ranks > 1:
+        net = nn.parallel.DistributedDataParallel(net)
     optimizer = torch.optim.SGD(net.parameters(), lr=args.lr, momentum=args.momentum)
     losses = []
     net.train()
@@ -61,15 +69,27 @@ def train(net, data, args, rng, progress):
             images = torch.from_numpy(digits_data.jitter(data.train_images[batch], rng))
             labels = torch.from_numpy(data.train_labels[batch])
             optimizer.zero_grad()
-            loss = F.nll_loss(net(images), labels)
-            loss.backward()
+            loss = loss_of_part(net, images[rank :: args.ranks], labels[rank :: args.ranks], len(batch))
+            (loss * args.ranks).backward()  # the ranks' gradients are averaged, but their losses add up
             optimizer.step()
-            losses.append(loss.item())
+            losses.append(total(loss.detach(), args.ranks))
             if not np.isfinite(losses[-1]):
                 raise Diverged(f"the loss is {losses[-1]} at step {len(losses)}; try --lr below {args.lr}")
             progress.set_postfix(epoch=f"{epoch + 1}/{args.epochs}", loss=f"{losses[-1]:.4f}", refresh=False)
             progress.update()
     return losses
+
+
+def loss_of_part(net, images, labels, size):
+    """Return what a part of a batch of `size` images adds to the batch's loss."""
+    return F.nll_loss(net(images), labels, reduction="sum") / size
+
+
+def total(loss, ranks):
+    """Return the sum of all ranks' losses."""
+    if ranks > 1:
+        dist.all_reduce(loss)
+    return loss.item()
 
 
 def predict(net, images):
@@ -104,6 +124,7 @@ def parse_arguments(argv):
         help="learning rate to begin with; it falls evenly (default: %(default)s)",
     )
     parser.add_argument("--momentum", type=_number(float, 0, 1), default=0.5, help="default: %(default)s")
+    parser.add_argument("--ranks", type=_number(int, 1), default=1, help="processes that train (default: 1)")
     parser.add_argument("--seed", type=_number(int, 0, 2**32 - 1), default=0, help="default: %(default)s")
     parser.add_argument("--out", metavar="DIR", default="demo-output", help="default: %(default)s")
     args = parser.parse_args(argv)
@@ -125,19 +146,22 @@ def _number(kind, low, high=float("inf")):
     return parse
 
 
-def run(args):
+def run(args, rank=0):
     from tqdm import tqdm
 
     began = time.perf_counter()
     out = output.make_folder(Path(args.out))  # before the work, not after it
     data = digits_data.load(args.data)
-    print(f"{data.name}: {len(data.train_labels):,} images to train on, {len(data.test_labels):,} held out")
+    if rank == 0:
+        print(f"{data.name}: {len(data.train_labels):,} images to train on, {len(data.test_labels):,} held out")
 
     torch.manual_seed(args.seed)
     net = DigitNet()
     steps = args.epochs * -(-len(data.train_labels) // args.batch_size)
-    with tqdm(total=steps, unit="step", desc="training", dynamic_ncols=True) as progress:
-        losses = train(net, data, args, np.random.default_rng(args.seed), progress)
+    with tqdm(total=steps, unit="step", desc="training", dynamic_ncols=True, disable=rank > 0) as progress:
+        losses = train(net, data, args, np.random.default_rng(args.seed), progress, rank)
+    if rank > 0:
+        return
 
     predicted = predict(net, data.test_images)
     right = int((predicted == data.test_labels).sum())
@@ -156,19 +180,47 @@ def run(args):
 def main(argv=None):
     """Run the program on `argv`; return its exit code."""
     args = parse_arguments(argv)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a half-written file is removed then, too
+    return guarded(args) if args.ranks == 1 else on_ranks(args)
+
+
+def on_ranks(args):
+    """Run the program in args.ranks processes; return the exit code of the first that fails."""
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // args.ranks)))
     try:
-        run(args)
+        with tempfile.TemporaryDirectory() as folder:
+            torch.multiprocessing.spawn(as_rank, (args, f"file://{folder}/ranks"), args.ranks)
+    except torch.multiprocessing.ProcessExitedException as error:
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+def as_rank(rank, args, where):
+    """Be one of the processes that train together; they meet at `where`."""
+    dist.init_process_group("gloo", init_method=where, rank=rank, world_size=args.ranks)
+    code = guarded(args, rank)
+    dist.destroy_process_group()
+    if code:
+        sys.exit(code)
+
+
+def guarded(args, rank=0):
+    """Run the program; return the exit code. What is wrong is one line on stderr, of the first rank."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # a half-written file is removed then, too
+    errors = sys.stderr if rank == 0 else open(os.devnull, "w")
+    try:
+        run(args, rank)
     except (digits_data.DataError, output.OutputError, Diverged) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error}", file=errors)
         return 1 if isinstance(error, Diverged) else 2
     except ImportError as error:
         if error.name is None or error.name.partition(".")[0] not in ("tqdm", "PIL", "safetensors"):
             raise
-        print(f"error: {error.name} is missing; get it with: pip install 'gradloom[demo]'", file=sys.stderr)
+        print(f"error: {error.name} is missing; get it with: pip install 'gradloom[demo]'", file=errors)
         return 2
     except KeyboardInterrupt:
-        print("\ninterrupted; nothing was written", file=sys.stderr)
+        print("\ninterrupted; nothing was written", file=errors)
         return 130
     return 0
 

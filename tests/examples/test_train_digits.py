@@ -150,3 +150,26 @@ def test_any_curve_can_be_drawn(tmp_path, losses):
     path = digits_report.save_picture(tmp_path / "digits.png", losses, 0.1, data, predicted)
     with Image.open(path) as picture:
         picture.verify()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the ranks share memory")
+def test_two_ranks_train_the_same_network_with_one_progress_bar(mnist, tmp_path, capfd):
+    """96 images in batches of 35: neither they nor the last 26 divide evenly."""
+    assert short_run(mnist, tmp_path / "one", "--batch-size", "35") == 0
+    capfd.readouterr()
+    assert short_run(mnist, tmp_path / "two", "--batch-size", "35", "--ranks", "2") == 0
+    found = capfd.readouterr()
+    assert found.out.count("held-out accuracy: ") == 1 and found.out.count("wrote ") == 2
+    assert "6/6" in found.err and "Traceback" not in found.err
+    one, two = (load_file(tmp_path / name / "digits.safetensors") for name in ("one", "two"))
+    for name, array in one.items():
+        # Six steps: sums of 35 terms in another order, each off by some eps of the largest gradient.
+        np.testing.assert_allclose(two[name], array, rtol=0, atol=1e-4 * np.abs(array).max())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the ranks share memory")
+def test_an_error_of_ranks_is_one_line_and_their_exit_code(mnist, tmp_path, capfd):
+    (mnist / TRAIN_LABELS).write_bytes(b"no labels")
+    assert short_run(mnist, tmp_path / "out", "--ranks", "2") == 2
+    error = capfd.readouterr().err
+    assert error.startswith(f"error: {mnist / TRAIN_LABELS}: ") and error.count("\n") == 1
