@@ -20,6 +20,7 @@ LONG = {
     "digits_data.py",
     "digits_report.py",
     "train_transformers.py",
+    "ddp_gpt.py",
     "training.py",
     "pictures.py",
     "output.py",
