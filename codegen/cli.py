@@ -23,6 +23,7 @@ COMMANDS = {
     "check": "fail, with a diff, if generated/ is not what the YAML files give",
     "new": "make a package of operators of your own",
     "run": "run a program that was written for PyTorch on gradloom",
+    "torchrun": "run one in several processes, on one machine or more",
     "doctor": "list the names of torch that a program uses and gradloom lacks",
 }
 WITH_ROOT = ("generate", "verify", "check")

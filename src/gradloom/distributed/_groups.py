@@ -27,6 +27,7 @@ from ._world import (
     get_rank,
     get_world_size,
 )
+from .elastic.multiprocessing.errors import get_error_handler
 from .errors import DistBackendError, DistNetworkError, DistStoreError, deadline_after
 from .rendezvous import rendezvous
 from .stores import PrefixStore, Store
@@ -180,10 +181,11 @@ def _check_backend(name: str) -> None:
 
 
 def _say_rank_in_tracebacks(rank: int) -> None:
-    """Begin each line of this process's uncaught exceptions with its rank."""
+    """Begin each line of uncaught exceptions with this process's rank, and leave them where torchrun looks."""
     before = getattr(sys.excepthook, "_without_rank", sys.excepthook)
 
     def hook(*error: Any) -> None:
+        get_error_handler().record_exception(error[1])
         stderr, sys.stderr = sys.stderr, StringIO()
         try:
             before(*error)

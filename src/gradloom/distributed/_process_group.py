@@ -230,7 +230,10 @@ class ProcessGroup:
                 self._watch.compare(note, deadline)
             call(self._engine, deadline)
         except (TimeoutError, ConnectionError, RuntimeError) as error:
-            raise _debug.failure(self, name, number, error) from error
+            told = _debug.failure(self, name, number, error)
+            if told is error:
+                raise
+            raise told from None  # which says all that the engine's error says
 
     def _profiled(self, name: str) -> AbstractContextManager[Any]:
         if state.profiler is None:

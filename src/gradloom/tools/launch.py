@@ -1,7 +1,8 @@
-"""`gradloom run`: a program that was written for PyTorch, run on gradloom in this process."""
+"""`gradloom run` and `gradloom torchrun`: a program that was written for PyTorch, run on gradloom."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import runpy
 import sys
@@ -21,8 +22,7 @@ def launch(program: str, arguments: list[str], is_module: bool = False) -> int:
     if not is_module and not Path(program).exists():
         print(f"gradloom run: there is no file {program} (-m runs a module)", file=sys.stderr)
         return 2
-    paths = [str(_STAND_IN), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    _let_processes_find_the_stand_in()
     import_module("gradloom.as_torch")
     sys.argv = [program, *arguments]
     # Processes that multiprocessing spawns take sys.path from this one.
@@ -39,6 +39,27 @@ def launch(program: str, arguments: list[str], is_module: bool = False) -> int:
         error.__traceback__ = _from_the_program(error.__traceback__)
         sys.excepthook(type(error), error, error.__traceback__)
         return 1
+    return 0
+
+
+def _let_processes_find_the_stand_in() -> None:
+    paths = [str(_STAND_IN), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+
+
+def add_torchrun_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `torchrun` to a parser."""
+    from ..distributed.run import add_arguments
+
+    add_arguments(parser)
+
+
+def torchrun(options: argparse.Namespace) -> int:
+    """Run a program written for PyTorch in several processes; return the exit code."""
+    from ..distributed.run import end_with, run
+
+    _let_processes_find_the_stand_in()
+    end_with(run, options)
     return 0
 
 
