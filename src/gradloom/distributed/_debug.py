@@ -57,13 +57,13 @@ def failure(group: Any, name: str, number: int, error: Exception) -> Exception:
     if isinstance(error, CallTimeout):
         missing = [group._ranks[rank] for rank in error.missing]
         reason = (
-            f"timed out: {_named(missing)} did not arrive"
+            f"Timed out waiting: {_named(missing)} did not arrive"
             if missing
-            else f"timed out, though all ranks arrived ({error})"
+            else f"Timed out waiting, though all ranks arrived ({error})"
         )
     elif isinstance(error, PeerLost):
         lost = group._ranks[error.rank]
-        reason = f"rank {lost} was lost: its process ended or left the group"
+        reason = f"rank {lost} was lost: its process ended or closed the group"
     elif isinstance(error, Mismatch):
         reason = f"the ranks do not agree ({error}); TORCH_DISTRIBUTED_DEBUG=DETAIL shows what each of them called"
     mine = f"{name} (call {number} of group {group.group_name!r}) {reason}"
@@ -150,7 +150,7 @@ class Watch:
         group, store = self._group, self._group._store
         missing = [rank for rank, key in enumerate(keys) if not store.check([key])]
         names = _named([group._ranks[rank] for rank in missing])
-        yield f"[Rank {group._ranks[group.rank()]}] {_described(note)}, timed out: {names} did not arrive"
+        yield f"[Rank {group._ranks[group.rank()]}] {_described(note)}, Timed out waiting: {names} did not arrive"
         for rank in missing:
             last = f"last/{rank}"
             there = json.loads(store.get(last)) if store.check([last]) else None
@@ -191,6 +191,8 @@ def monitored_barrier(group: Any, number: int, timeout: timedelta, wait_all_rank
                 f" Original exception: \n{error}"
             )
         return
+    if timeout <= timedelta(0):
+        raise DistBackendError(f"[Rank 0]: Rank 0 timed out in monitoredBarrier after {milliseconds} ms.")
     end, missing = deadline_after(timeout), []
     for rank in range(1, group.size()):
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from datetime import timedelta
 from enum import Enum
 from functools import partial
@@ -206,19 +206,30 @@ class ProcessGroup:
 
     # -- running calls
 
-    def _start(self, name: str, outputs: Sequence[Any], options: Any, call: Callable[..., Any], *seen: Any) -> Work:
-        """Run `call(engine, deadline)` now or in the group's thread. `seen` is what debug mode compares."""
+    def _start(
+        self,
+        name: str,
+        outputs: Sequence[Any],
+        options: Any,
+        call: Callable[..., Any],
+        *seen: Any,
+        profiled: Sequence[Any] = (),
+    ) -> Work:
+        """Run `call(engine, deadline)` now or in the group's thread.
+
+        `seen` is what debug mode compares, tensors first. Profiles show these tensors, or else those of `profiled`.
+        """
         if self._engine is None:
             raise RuntimeError(f"{type(self).__name__} does not support {name}")
         self._sequence += 1
         timeout = self._timeout if options.timeout is UNSET or options.timeout == UNSET else options.timeout
         note = None if self._watch is None else self._watch.note(name, self._sequence, *seen)
         make = partial(self._make, name, self._sequence, timeout, call, note)
+        if state.profiler is not None:
+            make = self._profiled(name, profiled or (seen[0] if seen else ()), make)
         if options.asyncOp:
-            with self._profiled(name):
-                return self._lane.submit(make, Work(outputs))
-        with self._profiled(name):
-            self._lane.run(make)
+            return self._lane.submit(make, Work(outputs))
+        self._lane.run(make)
         work = Work(outputs)
         work._done = True
         return work
@@ -235,10 +246,19 @@ class ProcessGroup:
                 raise
             raise told from None  # which says all that the engine's error says
 
-    def _profiled(self, name: str) -> AbstractContextManager[Any]:
-        if state.profiler is None:
-            return nullcontext()
-        return gl.profiler.record_function(f"{self._backend_name}:{name}")
+    def _profiled(self, name: str, tensors: Any, make: Callable[[], None]) -> Any:
+        """Return a call that is an event of the profile that this thread records."""
+        recorder = state.profiler
+        tensors = [gl.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in tensors]  # as PyTorch
+        record = recorder.begin_async(f"{self._backend_name}:{name}", tuple(tensors))
+
+        def call() -> None:
+            try:
+                make()
+            finally:
+                recorder.end_async(record)
+
+        return call
 
     # -- collectives
 
@@ -296,11 +316,12 @@ class ProcessGroup:
         options, given = _options(AllreduceCoalescedOptions, opts, "reduceOp", values), _as_list(tensors)
         if not given:
             raise RuntimeError("ProcessGroupGloo::allreduce_coalesced: requires non-empty tensor list")
-        if any(tensor.dtype != given[0].dtype for tensor in given):
-            raise RuntimeError("tensors must all have the same type")
         op = _reduction(options.reduceOp, given[0])
         targets = Targets()
-        arrays = targets.arrays(given)
+        # Complex numbers are reduced as pairs of real ones, beside real tensors.
+        arrays = [array.view(array.real.dtype) if array.dtype.kind == "c" else array for array in targets.arrays(given)]
+        if any(array.dtype != arrays[0].dtype for array in arrays):
+            raise RuntimeError("tensors must all have the same type")
 
         def call(engine: Any, deadline: float | None) -> None:
             flat = np.concatenate([array.reshape(-1) for array in arrays])
@@ -532,7 +553,7 @@ class ProcessGroup:
             engine.alltoall(outs, ins, deadline)
             targets.store()
 
-        return self._start("all_to_all", list(output_tensors), options, call, [input_tensors[0].reshape(-1)[:0]])
+        return self._start("all_to_all", list(output_tensors), options, call, [], profiled=input_tensors)
 
     def all_to_all_single(
         self, output: Any, tensor: Any, output_split_sizes: Any, input_split_sizes: Any, opts: Any = None, **values: Any
@@ -559,7 +580,7 @@ class ProcessGroup:
             engine.alltoall(outs, ins, deadline)
             targets.store()
 
-        return self._start("all_to_all", [output], options, call, [tensor[:0]])
+        return self._start("all_to_all", [output], options, call, [], profiled=[tensor])
 
     alltoall_base = all_to_all_single
 
@@ -620,10 +641,11 @@ class ProcessGroup:
                 lane = self._lanes[key] = Lane(f"process group, {key}")
         work = Work([tensor], sender)
         make = partial(self._make, name, self._sequence, self._timeout, call, None)
-        with self._profiled(name):
-            if not wait:
-                return lane.submit(make, work)
-            lane.run(make)
+        if state.profiler is not None:
+            make = self._profiled(name if sender is None or key[1] is not None else "recvAnySource", [tensor], make)
+        if not wait:
+            return lane.submit(make, work)
+        lane.run(make)
         work._done = True
         return work
 

@@ -189,17 +189,17 @@ def _get_default_store() -> Store:
     return _world.pg_map[_get_default_group()][1]
 
 
-def _rank_not_in_group(pg: Any) -> bool:
-    return pg is not None and pg == GroupMember.NON_GROUP_MEMBER
+def _rank_not_in_group(group: Any) -> bool:
+    return group is not None and group == GroupMember.NON_GROUP_MEMBER
 
 
-def _warn_not_in_group(name: str) -> None:
+def _warn_not_in_group(op_name: str) -> None:
     rank = -1 if _world.default_pg is None else _world.default_pg.rank()
-    warnings.warn(f"Running {name} on global rank {rank} which does not belong to the given group.", stacklevel=3)
+    warnings.warn(f"Running {op_name} on global rank {rank} which does not belong to the given group.", stacklevel=3)
 
 
-def _group_or_default_group(pg: Any = None) -> Any:
-    return _get_default_group() if pg is None else pg
+def _group_or_default_group(group: Any = None) -> Any:
+    return _get_default_group() if group is None else group
 
 
 def _ranks_of(pg: Any) -> dict[int, int]:

@@ -288,6 +288,7 @@ def events_of(recorder: Recorder, overload_names: bool = False) -> EventList:
             fwd_thread=_forward_thread(record, threads),
             sequence_nr=record.sequence_nr,
             scope=record.scope,
+            is_async=record.is_async,
             input_shapes=[] if arguments is None else arguments.flat_shapes,
             structured_input_shapes=[] if arguments is None else arguments.shapes,
             structured_input_strides=[] if arguments is None else arguments.strides,

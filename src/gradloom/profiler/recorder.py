@@ -51,12 +51,13 @@ class Record:
 
     __slots__ = """
         name overload scope sequence_nr start end thread parent arguments stack
-        keywords allocated flops twin
+        keywords allocated flops twin is_async
         """.split()
 
     def __init__(self, name: str, scope: int, sequence_nr: int, thread: int, parent: Record | None) -> None:
         self.name, self.overload, self.scope, self.sequence_nr = name, "", scope, sequence_nr
         self.thread, self.parent = thread, parent
+        self.is_async = False
         self.arguments: Arguments | None = None
         self.stack: list[tuple[Any, int]] | None = None
         self.keywords: dict[str, Any] | None = None
@@ -191,6 +192,23 @@ class Recorder:
             if record.twin is None:
                 return
             recorder, record = recorder.outer, record.twin
+
+    def begin_async(self, name: str, arguments: Any) -> Record:
+        """Begin the record of a call that another thread may make; `end_async` ends it, from any thread."""
+        thread = self.threads.get(threading.get_ident()) or self._number_thread()
+        record = Record(name, FUNCTION, -1, thread, None)
+        record.is_async = True
+        self.describe(record, arguments)
+        self.records.append(record)
+        if self.outer is not None:
+            record.twin = self.outer.begin_async(name, arguments)
+        return record
+
+    @staticmethod
+    def end_async(record: Record | None) -> None:
+        """End the record of a call that another thread may have made."""
+        while record is not None:
+            record.end, record = _clock(), record.twin
 
     def evaluate(
         self, node: Any, grads: list, edges: Any, run: Callable[..., tuple], apply: Callable[..., tuple]
