@@ -94,6 +94,8 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name in _MODULES:
             return import_module(f".{name}", __name__)
+        if name in ("DeviceMesh", "init_device_mesh"):
+            return getattr(import_module(".device_mesh", __name__), name)
         if name == "GradBucket":
             return import_module("._buckets", __name__).GradBucket
         if not name.startswith("__"):
