@@ -1,0 +1,172 @@
+"""Ranks that are late, are killed, or call something else: what the others say, and that nothing remains.
+
+`python -m tests.distributed.test_faults 100` kills a rank at 100 random moments.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import gradloom as gl
+import gradloom.distributed as dist
+from tests.distributed.ranks import ended, run
+from tests.distributed.test_collectives import default_group
+from tests.waiting import LIMIT
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="ranks are forks")
+
+
+def error_of(call):
+    try:
+        call()
+    except dist.DistBackendError as error:
+        return str(error)
+    return "no error"
+
+
+def late(rank, size, store, folder, backend):
+    """Rank 1 does not come; it stays until the others have given up."""
+    dist.init_process_group(backend, f"file://{folder}/rendezvous", timedelta(seconds=LIMIT), size, rank)
+    group = dist.new_group(timeout=timedelta(seconds=0.5))
+    found = ""
+    if rank != 1:
+        found = error_of(lambda: dist.all_reduce(gl.ones(10), group=group))
+        store.set(f"done/{rank}", b"1")
+    for other in (0, 2):
+        store.get(f"done/{other}")
+    return found
+
+
+@pytest.mark.parametrize("backend", ["shm", "sockets"])
+def test_a_timeout_names_the_call_and_the_ranks_that_are_missing(tmp_path, backend):
+    first, _, last = run(3, late, tmp_path, tmp_path, backend)
+    for rank, text in ((0, first), (2, last)):
+        assert re.match(rf"\[Rank {rank}\] all_reduce \(call 1 of group '1'\) ", text), text
+        assert "rank 1 did not arrive" in text, text  # what this rank found, or another reports
+
+
+def detail(rank, size, store, folder, what):
+    os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
+    dist.set_debug_level_from_env()
+    with default_group(rank, size, folder):
+        dist.all_reduce(gl.ones(3))
+        group = dist.new_group(timeout=timedelta(seconds=1))
+        if what == "shape":
+            return error_of(lambda: dist.all_reduce(gl.ones(3 + rank), group=group))
+        if what == "dtype":
+            return error_of(lambda: dist.broadcast(gl.ones(3, dtype=[gl.float32, gl.int64][rank]), 0, group))
+        if what == "order":
+            return error_of(
+                (lambda: dist.barrier(group)) if rank else (lambda: dist.all_reduce(gl.ones(3), group=group))
+            )
+        if what == "root":
+            return error_of(lambda: dist.broadcast(gl.ones(3), rank, group))
+        if rank == 0:
+            found = error_of(lambda: dist.all_reduce(gl.ones(3), group=group))
+            store.set("done", b"1")
+            return found
+        store.get("done")
+        return ""
+
+
+@pytest.mark.parametrize(
+    ("what", "calls"),
+    [
+        ("shape", ["all_reduce(float32[3]) with sum", "all_reduce(float32[4]) with sum"]),
+        ("dtype", ["broadcast(float32[3]) with root 0", "broadcast(int64[3]) with root 0"]),
+        ("order", ["all_reduce(float32[3]) with sum", "barrier()"]),
+        ("root", ["broadcast(float32[3]) with root 0", "broadcast(float32[3]) with root 1"]),
+    ],
+)
+def test_debug_mode_shows_the_calls_that_differ_and_their_lines(tmp_path, what, calls):
+    for text in run(2, detail, tmp_path, tmp_path, what):
+        assert text.startswith("Detected mismatch between collectives on ranks"), text
+        for rank, call in enumerate(calls):
+            assert re.search(rf"Rank {rank} is running {re.escape(call)}, call 1, at .*test_faults\.py:\d+", text), text
+
+
+def test_debug_mode_says_where_the_missing_rank_is(tmp_path):
+    text, _ = run(2, detail, tmp_path, tmp_path, "missing")
+    assert re.search(
+        r"all_reduce\(float32\[3\]\) with sum, call 1, at .*, Timed out waiting: rank 1 did not arrive", text
+    )
+    assert "Rank 1 has made no call yet" in text
+
+
+def monitored(rank, size, store, folder):
+    with default_group(rank, size, folder):
+        found = ""
+        if rank != 2:
+            limit = timedelta(seconds=0.3 if rank == 0 else LIMIT)
+            found = error_of(lambda: dist.monitored_barrier(timeout=limit))
+        dist.barrier()  # the group still works
+        return found
+
+
+def test_monitored_barrier_names_the_rank_that_fails(tmp_path):
+    root, other, _ = run(3, monitored, tmp_path, tmp_path)
+    assert root == "[Rank 0]: Rank 2 failed to pass monitoredBarrier in 300 ms"
+    assert "Please check rank 0 logs" in other and root in other
+
+
+def collectives_until_killed(rank, size, store, folder, backend, victim, seconds):
+    dist.init_process_group(backend, f"file://{folder}/rendezvous", timedelta(seconds=30), size, rank)
+    dist.barrier()
+    if rank == victim:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_REAL, seconds)  # SIGALRM's default kills without any cleaning up
+    started = time.monotonic()
+    outs, wide = [gl.empty(7) for _ in range(size)], gl.ones(70_000)
+
+    def train():
+        while True:
+            dist.all_reduce(wide.fill_(1))
+            work = dist.all_reduce(gl.ones(200), async_op=True)
+            dist.all_gather(outs, gl.ones(7))
+            work.wait()
+            dist.barrier()
+
+    return error_of(train), time.monotonic() - started
+
+
+def shared_memory() -> set[str]:
+    return {name for name in os.listdir("/dev/shm") if "gradloom" in name} if os.path.isdir("/dev/shm") else set()
+
+
+def kill_one(seed: int, folder: Path, backend: str) -> None:
+    """Kill one of three ranks at a random moment, and check how the others end."""
+    chance = random.Random(seed)
+    victim, seconds, before = chance.randrange(3), chance.uniform(0.001, 0.1), shared_memory()
+    found = ended(3, collectives_until_killed, folder, folder, backend, victim, seconds)
+    assert found[victim].killed_by == signal.SIGALRM, found[victim].error
+    for rank, one in enumerate(found):
+        if rank != victim:
+            assert one.error is None and one.killed_by is None, one.error
+            text, took = one.result
+            assert f"rank {victim} was lost" in text or "was lost" in text, (seed, text)
+            assert took < 20, (seed, took)
+    assert shared_memory() <= before, seed
+
+
+@pytest.mark.parametrize("backend", ["shm", "sockets"])
+def test_when_a_rank_is_killed_the_others_say_so_and_nothing_remains(tmp_path, backend):
+    for seed in range(3):
+        kill_one(seed, tmp_path / str(seed), backend)
+
+
+if __name__ == "__main__":
+    for number in range(int(sys.argv[1])):
+        with tempfile.TemporaryDirectory() as name:
+            kill_one(number, Path(name) / "ranks", ["shm", "sockets"][number % 2])
+        print(f"\r{number + 1} ranks killed", end="", flush=True)
+    print()
