@@ -2066,7 +2066,7 @@ def linalg_tensorsolve(input, other, dims, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_tensorsolve, (input, other, dims), out, composite_linalg_solve.tensorsolve)
     if out is not None:
-        return write_out(linalg_tensorsolve, (input, other, dims), out, "same_dtype shared")
+        return write_out(linalg_tensorsolve, (input, other, dims), out, "shared")
     return composite_linalg_solve.tensorsolve(input, other, dims)
 
 

@@ -130,10 +130,36 @@ _OF_BOOLS = frozenset(
 _JOINS = frozenset(("cat", "hstack", "vstack", "dstack", "stack", "column_stack"))
 
 
+# Operators that refuse a dtype of out= in words of their own, with the result's dtype and that of out=.
+_CASTABLE = "{}: Expected {} to be safely castable from {{}} dtype, but got {} with dtype {{}}"
+_REFUSALS = {
+    operator: _CASTABLE.format(called, what, what)
+    for operator, called, what in (
+        ("linalg_cond", "linalg.cond", "result"),
+        ("linalg_eig", "torch.linalg.eig", "eigenvalues"),
+        ("linalg_eigvals", "torch.linalg.eigvals", "eigenvalues"),
+        ("linalg_householder_product", "torch.linalg.householder_product", "result"),
+        ("linalg_lstsq", "torch.linalg.lstsq", "solution"),
+        ("linalg_matrix_power", "matrix_power", "result"),
+        ("linalg_matrix_rank", "torch.linalg.matrix_rank", "result"),
+        ("linalg_pinv", "linalg.pinv", "result"),
+        ("linalg_tensorinv", "tensorinv", "result"),
+        ("linalg_tensorsolve", "tensorsolve", "result"),
+    )
+} | {
+    "linalg_matrix_norm": "linalg.matrix_norm expected out tensor dtype {} but got: {}",
+    "linalg_norm": "linalg.norm expected out tensor dtype {} but got: {}",
+    "linalg_solve_triangular": "expected scalar type {} but found {}",
+    "linalg_vecdot": "linalg.vecdot: Expected out of dtype{} but found {}",
+}
+
+
 def _check_cast(result: np.dtype, target: np.dtype, name: str = "") -> None:
     if result is not target:
         from_, to = TYPE_OF[result], TYPE_OF[target]
         if not can_cast(from_, to):
+            if name in _REFUSALS:
+                raise RuntimeError(_REFUSALS[name].format(scalar_type_name(from_), scalar_type_name(to)))
             wanted = f"can't be cast to the desired output type {scalar_type_name(to)}"
             if name in _JOINS:
                 raise TypeError(f"torch.cat(): input types {wanted}")
@@ -142,6 +168,15 @@ def _check_cast(result: np.dtype, target: np.dtype, name: str = "") -> None:
 
 def _check_same_dtype(result: np.dtype, target: np.dtype, name: str) -> None:
     if result is not target:
+        if name == "linalg_multi_dot":
+            raise RuntimeError(
+                f"multi_dot(): expected out tensor to have dtype {c_name(result)} but got {c_name(target)}"
+            )
+        words = _REFUSALS.get(name)
+        if words and "castable" in words:
+            _check_cast(result, target, name)
+        elif words:
+            raise RuntimeError(words.format(*[scalar_type_name(TYPE_OF[kind]) for kind in (result, target)]))
         raise RuntimeError(f"Expected out tensor to have dtype {c_name(result)}, but got {c_name(target)} instead")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from ._common.dims import axes
@@ -124,7 +126,7 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
 def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False):
     """Return the distinct slices along a dimension in lexicographic order."""
     axis, rows = _slices(self, dim)
-    keys = widen(rows).reshape(len(rows), -1)
+    keys = widen(rows).reshape(len(rows), prod(rows.shape[1:]))
     by_value = np.lexsort(keys.T[::-1]) if keys.shape[1] else np.arange(len(rows))
     return _runs(rows, by_value, (len(rows),), return_inverse, return_counts, axis)
 

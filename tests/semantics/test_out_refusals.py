@@ -1,0 +1,64 @@
+"""What functions of linear algebra say of an out= tensor of a dtype that their result cannot be written to."""
+
+from __future__ import annotations
+
+import pytest
+
+CASTABLE = {
+    "cond": "linalg.cond: Expected result",
+    "eig": "torch.linalg.eig: Expected eigenvalues",
+    "eigvals": "torch.linalg.eigvals: Expected eigenvalues",
+    "householder_product": "torch.linalg.householder_product: Expected result",
+    "lstsq": "torch.linalg.lstsq: Expected solution",
+    "matrix_power": "matrix_power: Expected result",
+    "pinv": "linalg.pinv: Expected result",
+    "tensorinv": "tensorinv: Expected result",
+    "tensorsolve": "tensorsolve: Expected result",
+}
+EXACT = {
+    "matrix_norm": "linalg.matrix_norm expected out tensor dtype Double but got: Long",
+    "multi_dot": r"multi_dot\(\): expected out tensor to have dtype double but got long int",
+    "norm": "linalg.norm expected out tensor dtype Double but got: Long",
+    "solve_triangular": "expected scalar type Double but found Long",
+    "vecdot": "linalg.vecdot: Expected out of dtypeDouble but found Long",
+}
+RESULTS = {"eig": 2, "lstsq": 4}
+
+
+def refused(torch, name, dtype):
+    """Call a function of linalg with out= tensors of a dtype."""
+    x = torch.eye(2, dtype=torch.float64)
+    more = {
+        "householder_product": (x[0],),
+        "lstsq": (x,),
+        "matrix_power": (3,),
+        "solve_triangular": (x,),
+        "tensorinv": (1,),
+        "tensorsolve": (x[0],),
+        "vecdot": (x,),
+    }
+    out = [torch.empty(0, dtype=dtype) for _ in range(RESULTS.get(name, 1))]
+    options = {"upper": True} if name == "solve_triangular" else {}
+    first = [x, x] if name == "multi_dot" else x
+    getattr(torch.linalg, name)(first, *more.get(name, ()), **options, out=out[0] if len(out) == 1 else tuple(out))
+
+
+@pytest.mark.parametrize("name", [*CASTABLE, *EXACT])
+def test_a_result_that_does_not_fit_is_refused(torch, name):
+    message = EXACT.get(name) or f"{CASTABLE[name]}.* to be safely castable from (Complex)?Double dtype.*dtype Long"
+    with pytest.raises(RuntimeError, match=message):
+        refused(torch, name, torch.int64)
+
+
+def test_matrix_rank_and_tensorsolve_take_what_their_results_can_be_cast_to(torch):
+    with pytest.raises(RuntimeError, match="torch.linalg.matrix_rank: Expected result to be safely castable from Long"):
+        refused(torch, "matrix_rank", torch.bool)
+    refused(torch, "matrix_rank", torch.float32)
+    refused(torch, "tensorsolve", torch.float32)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_unique_slices_of_no_slices(torch, dim):
+    x = torch.empty([0 if d == dim else 3 for d in range(3)])
+    found, inverse, counts = torch.unique(x, dim=dim, return_inverse=True, return_counts=True)
+    assert found.shape == x.shape and inverse.shape == counts.shape == (0,)
