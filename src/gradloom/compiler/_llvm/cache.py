@@ -1,0 +1,134 @@
+"""Machine code on disk: written once, and trusted only if it is this user's own.
+
+Note [The cache of machine code]
+A file holds the code of one structure (Note [Structure and geometry]) for one processor, made by one version of
+gradloom and of LLVM; its name is the SHA-256 of all that. What is read is executed, so the folder is created for its
+owner alone (0700), and a folder or file that belongs to another user, or that others may write to, is not used. A
+checksum finds damaged and cut-off files, which are made anew. Files are written under another name and renamed, so
+that concurrent processes see a whole file or none. When the folder has outgrown LIMIT, the files that were used longest
+ago are deleted.
+
+`GRADLOOM_CACHE_DIR` names another folder; empty, it switches the cache off.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+import warnings
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+LIMIT = 256 << 20  # bytes
+_MAGIC = b"gradloom machine code 1\n"
+
+
+def folder() -> Path | None:
+    """Return the folder of cached code, made if need be; None if there is none that can be trusted."""
+    named = os.environ.get("GRADLOOM_CACHE_DIR")
+    if named == "":
+        return None
+    return _checked(Path(named) if named else _default() / "gradloom")
+
+
+def _default() -> Path:
+    if os.environ.get("XDG_CACHE_HOME"):
+        return Path(os.environ["XDG_CACHE_HOME"])
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+
+
+@cache
+def _checked(parent: Path) -> Path | None:
+    path = parent / "llvm"
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+    except (OSError, RuntimeError):  # nowhere to write, no home
+        return None
+    if not stat.S_ISDIR(found.st_mode) or not _own(found):
+        warnings.warn(
+            f"{path} is not used as the cache of machine code: it is not this user's own, or others may write to it. "
+            "Remove it, or set GRADLOOM_CACHE_DIR",
+            stacklevel=3,
+        )
+        return None
+    return path
+
+
+def _own(found: os.stat_result) -> bool:
+    """Return whether a file belongs to this user and nobody else may write to it."""
+    if not hasattr(os, "geteuid"):
+        return True
+    return found.st_uid == os.geteuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def file_name(*what: str) -> str:
+    """Return the name of the file for code that is determined by these texts."""
+    return sha256("\0".join(what).encode()).hexdigest()
+
+
+def read(name: str) -> bytes | None:
+    """Return what was written under a name, if it is there, whole, and this user's own."""
+    where = folder()
+    if where is None:
+        return None
+    try:
+        descriptor = os.open(where / name, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+    except OSError:
+        return None
+    with open(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or not _own(found):
+            return None
+        data = file.read()
+    start = len(_MAGIC) + 32
+    payload = data[start:]
+    if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != sha256(name.encode() + payload).digest():
+        return None
+    with suppress(OSError):
+        os.utime(where / name)  # used now
+    return payload
+
+
+def write(name: str, payload: bytes) -> None:
+    """Keep code under a name; a full disk or a folder that is not writable is no error."""
+    where = folder()
+    if where is None:
+        return
+    with suppress(OSError):
+        temporary = where / f".new-{os.getpid()}-{threading.get_ident()}"
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(_MAGIC + sha256(name.encode() + payload).digest() + payload)
+            os.replace(temporary, where / name)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary)
+            raise
+        if name[0] in "01":  # one write in eight
+            evict(where, LIMIT)
+
+
+def evict(where: Path, limit: int) -> None:
+    """Delete the files used longest ago until half of `limit` bytes are left, if there are more than `limit`."""
+    found = []
+    for entry in os.scandir(where):
+        with suppress(OSError):
+            status = entry.stat(follow_symlinks=False)
+            found.append((status.st_mtime, status.st_size, entry.path))
+    total = sum(size for _, size, _ in found)
+    if total <= limit:
+        return
+    for _, size, path in sorted(found):
+        if total <= limit // 2:
+            break
+        with suppress(OSError):
+            os.unlink(path)
+        total -= size

@@ -1,0 +1,684 @@
+"""The text of a program's functions: loops, loads and stores around the values that `lower` computes.
+
+Note [Lanes and tails]
+One step of the lanes' loop computes `width` elements. The last step may have fewer; it runs the same code, and only
+loads and stores take another branch. Values of lanes that do not exist are computed and thrown away, or, in a reduction
+along the lanes, replaced by its identity.
+
+Note [Levels]
+An instruction of a body is written in the outermost loop in which its operands are known: level 0 before the loops,
+level k in the k-th. So what is constant along a row is computed once.
+
+Note [Sums]
+A sum of floats has one partial sum for each lane, of 128 terms each; these are added up with the error of each addition
+kept (T. J. Dekker, 1971), so that the error does not grow with the number of terms: it is at most that of 128 terms
+in sequence.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from math import inf
+
+from .._loops import FLOATS, Instruction, Pass, const_value
+from .exponentials import two_sum
+from .host import Host
+from .ir import BITS, FLOAT, I32, I64, PTR, Function, Module, V, loop, vector, when
+from .lower import ELEMENTS, LONG, cast, extreme, from_memory, greater, memory_element, operate, to_memory, write_long
+from .plan import Loop, Plan, Unsupported, lanes_for
+
+HEADER = 3  # numbers in the geometry before the sizes: an error's flag, the wrong index, the size of the dimension
+TERMS = 128  # Note [Sums]
+RANGE = ("r0", "r1", "c0", "c1", "part")
+NUMBERS = {"float64": "double", "int64": I64, "bool": I64}
+
+
+def emit(plan: Plan, host: Host, header: int, split: bool) -> str:
+    """Return the module's text: `kernel`, or `partial` and `finish` for a reduction whose rows are split."""
+    module = Module(host.fma)
+    width = lanes_for(plan, host.register)
+    if any(b.dtype == "float16" for b in (*plan.program.inputs, *plan.program.outputs)) and not host.half:
+        raise Unsupported("the llvm backend has no float16 on this processor")
+    for mode in ("partial", "finish") if split else ("kernel",):
+        _Writer(plan, host, module, width, header, mode).write()
+    return str(module)
+
+
+class _Writer:
+    """Writes one function. `values` are the program's; `places` are the addresses of buffers at the current loop."""
+
+    def __init__(self, plan: Plan, host: Host, module: Module, width: int, header: int, mode: str) -> None:
+        self.plan, self.program, self.host, self.mode, self.width = plan, plan.program, host, mode, width
+        self.module, self.header = module, header
+        self.buffers = (*self.program.inputs, *self.program.outputs)
+        parameters = [(PTR, "geometry"), (PTR, "library"), *((I64, name) for name in RANGE), (PTR, "scratch")]
+        parameters += [(PTR, f"a{i}") for i in range(len(self.buffers))]
+        parameters += [(NUMBERS[dtype], f"n{i}") for i, dtype in enumerate(self.program.numbers)]
+        self.f = Function(module, mode, I32, parameters)
+        self.values: dict[str, V] = {}
+        self.indices: dict[int, V] = {}  # by id of the loop
+        self.places: list[str] = []
+        self.active: V | None = None  # how many lanes exist, where not all do
+        self.full: V | None = None  # whether all lanes exist
+        self.mask: V | None = None  # of lanes that exist, for reductions along the lanes
+        body = [i for part in self.program.passes for i in (*part.body, *part.row)]
+        self.uses = Counter((i.op, i.dtype) for i in body if i.op in LONG)
+        self.inner = plan.inner if plan.columns else (*plan.inner, plan.lanes)
+
+    # -- the frame
+
+    def write(self) -> None:
+        f, plan = self.f, self.plan
+        numbers = plan.geometry
+        loaded = [f.load(f.offset("%geometry", 8 * (HEADER + i)), I64) for i in range(len(numbers))]
+        count = len(plan.loops)
+        self.sizes = dict(zip(map(id, plan.loops), loaded, strict=False))
+        self.strides = {
+            (id(x), b): loaded[count * (b + 1) + k] for k, x in enumerate(plan.loops) for b in range(len(self.buffers))
+        }
+        self.tables: dict[int, tuple[list[V], list[V]]] = {}
+        at = count * (len(self.buffers) + 1)
+        for i, buffer in enumerate(self.program.inputs):
+            if buffer.sizes is not None:
+                n = len(buffer.sizes)
+                self.tables[i] = loaded[at : at + n], loaded[at + n : at + 2 * n]
+                at += 2 * n
+        self.data = [f.load(f.offset(f"%a{i}", self.header), PTR).name for i in range(len(self.buffers))]
+        self.range = {name: f.parameter(name, I64) for name in RANGE}
+        self.bad = f.alloca(I32)
+        f.store(f.const(0, I32), self.bad)
+        loop(f, self.range["r0"], self.range["r1"], 1, self.row)
+        f.line(f"ret i32 {f.load(self.bad, I32).name}")
+        f.finish()
+
+    def size(self, x: Loop) -> V:
+        return self.sizes[id(x)]
+
+    def row(self, r: V) -> None:
+        """Write one row, or one strip after another of `width` rows."""
+        self.number_of_row = r
+        places, rest = list(self.data), r
+        for k, x in reversed(list(enumerate(self.plan.rows))):
+            index = rest
+            if k:
+                size = self.size(x)
+                index, rest = rest._binary("urem", size), rest._binary("udiv", size)
+            self.indices[id(x)] = index
+        for x in self.plan.rows:
+            places = self.moved(places, x, self.indices[id(x)])
+        if not self.plan.columns:
+            self.places = places
+            self.passes()
+            return
+        lanes = self.plan.lanes
+        start = self.f.const(0, I64) if self.mode != "kernel" else self.range["c0"]
+        stop = self.size(lanes) if self.mode != "kernel" else self.range["c1"]
+
+        def strip(s: V) -> None:
+            self.indices[id(lanes)] = s
+            self.places = self.moved(places, lanes, s)
+            self.set_active(s, stop)
+            self.passes()
+
+        loop(self.f, start, stop, self.width, strip)
+
+    def set_active(self, index: V, stop: V) -> None:
+        left = stop - index
+        self.full = left >= self.width
+        self.active = self.full.where(self.width, left)
+
+    def moved(self, places: list[str], x: Loop, index: V) -> list[str]:
+        """Return the addresses of all buffers, further by `index` steps of a loop."""
+        return [
+            place
+            if self.plan.kind(x, b) == "0"
+            else self.f.offset(
+                place, index * (self.strides[id(x), b] if self.plan.kind(x, b) == "s" else self.itemsize(b))
+            )
+            for b, place in enumerate(places)
+        ]
+
+    def itemsize(self, b: int) -> int:
+        return self.plan.itemsizes[b]
+
+    def passes(self) -> None:
+        self.values = {}
+        for part in self.program.passes:
+            if part.body:
+                reductions = [i for i in part.body if i.op == "reduce"]
+                if self.mode == "finish":
+                    self.combine_parts(reductions)
+                else:
+                    self.body(part, reductions)
+            if self.mode == "partial":
+                return
+            for i in part.row:
+                self.instruction(i, in_row=True)
+
+    # -- one pass
+
+    def body(self, part: Pass, reductions: list[Instruction]) -> None:
+        self.part, self.levels = part, self.levels_of(part)
+        self.sums = [i for i in reductions if i.attribute == "sum" and i.dtype in FLOATS]
+        self.accumulators = {i.name: self.accumulator(i, self.width) for i in reductions}
+        self.totals = {i.name: (self.cleared(i), self.cleared(i)) for i in self.sums}
+        self.mask = None
+        outside = self.places
+        self.level(0)
+        self.nest(1)
+        self.places = outside
+        results = [(i, self.result(i)) for i in reductions]
+        if self.mode == "partial":
+            for k, (_, parts) in enumerate(results):
+                for j, value in enumerate(parts):
+                    address = self.scratch(self.range["part"], k, len(results))
+                    self.f.store(value, self.f.offset(address, j * 8 * max(1, value.width)))
+        self.values.update({i.name: parts[-1] for i, parts in results})
+
+    def levels_of(self, part: Pass) -> dict[str, int]:
+        """Return the level of each instruction that has a value; see Note [Levels]."""
+        levels = dict.fromkeys(self.values, 0)
+        stored: set[int] = set()
+        aliased = {input: output for output, input in self.program.aliases}
+        for i in part.body:
+            if i.op == "store":
+                stored.add(int(i.attribute or 0))
+            if i.op == "load":
+                b = int(i.attribute or 0)
+                if aliased.get(b) in stored:
+                    raise Unsupported("the llvm backend loads before it stores; this body loads what it stored")
+                level = max((k for k, x in enumerate(self.inner, 1) if self.plan.kind(x, b) != "0"), default=0)
+            elif i.op == "index":
+                level = next((k for k, x in enumerate(self.inner, 1) if x.dimension == i.attribute), 0)
+            else:
+                level = max((levels[name] for name in i.args), default=0)
+            if i.op not in ("store", "reduce"):
+                levels[i.name] = level
+        return levels
+
+    def nest(self, depth: int) -> None:
+        x, last = self.inner[depth - 1], depth == len(self.inner)
+        in_lanes = x is self.plan.lanes
+        start, stop = self.f.const(0, I64), self.size(x)
+        if (depth == 1) if self.mode == "partial" else (in_lanes and self.program.inner == 0):
+            start, stop = self.range["c0"], self.range["c1"]
+        places = self.places
+        step = self.width if in_lanes else 1
+
+        def inside(i: V) -> None:
+            self.indices[id(x)] = i
+            self.places = self.moved(places, x, i)
+            if in_lanes:
+                self.set_active(i, stop)
+            self.level(depth)
+            if not last:
+                self.nest(depth + 1)
+
+        if last and self.sums:
+            self.in_blocks(start, stop, step, inside)
+        else:
+            loop(self.f, start, stop, step, inside)
+
+    def in_blocks(self, start: V, stop: V, step: int, inside: Callable[[V], None]) -> None:
+        """Write the innermost loop in blocks of TERMS steps; see Note [Sums]."""
+        f = self.f
+
+        def block(i: V) -> None:
+            end = i + TERMS * step
+            end = (end < stop).where(end, stop)
+            for s in self.sums:
+                f.store(self.identity(s, self.width), self.accumulators[s.name][0], 64)
+            loop(f, i, end, step, inside)
+            for s in self.sums:
+                self.add_to_total(s, self.read(s, self.accumulators[s.name][0], self.width), self.width)
+
+        loop(f, start, stop, TERMS * step, block)
+
+    def add_to_total(self, s: Instruction, value: V, width: int) -> None:
+        total, lost = self.totals[s.name]
+        new, error = two_sum(self.read(s, total, width), value)
+        finite = (new - new).equals(0.0)  # the error of an infinite sum is NaN
+        self.f.store(new, total, 64)
+        self.f.store(self.read(s, lost, width) + finite.where(error, 0.0), lost, 64)
+
+    def read(self, i: Instruction, address: str, width: int) -> V:
+        return self.f.load(address, ELEMENTS[i.dtype], width, 64)
+
+    def cleared(self, i: Instruction, width: int | None = None) -> str:
+        width = self.width if width is None else width
+        address = self.f.alloca(vector(ELEMENTS[i.dtype], width), 64)
+        self.f.store(self.f.const(0, ELEMENTS[i.dtype], width), address, 64)
+        return address
+
+    def level(self, depth: int) -> None:
+        """Write a body's instructions of one level: loads first, then values, then reductions and stores."""
+        last = depth == len(self.inner)
+        mine = [i for i in self.part.body if i.op not in ("store", "reduce") and self.levels[i.name] == depth]
+        loads = [i for i in mine if i.op == "load" and self.in_lanes(int(i.attribute or 0))]
+        reductions = [i for i in self.part.body if i.op == "reduce"] if last else []
+        along_lanes = bool(reductions) and not self.plan.columns
+        if loads or along_lanes:
+            self.load_lanes(loads, along_lanes)
+        for i in mine:
+            if i not in loads:
+                self.instruction(i)
+        for i in reductions:
+            self.reduce(i)
+        if last:
+            self.store_lanes([i for i in self.part.body if i.op == "store"])
+
+    def in_lanes(self, b: int) -> bool:
+        return self.plan.kind(self.plan.lanes, b) != "0"
+
+    # -- memory
+
+    def load_lanes(self, loads: list[Instruction], masked: bool) -> None:
+        """Write loads of all lanes, and of those that exist in the other branch; see Note [Lanes and tails]."""
+        f, w = self.f, self.width
+        whole, tail, after = f.new_label("whole"), f.new_label("tail"), f.new_label("loaded")
+        assert self.full is not None and self.active is not None
+        f.branch(self.full, whole, tail)
+        f.start(whole, fall=False)
+        wholes = [self.access(int(i.attribute or 0), None) for i in loads]
+        f.line(f"br label %{after}")
+        f.start(tail, fall=False)
+        tails = [self.access(int(i.attribute or 0), self.active) for i in loads]
+        mask = self.existing().convert("sext", I32) if masked else None
+        f.start(after)
+        joined = [
+            f.emit(f"phi {a.type} [ {a.name}, %{whole} ], [ {b.name}, %{tail} ]", a.elem, w)
+            for a, b in zip(wholes, tails, strict=True)
+        ]
+        if mask is not None:
+            text = f"phi {mask.type} [ splat (i32 -1), %{whole} ], [ {mask.name}, %{tail} ]"
+            self.mask = f.emit(text, I32, w) < 0
+        for i, bits in zip(loads, joined, strict=True):
+            self.values[i.name] = from_memory(bits, self.program.inputs[int(i.attribute or 0)].dtype)
+
+    def existing(self) -> V:
+        """Return the mask of lanes that exist."""
+        assert self.active is not None
+        return self.lane_numbers(I32) < self.f.splat(self.active.convert("trunc", I32), self.width)
+
+    def lane_numbers(self, elem: str) -> V:
+        numbers = ", ".join(f"{elem} {k}" for k in range(self.width))
+        return V(self.f, f"<{numbers}>", elem, self.width)
+
+    def access(self, b: int, active: V | None, value: V | None = None, address: str = "", stride: V | None = None) -> V:
+        """Load a buffer's lanes, or store `value` to them: all, or the first `active` ones."""
+        f, elem = self.f, memory_element(self.buffers[b].dtype)
+        size = self.itemsize(b)
+        if not address:
+            address = self.places[b]
+            stride = None if self.plan.kind(self.plan.lanes, b) == "1" else self.strides[id(self.plan.lanes), b]
+        if stride is None and active is None:
+            if value is None:
+                return f.load(address, elem, self.width, size)
+            f.store(value, address, size)
+            return value
+        if stride is None and size >= 4 and self.host.register >= 256:
+            return self.masked(address, elem, value)
+        if active is None:
+            return self.one_by_one(address, elem, stride, value)
+        step = f.const(size, I64) if stride is None else stride
+        arguments = [(PTR, address), (I64, step.name), (I64, active.name)]
+        name = self.helper(elem, value is not None)
+        if value is None:
+            return f.call(name, vector(elem, self.width), elem, self.width, arguments)
+        values = ", ".join(f"{type} {text}" for type, text in [(value.type, value.name), *arguments])
+        f.line(f"call void @{name}({values})")
+        return value
+
+    def masked(self, address: str, elem: str, value: V | None) -> V:
+        f, type, bits = self.f, vector(elem, self.width), f"<{self.width} x i1>"
+        mask = self.existing()
+        short = f"v{self.width}{elem}.p0"
+        if value is None:
+            self.module.declarations.add(f"declare {type} @llvm.masked.load.{short}(ptr, i32, {bits}, {type})")
+            operands = f"ptr {address}, i32 {BITS[elem] // 8}, {bits} {mask.name}, {type} zeroinitializer"
+            return f.emit(f"call {type} @llvm.masked.load.{short}({operands})", elem, self.width)
+        self.module.declarations.add(f"declare void @llvm.masked.store.{short}({type}, ptr, i32, {bits})")
+        operands = f"{type} {value.name}, ptr {address}, i32 {BITS[elem] // 8}, {bits} {mask.name}"
+        f.line(f"call void @llvm.masked.store.{short}({operands})")
+        return value
+
+    def one_by_one(self, address: str, elem: str, stride: V | None, value: V | None) -> V:
+        """Load or store all lanes at a stride."""
+        f, type = self.f, vector(elem, self.width)
+        result = V(f, "poison", elem, self.width)
+        for k in range(self.width):
+            if value is None:
+                one = f.load(address, elem)
+                result = f.emit(f"insertelement {type} {result.name}, {elem} {one.name}, i32 {k}", elem, self.width)
+            else:
+                f.store(value.lane(k), address)
+            address = f.offset(address, stride if stride is not None else BITS[elem] // 8)
+        return result if value is None else value
+
+    def helper(self, elem: str, store: bool) -> str:
+        """Write the function that loads or stores some lanes at a stride; return its name."""
+        name = f"{'store' if store else 'load'}.{elem}.{self.width}"
+        if name not in self.module.functions:
+            type = vector(elem, self.width)
+            parameters = [(PTR, "address"), (I64, "stride"), (I64, "count")]
+            parameters = [(type, "value"), *parameters] if store else parameters
+            f = Function(self.module, name, "void" if store else type, parameters, "internal ", "noinline")
+            lanes = f.alloca(type, 64)
+            f.store(f.parameter("value", elem, self.width) if store else f.const(0, elem, self.width), lanes, 64)
+
+            def one(i: V) -> None:
+                there = f.offset("%address", i * f.parameter("stride", I64))
+                here = f.offset(lanes, i * (BITS[elem] // 8))
+                f.store(f.load(here if store else there, elem), there if store else here)
+
+            loop(f, f.const(0, I64), f.parameter("count", I64), 1, one)
+            f.line("ret void" if store else f"ret {type} {f.load(lanes, elem, self.width, 64).name}")
+            f.finish()
+        return name
+
+    def store_lanes(self, stores: list[Instruction]) -> None:
+        f = self.f
+        ready = []
+        for i in stores:
+            b = len(self.program.inputs) + int(i.attribute or 0)
+            bits = to_memory(self.values[i.args[0]], self.buffers[b].dtype)
+            if self.in_lanes(b):
+                ready.append((b, f.splat(bits, self.width)))
+            else:  # a loop of one step
+                f.store(bits.lane(0), self.places[b], self.itemsize(b))
+        if not ready:
+            return
+        whole, tail, after = f.new_label("whole"), f.new_label("tail"), f.new_label("stored")
+        assert self.full is not None
+        f.branch(self.full, whole, tail)
+        for label, active in ((whole, None), (tail, self.active)):
+            f.start(label, fall=False)
+            for b, bits in ready:
+                self.access(b, active, bits)
+            f.line(f"br label %{after}")
+        f.start(after, fall=False)
+
+    # -- instructions
+
+    def instruction(self, i: Instruction, in_row: bool = False) -> None:
+        """Write one instruction that is neither a reduction nor a load or store of lanes in a body."""
+        f = self.f
+        operands = [self.values[name] for name in i.args]
+        number = i.attribute if isinstance(i.attribute, int) else 0
+        if i.op == "const":
+            value = f.const(const_value(i), ELEMENTS[i.dtype])
+        elif i.op == "number":
+            value = f.parameter(f"n{number}", NUMBERS[i.dtype][:6])
+            value = value.differs(0) if i.dtype == "bool" else value
+        elif i.op == "index":
+            value = self.index(number)
+        elif i.op == "load":
+            if in_row and self.plan.columns and self.in_lanes(number):
+                self.load_lanes([i], False)
+                return
+            bits = f.load(self.places[number], memory_element(self.buffers[number].dtype), 0, self.itemsize(number))
+            value = from_memory(bits, self.buffers[number].dtype)
+        elif i.op == "store":
+            self.store_in_row(i)
+            return
+        elif i.op == "gather":
+            value = self.gather(i, number, operands)
+        elif i.op == "cast":
+            value = cast(operands[0], self.program.dtypes[i.args[0]], i.dtype)
+        elif i.op == "round":
+            value = from_memory(to_memory(operands[0], str(i.attribute)), str(i.attribute))
+            if i.attribute == "float16" and not self.host.half:
+                raise Unsupported("the llvm backend has no float16 on this processor")
+        elif i.op == "where":
+            value = operands[0].where(operands[1], operands[2])
+        else:
+            value = operate(i.op, operands, self.program.dtypes[i.args[0]], self.call_long)
+        self.values[i.name] = value
+
+    def store_in_row(self, i: Instruction) -> None:
+        if self.plan.columns:
+            self.store_lanes([i])
+            return
+        b = len(self.program.inputs) + int(i.attribute or 0)
+        bits = to_memory(self.values[i.args[0]], self.buffers[b].dtype)
+        self.f.store(bits, self.places[b], self.itemsize(b))
+
+    def index(self, dimension: int) -> V:
+        x = next(x for x in self.plan.loops if x.dimension == dimension)
+        if x is self.plan.lanes:
+            return self.f.splat(self.indices[id(x)], self.width) + self.lane_numbers(I64)
+        return self.indices[id(x)]
+
+    def call_long(self, name: str, operands: list[V]) -> V:
+        f, elem = self.f, operands[0].elem
+        uniform = not any(x.width for x in operands)
+        operands = [f.splat(x, self.width) for x in operands]
+        dtype = "float32" if elem == FLOAT else "float64"
+        full = write_long(self.module, name, elem, self.width, inline=self.uses[name, dtype] <= 1)
+        arguments = [*((x.type, x.name) for x in operands), (PTR, "%library")]
+        result = f.call(full, operands[0].type, elem, self.width, arguments)
+        return result.lane(0) if uniform else result
+
+    def gather(self, i: Instruction, b: int, indices: list[V]) -> V:
+        """Write a load from a table: of one element for all lanes, of neighbours, or of any element for each lane."""
+        f = self.f
+        sizes, strides = self.tables[b]
+        producers = {j.name: j for part in self.program.passes for j in (*part.body, *part.row)}
+        walking = [
+            k for k, name in enumerate(i.args)
+            if indices[k].width and producers[name].op == "index"
+        ]  # fmt: skip
+        varying = [k for k, x in enumerate(indices) if x.width]
+        offset: V = f.const(0, I64)
+        for k, (index, size, stride) in enumerate(zip(indices, sizes, strides, strict=True)):
+            if varying == walking == [k]:
+                lane = self.indices[id(self.plan.lanes)]
+                assert self.active is not None
+                self.check(lane + self.active > size, size, size)
+                offset = offset + lane * stride
+                continue
+            wrapped = (index < 0).where(index + size, index)
+            wrong = wrapped.compare("", "uge", size)
+            if index.width:
+                wide = self.existing()
+                wrong = wrong & wide
+            self.check(wrong, index, size)
+            offset = offset + wrong.where(0, wrapped) * stride
+        elem, dtype = memory_element(self.buffers[b].dtype), self.buffers[b].dtype
+        if not varying:
+            return from_memory(f.load(f.offset(self.data[b], offset), elem, 0, self.itemsize(b)), dtype)
+        if varying == walking:
+            assert self.active is not None
+            return from_memory(self.neighbours(b, f.offset(self.data[b], offset), strides[walking[0]]), dtype)
+        return from_memory(self.scattered(b, elem, offset), dtype)
+
+    def neighbours(self, b: int, address: str, stride: V) -> V:
+        """Load lanes from a table along one of its dimensions."""
+        f, elem = self.f, memory_element(self.buffers[b].dtype)
+        fast, slow, after = f.new_label("neighbours"), f.new_label("strided"), f.new_label("gathered")
+        assert self.full is not None and self.active is not None
+        f.branch(self.full & stride.equals(self.itemsize(b)), fast, slow)
+        f.start(fast, fall=False)
+        whole = f.load(address, elem, self.width, self.itemsize(b))
+        f.line(f"br label %{after}")
+        f.start(slow, fall=False)
+        arguments = [(PTR, address), (I64, stride.name), (I64, self.active.name)]
+        part = f.call(self.helper(elem, False), vector(elem, self.width), elem, self.width, arguments)
+        f.start(after)
+        return f.emit(f"phi {whole.type} [ {whole.name}, %{fast} ], [ {part.name}, %{slow} ]", elem, self.width)
+
+    def scattered(self, b: int, elem: str, offsets: V) -> V:
+        """Load each lane from its own address."""
+        f = self.f
+        lanes, places = f.alloca(vector(elem, self.width), 64), f.alloca(offsets.type, 64)
+        f.store(f.const(0, elem, self.width), lanes, 64)
+        f.store(offsets, places, 64)
+        assert self.active is not None
+
+        def one(k: V) -> None:
+            place = f.load(f.offset(places, k * 8), I64)
+            f.store(f.load(f.offset(self.data[b], place), elem), f.offset(lanes, k * self.itemsize(b)))
+
+        loop(f, f.const(0, I64), self.active, 1, one)
+        return f.load(lanes, elem, self.width, 64)
+
+    def check(self, wrong: V, index: V, size: V) -> None:
+        """Write what happens when an index is out of range: note it, and return 1 in the end."""
+        f = self.f
+
+        def note() -> None:
+            f.store(f.const(1, I32), self.bad)
+            place = "%geometry"
+            shown = index
+            if index.width:  # the lane that is wrong
+                lanes = f.alloca(index.type, 64)
+                f.store(index, lanes, 64)
+                bits = f.emit(f"bitcast {wrong.type} {wrong.name} to i{self.width}", f"i{self.width}")
+                zeros = f.emit(f"call i{self.width} @llvm.cttz.i{self.width}(i{self.width} {bits.name}, i1 false)", "")
+                self.module.declarations.add(f"declare i{self.width} @llvm.cttz.i{self.width}(i{self.width}, i1)")
+                lane = f.emit(f"zext i{self.width} {zeros.name} to i64", I64)
+                shown = f.load(f.offset(lanes, lane * 8), I64)
+            f.store(shown, f.offset(place, 8))
+            f.store(size, f.offset(place, 16))
+
+        when(f, wrong.any(), note)
+
+    # -- reductions
+
+    def identity(self, i: Instruction, width: int) -> V:
+        """Return the value that changes nothing when it is combined."""
+        source = self.program.dtypes[i.args[0]]
+        elem, kind = ELEMENTS[source], str(i.attribute)
+        low = kind in ("max", "argmax")
+        value: float | int
+        if kind in ("sum", "prod", "any", "all"):
+            value = 1 if kind in ("prod", "all") else 0
+        elif source in FLOATS:
+            value = -inf if low else inf
+        elif source == "bool":
+            value = 0 if low else 1
+        else:
+            bits = BITS[elem]
+            limits = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if source[0] == "i" else (0, 2**bits - 1)
+            value = limits[0 if low else 1]
+        return self.f.const(value, elem, width)
+
+    def accumulator(self, i: Instruction, width: int) -> list[str]:
+        """Reserve what a reduction has found so far: a value; for argmax and argmin, its index too."""
+        f, identity = self.f, self.identity(i, width)
+        places = [f.alloca(identity.type, 64)]
+        f.store(identity, places[0], 64)
+        if str(i.attribute).startswith("arg"):
+            places.append(f.alloca(vector(I64, width), 64))
+            f.store(f.const(2**63 - 1, I64, width), places[1], 64)
+        return places
+
+    def reduce(self, i: Instruction) -> None:
+        """Write the combination of this step's lanes with what was found before."""
+        f, w = self.f, self.width
+        value = f.splat(self.values[i.args[0]], w)
+        if self.mask is not None and not self.plan.columns:
+            value = self.mask.where(value, self.identity(i, w))
+        found = [value]
+        if str(i.attribute).startswith("arg"):
+            index = f.splat(self.flat_index(), w)
+            if not self.plan.columns:
+                index = index + self.lane_numbers(I64)
+                index = self.mask.where(index, 2**63 - 1) if self.mask is not None else index
+            found.append(index)
+        self.accumulate(i, self.accumulators[i.name], found)
+
+    def flat_index(self) -> V:
+        """Return the index in the row, counted in the order of memory of a contiguous one."""
+        index = self.f.const(0, I64)
+        for x in self.inner:
+            index = index * self.size(x) + self.indices[id(x)]
+        return index
+
+    def accumulate(self, i: Instruction, places: list[str], found: list[V]) -> None:
+        f = self.f
+        before = [f.load(place, x.elem, x.width, 64) for place, x in zip(places, found, strict=True)]
+        for place, x in zip(places, self.combine(i, before, found), strict=True):
+            f.store(x, place, 64)
+
+    def combine(self, i: Instruction, a: list[V], b: list[V]) -> list[V]:
+        kind, dtype = str(i.attribute), self.program.dtypes[i.args[0]]
+        x, y = a[0], b[0]
+        if kind == "sum":
+            return [x + y]
+        if kind == "prod":
+            return [x * y]
+        if kind in ("any", "all"):
+            return [x | y if kind == "any" else x & y]
+        if kind in ("max", "min"):
+            return [extreme("maximum" if kind == "max" else "minimum", x, y, dtype)]
+        better = greater(y, x, dtype) if kind == "argmax" else greater(x, y, dtype)
+        equal = x.equals(y)
+        if dtype in FLOATS:  # NaN is the greatest and the least, and the first one counts
+            x_nan, y_nan = x.is_nan(), y.is_nan()
+            better, equal = (better & ~x_nan) | (y_nan & ~x_nan), equal | (x_nan & y_nan)
+        take = better | (equal & (b[1] < a[1]))
+        return [take.where(y, x), take.where(b[1], a[1])]
+
+    def result(self, i: Instruction) -> list[V]:
+        """Return what a reduction found in a row (columns: in each lane's), the index last."""
+        f, w = self.f, self.width
+        if i.name in self.totals:
+            total, lost = (self.read(i, place, w) for place in self.totals[i.name])
+            found = [total + lost]
+        else:
+            elems = [ELEMENTS[self.program.dtypes[i.args[0]]], I64]
+            found = [f.load(p, e, w, 64) for p, e in zip(self.accumulators[i.name], elems, strict=False)]
+        if self.plan.columns:
+            return found
+        while w > 1:
+            w //= 2
+            halves = [[self.part_of(x, start, w) for x in found] for start in (0, w)]
+            found = self.combine(i, *halves)
+        return [x.lane(0) for x in found]
+
+    def part_of(self, x: V, start: int, width: int) -> V:
+        numbers = ", ".join(f"i32 {start + k}" for k in range(width))
+        text = f"shufflevector {x.type} {x.name}, {x.type} poison, <{width} x i32> <{numbers}>"
+        return self.f.emit(text, x.elem, width)
+
+    # -- rows in several parts
+
+    def scratch(self, part: V, k: int, count: int) -> str:
+        """Return where part number `part` of a row keeps its k-th reduction."""
+        cell = part * self.range["r1"] + self.number_of_row
+        slot = 16
+        if self.plan.columns:
+            lanes = self.plan.lanes
+            strips = (self.size(lanes) + (self.width - 1))._binary("udiv", self.width)
+            cell = cell * strips + self.indices[id(lanes)]._binary("udiv", self.width)
+            slot *= self.width
+        return self.f.offset("%scratch", (cell * count + k) * slot)
+
+    def combine_parts(self, reductions: list[Instruction]) -> None:
+        """Write the combination of a row's parts, in their order."""
+        f, w = self.f, self.width if self.plan.columns else 0
+        self.accumulators = {i.name: self.accumulator(i, w) for i in reductions}
+        sums = [i for i in reductions if i.attribute == "sum" and i.dtype in FLOATS]
+        self.totals = {i.name: (self.cleared(i, w), self.cleared(i, w)) for i in sums}
+
+        def one(part: V) -> None:
+            for k, i in enumerate(reductions):
+                address = self.scratch(part, k, len(reductions))
+                elems = [ELEMENTS[self.program.dtypes[i.args[0]]]]
+                elems += [I64] * str(i.attribute).startswith("arg")
+                found = [f.load(f.offset(address, j * 8 * max(1, w)), e, w) for j, e in enumerate(elems)]
+                if i.name in self.totals:
+                    self.add_to_total(i, found[0], w)
+                else:
+                    self.accumulate(i, self.accumulators[i.name], found)
+
+        loop(f, self.range["c0"], self.range["c1"], 1, one)
+        for i in reductions:
+            if i.name in self.totals:
+                total, lost = (self.read(i, place, w) for place in self.totals[i.name])
+                self.values[i.name] = total + lost
+            else:
+                place = self.accumulators[i.name][-1]
+                self.values[i.name] = f.load(place, ELEMENTS[i.dtype], w, 64)

@@ -1,0 +1,279 @@
+"""Compiled programs that can be called: code from the cache or from LLVM, bound to sizes and strides, and threads.
+
+Note [Calls]
+Arrays are passed as Python objects, and the code reads the address of their elements from NumPy's struct, where it
+follows the object's header; `ndarray.ctypes.data` would take longer than a small kernel. ctypes releases the GIL.
+
+Note [Threads]
+Rows, or for pointwise programs elements, are shared out among threads. Each is computed as it would be alone, so the
+number of threads does not show in the results. A reduction with few long rows is cut into parts by its size alone, and
+the parts are combined in their order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import ceil, prod
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...kernels._common.threads import get_num_threads, share
+from ...version import __version__
+from .._loops import FLOATS, LoopProgram
+from . import cache as disk, host as host_module
+from .image import Loaded, load_image, load_object
+from .plan import Plan, Unsupported, lanes_for, make_plan
+
+# A program is shared by threads if it takes longer than this on one, in nanoseconds by `_cost`; waking a thread takes
+# about as long as half of it.
+SHARED_FROM = 100_000.0
+PART = 1 << 16  # elements in a part of a long row
+FEW = 16  # rows (columns: strips) that are cut into parts
+_CHEAP, _LONG, _BYTE = 0.03, 0.45, 0.04  # nanoseconds for each operation, function and byte
+
+
+class Code(NamedTuple):
+    """Functions in memory for one structure."""
+
+    loaded: Loaded
+    prototype: Any
+
+
+_codes: dict[tuple[str, bool], Code] = {}  # for each structure that this process uses
+_lock = Lock()
+
+
+def compile(program: LoopProgram) -> Kernel:
+    """Return a callable that executes a loop program by machine code: `kernel(arrays, numbers)`, as `_interpreter.run`.
+
+    Code for the program's structure is taken from this process, from the cache on disk, or from LLVM.
+
+    Raises:
+        Unsupported: if a part of the program has no machine code (complex numbers, lgamma and a few more).
+        ImportError: if llvmlite is not installed, with what to install.
+    """
+    host_module.require()
+    plan = make_plan(program)
+    if any(0 in (b.sizes or ()) for b in program.inputs):
+        raise Unsupported("the llvm backend reads no tables without elements")
+    split = _is_split(plan)
+    key = plan.key, split
+    code = _codes.get(key)
+    if code is None:
+        with _lock:
+            code = _codes.get(key)
+            if code is None:
+                code = _codes[key] = Code(_load(plan, split), _prototype(program))
+    return Kernel(plan, code, split)
+
+
+def forget() -> None:
+    """Drop the code of this process; kernels that exist keep theirs."""
+    _codes.clear()
+
+
+def emitted(program: LoopProgram) -> str:
+    """Return the LLVM text of a program, for people who read it."""
+    from .emit import emit
+
+    plan = make_plan(program)
+    return emit(plan, host_module.host(), _header_size(), _is_split(plan))
+
+
+def _load(plan: Plan, split: bool) -> Loaded:
+    entries = ("partial", "finish") if split else ("kernel",)
+    name = disk.file_name(_version(), plan.key, str(split))
+    data = disk.read(name)
+    if data is not None:
+        kind, count = struct.unpack_from("<BB", data)
+        starts = struct.unpack_from(f"<{count}Q", data, 2)
+        content = data[2 + 8 * count :]
+        return load_image(content, starts) if kind else load_object(content, entries)
+    from .emit import emit
+    from .image import link
+
+    made = host_module.object_code(emit(plan, host_module.host(), _header_size(), split))
+    linked = link(made, entries)
+    content, starts = (made, ()) if linked is None else (linked[0], tuple(linked[1]))
+    disk.write(name, struct.pack(f"<BB{len(starts)}Q", linked is not None, len(starts), *starts) + content)
+    return load_object(content, entries) if linked is None else load_image(content, starts)
+
+
+@cache
+def _version() -> str:
+    """Return all that code depends on beside the structure."""
+    sources = sorted(Path(__file__).parent.glob("*.py"))
+    digest = disk.file_name(*(path.read_text() for path in sources))
+    h = host_module.host()
+    parts = (__version__, digest, host_module.llvmlite_version(), sys.platform, h.machine, h.processor)
+    return "\n".join([*map(str, parts), " ".join(sorted(h.features)), str(_header_size())])
+
+
+@cache
+def _header_size() -> int:
+    """Return how many bytes of an array object precede the address of its elements: Note [Calls]."""
+    size = object.__basicsize__
+    probe = np.empty(1)
+    if ctypes.c_void_p.from_address(id(probe) + size).value != probe.ctypes.data:
+        raise Unsupported("the llvm backend does not know where this NumPy keeps the address of an array's elements")
+    return size
+
+
+@cache
+def _library() -> Any:
+    """Return the addresses of the C library's functions that code may call; `trigonometry.LIBRARY` and fmod."""
+    names = ("sin", "cos", "tan", "fmod")
+    candidates = {"linux": ["libm.so.6"], "win32": ["ucrtbase"]}.get(sys.platform, [])
+    for candidate in [*candidates, None]:
+        try:
+            library = ctypes.CDLL(candidate)
+            return (ctypes.c_void_p * 4)(*(ctypes.cast(getattr(library, n), ctypes.c_void_p).value for n in names))
+        except (OSError, AttributeError, TypeError):
+            continue
+    raise Unsupported("the llvm backend does not find the C library's sin")
+
+
+def _prototype(program: LoopProgram) -> Any:
+    pointer, size = ctypes.c_void_p, ctypes.c_int64
+    arrays = [ctypes.py_object] * (len(program.inputs) + len(program.outputs))
+    numbers = [ctypes.c_double if dtype == "float64" else size for dtype in program.numbers]
+    return ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, *[size] * 5, pointer, *arrays, *numbers)
+
+
+def _is_split(plan: Plan) -> bool:
+    """Return whether rows are few and long, so that each is cut into parts: Note [Threads]."""
+    program = plan.program
+    if program.inner == 0 or len(program.passes) != 1 or not any(i.op == "reduce" for i in program.passes[0].body):
+        return False
+    inside = prod(program.shape[len(program.shape) - program.inner :])
+    return _cells(plan) <= FEW and inside * (plan.lanes.size if plan.columns else 1) >= 4 * PART
+
+
+def _cells(plan: Plan) -> int:
+    """Return the number of rows (columns: strips of rows)."""
+    rows = prod(x.size for x in plan.rows)
+    return rows * ceil(plan.lanes.size / lanes_for(plan, host_module.host().register)) if plan.columns else rows
+
+
+def _cost(plan: Plan) -> float:
+    """Return about how long a program takes on one thread, in nanoseconds."""
+    program = plan.program
+    bodies = [i for part in program.passes for i in part.body]
+    long = sum(i.op in _LONG_NAMES and i.dtype in FLOATS for i in bodies)
+    moved = sum(
+        plan.itemsizes[int(i.attribute or 0) + (len(program.inputs) if i.op == "store" else 0)]
+        for i in bodies
+        if i.op in ("load", "store")
+    )
+    return prod(program.shape) * (len(bodies) * _CHEAP + long * _LONG + moved * _BYTE)
+
+
+_LONG_NAMES = frozenset(
+    """exp exp2 expm1 log log2 log10 log1p tanh sinh cosh arcsinh arccosh arctanh logaddexp logaddexp2 hypot sin cos tan
+    arctan arctan2 arcsin arccos erf erfc **""".split()
+)
+
+
+class Kernel:
+    """Machine code bound to the sizes and strides of one program.
+
+    `kernel(arrays, numbers)` takes the inputs, then the outputs, which are written; dtypes and sizes are those of the
+    program, which is not checked. Element [0, ..., 0] of the space is the first of each array. Numbers are Python's.
+    Raises IndexError where a `gather` has an index out of range; outputs may have been written by then.
+    """
+
+    __slots__ = ("_alone", "_arguments", "_functions", "_geometry", "_items", "_owner", "_split", "program")
+
+    def __init__(self, plan: Plan, code: Code, split: bool) -> None:
+        program = self.program = plan.program
+        numbers = [0, 0, 0, *plan.geometry]
+        self._geometry = (ctypes.c_int64 * len(numbers))(*numbers)
+        self._owner = code
+        self._functions = [code.prototype(address) for address in code.loaded.addresses]
+        self._arguments = ctypes.addressof(self._geometry), ctypes.addressof(_library())
+        rows = prod(x.size for x in plan.rows)
+        inner = prod(program.shape[len(program.shape) - program.inner :])
+        kinds = [i.attribute for part in program.passes for i in part.body if i.op == "reduce"]
+        if inner == 0 and rows and any(kind in ("max", "min", "argmax", "argmin") for kind in kinds):
+            raise Unsupported("a maximum or minimum of nothing")
+        self._alone: tuple[int, ...] = (*self._arguments, 0, rows, 0, plan.lanes.size, 0, 0)
+        self._items: list[tuple[int, int, int, int]] = []
+        self._split: tuple[int, int] | None = None
+        if split:
+            self._items, size = _parts(plan)
+            self._split = rows, size
+        elif _cost(plan) >= SHARED_FROM:
+            self._items = _chunks(plan, rows)
+
+    def __call__(self, arrays: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
+        if not self._items:
+            if self._functions[0](*self._alone, *arrays, *numbers):
+                self._fail()
+        elif self._split is not None:
+            self._in_parts(arrays, numbers)
+        elif get_num_threads() == 1:
+            if self._functions[0](*self._alone, *arrays, *numbers):
+                self._fail()
+        else:
+            function, arguments = self._functions[0], self._arguments
+            found = share(lambda item: function(*arguments, *item, 0, 0, *arrays, *numbers), self._items)
+            if any(found):
+                self._fail()
+
+    def _in_parts(self, arrays: Sequence[Any], numbers: Sequence[Any]) -> None:
+        assert self._split is not None
+        rows, size = self._split
+        scratch = np.empty(size, np.uint8)
+        partial, finish = self._functions
+        arguments, address = self._arguments, scratch.ctypes.data
+
+        def one(item: tuple[int, ...]) -> int:
+            return partial(*arguments, *item, address, *arrays, *numbers)  # type: ignore[no-any-return]
+
+        found = share(one, [(*item, part) for part, item in enumerate(self._items)])
+        last = finish(*arguments, 0, rows, 0, len(self._items), 0, address, *arrays, *numbers)
+        if last or any(found):
+            self._fail()
+
+    def _fail(self) -> None:
+        index, size = self._geometry[1:3]
+        raise IndexError(f"index {index} is out of bounds for dimension with size {size}")
+
+
+def _chunks(plan: Plan, rows: int) -> list[tuple[int, int, int, int]]:
+    """Return ranges of rows and lanes for threads to take; small enough that a thread that is late does not matter."""
+    cost, lanes = _cost(plan), plan.lanes.size
+    count = max(2, min(64, int(cost / SHARED_FROM * 2)))
+    along_lanes = plan.columns or plan.program.inner == 0
+    if rows >= count or not along_lanes:
+        count = min(count, rows)
+        edges = [rows * i // count for i in range(count + 1)]
+        return [(a, b, 0, lanes) for a, b in zip(edges, edges[1:], strict=False)] if count > 1 else []
+    step = max(1024, -(-lanes * max(1, rows) // count // 64) * 64)
+    return [(row, row + 1, start, min(start + step, lanes)) for row in range(rows) for start in range(0, lanes, step)]
+
+
+def _parts(plan: Plan) -> tuple[list[tuple[int, int, int, int]], int]:
+    """Return the parts of long rows, and how many bytes their partial results take."""
+    program = plan.program
+    split = plan.inner[0] if plan.inner else plan.lanes
+    inside = prod(program.shape[len(program.shape) - program.inner :])
+    total = inside * (plan.lanes.size if plan.columns else 1)
+    width = lanes_for(plan, host_module.host().register)
+    count = max(1, min(split.size, 256, total // PART))
+    step = -(-split.size // count)
+    step = -(-step // width) * width if split is plan.lanes else step
+    rows = prod(x.size for x in plan.rows)
+    parts = [(0, rows, start, min(start + step, split.size)) for start in range(0, split.size, step)]
+    reductions = sum(i.op == "reduce" for i in program.passes[0].body)
+    return parts, len(parts) * _cells(plan) * reductions * 16 * (width if plan.columns else 1)
+
+
+Backend = Callable[[LoopProgram], Kernel]

@@ -1,0 +1,181 @@
+"""How a program's loops are laid out for machine code: which one fills the lanes, which ones merge, in what order.
+
+Note [Structure and geometry]
+Code is made for a structure: instructions, dtypes, the number of loops, and for each stride whether it is 0, one
+element, or anything else. Sizes, strides and addresses are arguments. So programs that differ in sizes share code, and
+a new batch size costs no compilation. `Plan.key` is the structure as text, `Plan.geometry` the rest as numbers.
+
+Note [Rows and columns]
+A pass over rows that are contiguous in memory takes the elements of one row in the lanes (`columns` is False). Where
+the next row is the next element, as for sums over the first dimension of a matrix, each lane takes a row (`columns`).
+A pointwise program is a program of rows without reductions; any of its dimensions may be the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from .._interpreter import half_dtype
+from .._loops import COMPLEX, LoopProgram
+
+
+class Unsupported(NotImplementedError):
+    """The llvm backend has no code for this program; the message says for which part. Use another backend."""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """One loop: its size, the stride of each buffer in bytes (0 for tables), and its dimension if `index` names it."""
+
+    size: int
+    strides: tuple[int, ...]
+    dimension: int | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Loops of a program in the order in which they are nested: `rows`, then `lanes` and `inner` or the other way.
+
+    rows: outer loops but the lanes'; inner: scalar loops inside a row; lanes: the loop whose steps are taken together.
+    """
+
+    program: LoopProgram
+    rows: tuple[Loop, ...]
+    inner: tuple[Loop, ...]
+    lanes: Loop
+    columns: bool
+    itemsizes: tuple[int, ...]
+
+    @cached_property
+    def loops(self) -> tuple[Loop, ...]:
+        return (*self.rows, *self.inner, self.lanes)
+
+    @cached_property
+    def geometry(self) -> list[int]:
+        """Return sizes, strides of each buffer, and sizes and strides of tables, as the code expects them."""
+        program = self.program
+        numbers = [loop.size for loop in self.loops]
+        for i in range(len(self.itemsizes)):
+            numbers += [loop.strides[i] for loop in self.loops]
+        for i, buffer in enumerate(program.inputs):
+            if buffer.sizes is not None:
+                numbers += [*buffer.sizes, *(s * self.itemsizes[i] for s in buffer.strides)]
+        return numbers
+
+    def kind(self, loop: Loop, buffer: int) -> str:
+        """Return how a buffer moves along a loop: "0", "1" (by one element) or "s" (by any stride)."""
+        stride = loop.strides[buffer]
+        return "0" if stride == 0 else "1" if stride == self.itemsizes[buffer] else "s"
+
+    @cached_property
+    def key(self) -> str:
+        """Return the structure as text; see Note [Structure and geometry]."""
+        program = self.program
+        kinds = " ".join("".join(self.kind(loop, i) for loop in self.loops) for i in range(len(self.itemsizes)))
+        singles = " ".join(str(loop.dimension) for loop in self.loops)
+        head = f"{len(self.rows)} {len(self.inner)} {'columns' if self.columns else 'row'} | {kinds} | {singles}"
+        buffers = [f"{b.dtype} {'' if b.sizes is None else len(b.sizes)}" for b in (*program.inputs, *program.outputs)]
+        passes = ["\n".join([*map(str, p.body), "row", *map(str, p.row)]) for p in program.passes]
+        return "\n".join([head, str(len(program.inputs)), *buffers, *program.numbers, str(program.aliases), *passes])
+
+
+def make_plan(program: LoopProgram) -> Plan:
+    """Return the layout of a program's loops. Raises Unsupported for complex numbers."""
+    buffers = (*program.inputs, *program.outputs)
+    if COMPLEX & {*program.dtypes.values(), *program.numbers, *(b.dtype for b in buffers)}:
+        raise Unsupported("the llvm backend has no complex numbers")
+    itemsizes = tuple(half_dtype(b.dtype).itemsize for b in buffers)
+    instructions = [i for part in program.passes for i in (*part.body, *part.row)]
+    single = {i.attribute for i in instructions if i.op == "index"}
+    outer = len(program.shape) - program.inner
+    ordered = any(i.op == "reduce" and str(i.attribute).startswith("arg") for i in instructions)
+
+    def loop(dim: int) -> Loop:
+        strides = tuple(
+            0 if b.sizes is not None else b.strides[dim] * s for b, s in zip(buffers, itemsizes, strict=True)
+        )
+        return Loop(program.shape[dim], strides, dim if dim in single else None)
+
+    loops = [loop(dim) for dim in range(len(program.shape))]
+    outside = [x for i, x in enumerate(loops[:outer]) if x.size != 1 or i in single]
+    inside = [x for i, x in enumerate(loops[outer:], outer) if x.size != 1 or i in single]
+    weights = _weights(program)
+    outside = _merge(_sorted(outside, itemsizes, weights))
+    inside = _merge(inside if ordered else _sorted(inside, itemsizes, weights))
+    unit = Loop(1, (0,) * len(buffers), None)
+    if program.inner == 0:
+        *rows, lanes = outside or [unit]
+        return Plan(program, tuple(rows), (), lanes, False, itemsizes)
+    inside = inside or [unit]
+    if outside and _contiguous(outside[-1], itemsizes, weights) > _contiguous(inside[-1], itemsizes, weights):
+        *rows, lanes = outside
+        return Plan(program, tuple(rows), tuple(inside), lanes, True, itemsizes)
+    *between, lanes = inside
+    return Plan(program, tuple(outside), tuple(between), lanes, False, itemsizes)
+
+
+def lanes_for(plan: Plan, register: int) -> int:
+    """Return the number of lanes: two vector registers (of `register` bits) of the widest floats, so that two chains
+    of operations overlap."""
+    dtypes = set(plan.program.dtypes.values())
+    size = 64 if "float64" in dtypes - {"bool"} and _computes_double(plan) else 32
+    return 2 * register // size
+
+
+def _computes_double(plan: Plan) -> bool:
+    """Return whether doubles are computed in the lanes, rather than numbers from which row values are made."""
+    program = plan.program
+    wide = {i.attribute for part in program.passes for i in part.body if i.op == "load" and i.dtype == "float64"}
+    return bool(wide) or any(
+        i.dtype == "float64" and i.op not in ("number", "const") for part in program.passes for i in part.body
+    )
+
+
+def _weights(program: LoopProgram) -> list[int]:
+    """Return how often each buffer is walked through in the bodies."""
+    weights = [0] * (len(program.inputs) + len(program.outputs))
+    for part in program.passes:
+        for i in part.body:
+            if i.op in ("load", "store"):
+                weights[int(i.attribute or 0) + (len(program.inputs) if i.op == "store" else 0)] += 1
+    return weights
+
+
+def _contiguous(loop: Loop, itemsizes: Sequence[int], weights: Sequence[int]) -> int:
+    """Return how many accesses go from one element to the next along a loop, less those that jump."""
+    score = 0
+    for stride, size, weight in zip(loop.strides, itemsizes, weights, strict=True):
+        score += weight if stride == size else 0 if stride == 0 else -weight
+    return score if loop.size > 1 else min(score, 0)
+
+
+def _sorted(loops: list[Loop], itemsizes: Sequence[int], weights: Sequence[int]) -> list[Loop]:
+    """Return loops with the one best for the lanes last, and the others from large strides to small ones."""
+
+    def steps(x: Loop) -> int:
+        return sum(abs(stride) * weight for stride, weight in zip(x.strides, weights, strict=True))
+
+    loops = sorted(loops, key=steps, reverse=True)
+    if loops:
+        best = max(range(len(loops)), key=lambda i: (_contiguous(loops[i], itemsizes, weights), i))
+        loops.append(loops.pop(best))
+    return loops
+
+
+def _merge(loops: list[Loop]) -> list[Loop]:
+    """Return loops in which neighbours that walk through memory as one are one."""
+    merged: list[Loop] = []
+    for x in loops:
+        last = merged[-1] if merged else None
+        if (
+            last is not None
+            and last.dimension is x.dimension is None
+            and all(a == b * x.size for a, b in zip(last.strides, x.strides, strict=True))
+        ):
+            merged[-1] = Loop(prod((last.size, x.size)), x.strides, None)
+        else:
+            merged.append(x)
+    return merged
