@@ -118,6 +118,7 @@ if _typing.TYPE_CHECKING:
     from .amp.autocast_mode import autocast as autocast
     from .amp.grad_scaler import GradScaler as GradScaler
     from .compiler import compile as compile
+    from .compiler._eager import get_kernels as get_kernels, set_kernels as set_kernels
     from .amp.per_device import get_autocast_cpu_dtype as get_autocast_cpu_dtype
     from .amp.per_device import get_autocast_gpu_dtype as get_autocast_gpu_dtype
     from .amp.per_device import is_autocast_cpu_enabled as is_autocast_cpu_enabled
@@ -294,6 +295,7 @@ _LAZY = {
         ".composite.linalg.solve": "lu",
         ".autograd.zero_tangent": "_efficientzerotensor",
         ".compiler": "compile",
+        ".compiler._eager": "get_kernels set_kernels",
         ".jit": "ScriptFunction ScriptModule",
         ".types.device": "sparse_bsc sparse_bsr sparse_csc sparse_csr",
         ".types.without_tensors": """

@@ -1,0 +1,390 @@
+"""Machine code for eager mode: `set_kernels("llvm")` puts kernels made from loop programs in the place of NumPy's.
+
+The generated wrappers call kernels as attributes of their modules (`kernels_activation_softmax.softmax(...)`), so a
+kernel is replaced by setting that attribute, and nothing on the way of an operator changes. A replacement takes the
+common case, contiguous float32 and float64 arrays, and passes everything else, errors included, to the kernel that it
+stands for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from ..types.public import found_in as _found_in
+from ._eager_programs import (
+    DEFINITIONS,
+    LAYER_NORM_INPUT,
+    LAYER_NORM_PARAMETERS,
+    NLL_LOSS,
+    ROW_SUM,
+    ROW_VARIANCE,
+    ROWS,
+    layer_norm,
+    program_of,
+)
+from ._loops import LoopProgram
+
+NAMES = ("numpy", "llvm")
+KEPT = 1024  # compiled shapes; more start anew
+_DTYPES = {"f": "float32", "d": "float64"}
+
+_current = "numpy"
+_kernels: dict[Any, Any] = {}  # (kernel, shape, ...) -> compiled program; at most KEPT
+_originals: dict[tuple[str, str], Any] = {}  # what is replaced now, by module and name
+ndarray, empty = np.ndarray, np.empty
+
+
+class set_kernels:
+    """Choose what computes the operators of eager mode; as a context manager, until the block ends.
+
+    Args:
+        name: "numpy", the default, or "llvm": machine code for softmax, log_softmax, layer_norm, the mean and the sum
+            of nll_loss, gelu, silu, erf, erfc, dropout, and sums, means and variances of rows, for contiguous float32
+            and float64 tensors. The first call with a shape compiles, or takes code from the cache on disk; results
+            differ from NumPy's by rounding. It holds for all threads.
+
+    Raises:
+        ValueError: for another name.
+        ImportError: if llvmlite is not installed: pip install 'gradloom[compile]'.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.previous = _current
+        _switch(name)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        _switch(self.previous)
+
+
+def get_kernels() -> str:
+    """Return the name that was passed to `set_kernels`: "numpy" or "llvm"."""
+    return _current
+
+
+def _switch(name: str) -> None:
+    global _current
+    if name not in NAMES:
+        raise ValueError(f"set_kernels() takes {' or '.join(map(repr, NAMES))}, not {name!r}")
+    if name == _current:
+        return
+    if name == "llvm":
+        from ._llvm.host import require
+
+        require()
+        for module, replacements in REPLACED.items():
+            place = import_module(f"gradloom.kernels.{module}")
+            for kernel, make in replacements.items():
+                original = _originals[module, kernel] = getattr(place, kernel)
+                setattr(place, kernel, make(original))
+    else:
+        for (module, kernel), original in _originals.items():
+            setattr(import_module(f"gradloom.kernels.{module}"), kernel, original)
+        _originals.clear()
+        _kernels.clear()
+    _current = name
+
+
+def _compiled(key: Any, text: str) -> Any:
+    """Compile a program and keep it under a key."""
+    from ._llvm import compile
+
+    if len(_kernels) >= KEPT:
+        _kernels.clear()
+    kernel = _kernels[key] = compile(LoopProgram.parse(text))
+    return kernel
+
+
+def _of_one(name: str) -> Callable[[Any], Any]:
+    def make(original: Any) -> Any:
+        def kernel(self: Any, approximate: str = "none") -> Any:
+            if self.__class__ is ndarray and self.dtype.char in "fd" and self.flags.c_contiguous and self.ndim:
+                which = name
+                if approximate != "none":
+                    if approximate != "tanh":
+                        return original(self, approximate)
+                    which = f"{name}_tanh"
+                return _pointwise(which, (self,))
+            return original(self, approximate) if name == "gelu" else original(self)
+
+        return kernel
+
+    return make
+
+
+def _of_two(name: str) -> Callable[[Any], Any]:
+    def make(original: Any) -> Any:
+        def kernel(grad_output: Any, self: Any, approximate: str = "none") -> Any:
+            if (
+                self.__class__ is ndarray and grad_output.__class__ is ndarray and approximate in ("none", "tanh")
+                and self.dtype.char in "fd" and self.dtype == grad_output.dtype and self.shape == grad_output.shape
+                and self.flags.c_contiguous and grad_output.flags.c_contiguous and self.ndim
+            ):  # fmt: skip
+                return _pointwise(name if approximate == "none" else "gelu_tanh_backward", (grad_output, self))
+            return original(grad_output, self, approximate) if name == "gelu_backward" else original(grad_output, self)
+
+        return kernel
+
+    return make
+
+
+def _pointwise(name: str, arrays: tuple[Any, ...]) -> Any:
+    x = arrays[-1]
+    key = name, x.size, x.dtype.char
+    kernel = _kernels.get(key)
+    if kernel is None:
+        names = ("g", "x")[-len(arrays) :]
+        kernel = _compiled(key, program_of(DEFINITIONS[name], names, x.size, _DTYPES[x.dtype.char]))
+    out = empty(x.shape, x.dtype)
+    kernel((*arrays, out))
+    return out
+
+
+def _rows(name: str, arrays: tuple[Any, ...], dim: int) -> Any:
+    """Run a program of ROWS over one dimension of contiguous arrays of one shape."""
+    x = arrays[0]
+    key = name, x.shape, x.dtype.char, dim
+    kernel = _kernels.get(key)
+    if kernel is None:
+        shape, dtype = x.shape, _DTYPES[x.dtype.char]
+        dim %= x.ndim
+        before, count, after = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
+        buffer = f"{dtype} strides [{count * after}, 1, {after}]"
+        lines = [f"loop [{before}, {after}, {count}] inner 1", *(f"input {i}: {buffer}" for i in range(len(arrays)))]
+        kernel = _compiled(key, "\n".join([*lines, f"output 0: {buffer}"]) + ROWS[name].replace(": T", f": {dtype}"))
+    out = empty(x.shape, x.dtype)
+    kernel((*arrays, out))
+    return out
+
+
+def _softmax(name: str) -> Callable[[Any], Any]:
+    def make(original: Any) -> Any:
+        def kernel(self: Any, dim: int, half_to_float: bool = False) -> Any:
+            if (
+                self.__class__ is ndarray and self.dtype.char in "fd" and not half_to_float
+                and self.flags.c_contiguous and self.size and -self.ndim <= dim < self.ndim
+            ):  # fmt: skip
+                return _rows(name, (self,), dim)
+            return original(self, dim, half_to_float)
+
+        return kernel
+
+    return make
+
+
+def _softmax_backward(name: str) -> Callable[[Any], Any]:
+    def make(original: Any) -> Any:
+        def kernel(grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Any:
+            if (
+                output.__class__ is ndarray and grad_output.__class__ is ndarray and output.dtype.char in "fd"
+                and output.dtype == grad_output.dtype == input_dtype and output.shape == grad_output.shape
+                and output.flags.c_contiguous and grad_output.flags.c_contiguous
+                and output.size and -output.ndim <= dim < output.ndim
+            ):  # fmt: skip
+                return _rows(name, (grad_output, output), dim)
+            return original(grad_output, output, dim, input_dtype)
+
+        return kernel
+
+    return make
+
+
+def _layer_norm(original: Any) -> Any:
+    def native_layer_norm(input: Any, normalized_shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+        shape, dtype = input.shape, input.dtype
+        sizes = tuple(normalized_shape)
+        outer = input.ndim - len(sizes)
+        parameters = [p for p in (weight, bias) if p is not None]
+        if (
+            input.__class__ is not ndarray or dtype.char not in "fd" or not input.size or not sizes or outer < 0
+            or shape[outer:] != sizes or not input.flags.c_contiguous
+            or any(p.__class__ is not ndarray or p.dtype != dtype or p.shape != sizes or not p.flags.c_contiguous
+                   for p in parameters)
+        ):  # fmt: skip
+            return original(input, normalized_shape, weight, bias, eps)
+        key = "layer_norm", shape, outer, dtype.char, weight is None, bias is None
+        kernel = _kernels.get(key)
+        if kernel is None:
+            rows, count = math.prod(shape[:outer]), math.prod(sizes)
+            text = layer_norm(rows, count, _DTYPES[dtype.char], weight is not None, bias is not None)
+            kernel = _compiled(key, text)
+        row_shape = (*shape[:outer], *(1,) * len(sizes))
+        out, mean, rstd = empty(shape, dtype), empty(row_shape, dtype), empty(row_shape, dtype)
+        kernel((input, *parameters, out, mean, rstd), (float(eps),))
+        return out, mean, rstd
+
+    return native_layer_norm
+
+
+def _layer_norm_backward(original: Any) -> Any:
+    def native_layer_norm_backward(
+        grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any, output_mask: Any
+    ) -> Any:
+        shape, dtype, sizes = input.shape, input.dtype, tuple(normalized_shape)
+        outer = input.ndim - len(sizes)
+        arrays = [a for a in (grad_out, input, mean, rstd, weight) if a is not None]
+        if (
+            any(a.__class__ is not ndarray or a.dtype != dtype or not a.flags.c_contiguous for a in arrays)
+            or dtype.char not in "fd" or not input.size or grad_out.shape != shape or not sizes or outer < 0
+        ):  # fmt: skip
+            return original(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
+        key = "layer_norm_backward", shape, outer, dtype.char, weight is None
+        found = _kernels.get(key)
+        if found is None:
+            rows, count, name = math.prod(shape[:outer]), math.prod(sizes), _DTYPES[dtype.char]
+            for_input = LAYER_NORM_INPUT.format(
+                rows=rows, count=count, dtype=name,
+                weight="" if weight is None else f"input 4: {name} strides [0, 1]",
+                weighted=f"one = const 1.0: {name}\n  gw = * g one: {name}" if weight is None
+                else f"w = load 4: {name}\n  gw = * g w: {name}",
+                weighted1=f"one1 = const 1.0: {name}\n  gw1 = * g1 one1: {name}" if weight is None
+                else f"w1 = load 4: {name}\n  gw1 = * g1 w1: {name}",
+            ).replace("\n\n", "\n")  # fmt: skip
+            for_parameters = LAYER_NORM_PARAMETERS.format(rows=rows, count=count, dtype=name)
+            found = _compiled((key, 1), for_input), _compiled((key, 2), for_parameters)
+            _kernels[key] = found
+        grad_input = grad_weight = grad_bias = None
+        if output_mask[0]:
+            grad_input = empty(shape, dtype)
+            found[0]((*arrays, grad_input))
+        if output_mask[1] or output_mask[2]:
+            grad_weight, grad_bias = empty(sizes, dtype), empty(sizes, dtype)
+            found[1]((*arrays[:4], grad_weight, grad_bias))
+        return grad_input, grad_weight if output_mask[1] else None, grad_bias if output_mask[2] else None
+
+    return native_layer_norm_backward
+
+
+def _nll_loss(original: Any) -> Any:
+    def nll_loss_forward(self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
+        if (
+            weight is None and reduction in (1, 2) and self.__class__ is ndarray and target.__class__ is ndarray
+            and self.ndim == 2 and self.dtype.char in "fd" and self.size and self.flags.c_contiguous
+            and target.dtype.char == "l" and target.shape == self.shape[:1] and target.flags.c_contiguous
+        ):  # fmt: skip
+            key = "nll_loss", self.shape, self.dtype.char, reduction
+            kernel = _kernels.get(key)
+            if kernel is None:
+                (rows, classes), dtype = self.shape, _DTYPES[self.dtype.char]
+                result = "store 0 total" if reduction == 2 else f"mean = / total weight: {dtype}\n  store 0 mean"
+                kernel = _compiled(key, NLL_LOSS.format(rows=rows, classes=classes, dtype=dtype, result=result))
+            loss, total_weight = empty((), self.dtype), empty((), self.dtype)
+            try:
+                kernel((self, target, loss, total_weight), (int(ignore_index),))
+            except IndexError:  # in the kernel's words
+                return original(self, target, weight, reduction, ignore_index)
+            return loss, total_weight
+        return original(self, target, weight, reduction, ignore_index)
+
+    return nll_loss_forward
+
+
+def _is_last(x: Any, dim: Any) -> bool:
+    """Return whether a reduction is over the last dimension of a contiguous matrix of numbers."""
+    if dim.__class__ is not int:
+        if dim is None or len(dim) != 1:
+            return False
+        dim = dim[0]
+    return (
+        x.__class__ is ndarray and x.ndim > 1 and dim in (-1, x.ndim - 1) and x.dtype.char in "fd"
+        and x.flags.c_contiguous and x.size > 0
+    )  # fmt: skip
+
+
+def _reduced(name: str, x: Any, keepdim: bool, text: str, result: str, numbers: tuple[float, ...] = ()) -> Any:
+    key = name, x.shape, x.dtype.char
+    kernel = _kernels.get(key)
+    if kernel is None:
+        count, dtype = x.shape[-1], _DTYPES[x.dtype.char]
+        filled = result.format(dtype=dtype, count=count)
+        kernel = _compiled(key, text.format(rows=x.size // count, count=count, dtype=dtype, result=filled))
+    out = empty((*x.shape[:-1], 1) if keepdim else x.shape[:-1], x.dtype)
+    kernel((x, out), numbers)
+    return out
+
+
+def _sum_dim(name: str) -> Callable[[Any], Any]:
+    result = "store 0 s" if name == "sum_dim" else "n = const {count}.0: {dtype}\n  r = / s n: {dtype}\n  store 0 r"
+
+    def make(original: Any) -> Any:
+        def kernel(self: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+            if dtype is None and _is_last(self, dim):
+                return _reduced(name, self, keepdim, ROW_SUM, result)
+            return original(self, dim, keepdim, dtype)
+
+        return kernel
+
+    return make
+
+
+def _variance(name: str) -> Callable[[Any], Any]:
+    root = "" if name == "var" else "\n  root = sqrt d: {dtype}"
+    result = f"d = / v free: {{dtype}}{root}\n  store 0 {'root' if root else 'd'}"
+
+    def make(original: Any) -> Any:
+        def kernel(self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+            if _is_last(self, dim):
+                free = max(0.0, self.shape[-1] - (1.0 if correction is None else float(correction)))
+                return _reduced(name, self, keepdim, ROW_VARIANCE, result, (free,))
+            return original(self, dim, correction, keepdim)
+
+        return kernel
+
+    return make
+
+
+def _dropout(original: Any) -> Any:
+    from ..kernels.random.distributions import fill_bernoulli
+
+    def draw_dropout(stream: Any, array: Any, p: float) -> Any:
+        if (
+            array.__class__ is ndarray
+            and array.dtype.char in "fd"
+            and p < 1
+            and array.flags.c_contiguous
+            and array.size
+        ):
+            mask = fill_bernoulli(stream, empty(array.shape, np.bool_), 1 - p)
+            key = "dropout", array.size, array.dtype.char
+            kernel = _kernels.get(key)
+            if kernel is None:
+                dtype = _DTYPES[array.dtype.char]
+                text = program_of("x * kept * scale", ("x",), array.size, dtype, ("scale",))
+                text = text.replace("output 0", "input 1: bool strides [1]\noutput 0")
+                text = text.replace("pass 0:", f"pass 0:\n  drawn = load 1: bool\n  kept = cast drawn: {dtype}")
+                kernel = _compiled(key, text)
+            out = empty(array.shape, array.dtype)
+            kernel((array, mask, out), (1 / (1 - p),))
+            return out, mask
+        return original(stream, array, p)
+
+    return draw_dropout
+
+
+REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
+    "activation.softmax": {
+        **{name: _softmax(name) for name in ("softmax", "log_softmax")},
+        **{name: _softmax_backward(name) for name in ("softmax_backward", "log_softmax_backward")},
+    },
+    "activation.smooth": {
+        **{name: _of_one(name) for name in ("gelu", "silu")},
+        **{name: _of_two(name) for name in ("gelu_backward", "silu_backward")},
+    },
+    "elementwise.special": {name: _of_one(name) for name in ("erf", "erfc")},
+    "norm": {"native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward},
+    "loss.classes": {"nll_loss_forward": _nll_loss},
+    "reduction.sums": {
+        **{name: _sum_dim(name) for name in ("sum_dim", "mean_dim")},
+        **{name: _variance(name) for name in ("var", "std")},
+    },
+    "random.distributions": {"draw_dropout": _dropout},
+}
+
+_found_in("gradloom", set_kernels, get_kernels)

@@ -1,0 +1,133 @@
+"""Eager mode on machine code: the same results, gradients and errors as with NumPy's kernels, and back again."""
+
+import numpy as np
+import pytest
+
+import gradloom as torch
+from gradloom.compiler import _eager, _llvm
+from gradloom.kernels.activation import softmax as softmax_kernels
+
+pytestmark = pytest.mark.skipif(not _llvm.available(), reason="needs llvmlite: pip install 'gradloom[compile]'")
+F = torch.nn.functional
+
+CALLS = {
+    "softmax": lambda x: x.softmax(-1),
+    "softmax of the first dimension": lambda x: x.softmax(0),
+    "log_softmax": lambda x: x.log_softmax(-1),
+    "log_softmax of a dimension between": lambda x: x.reshape(3, 4, -1).log_softmax(1),
+    "layer_norm": lambda x: F.layer_norm(x, (x.shape[-1],)),
+    "layer_norm with parameters": lambda x: F.layer_norm(x, (x.shape[-1],), x[0] + 1, x[1]),
+    "layer_norm without bias": lambda x: F.layer_norm(x, (x.shape[-1],), x[0] + 1),
+    "layer_norm of two dimensions": lambda x: F.layer_norm(x.reshape(2, 2, 3, -1), (3, x.shape[-1])),
+    "cross_entropy": lambda x: F.cross_entropy(x, torch.arange(12) % 5),
+    "cross_entropy without some": lambda x: F.cross_entropy(x, torch.arange(12) % 5, ignore_index=3, reduction="sum"),
+    "gelu": F.gelu,
+    "gelu by tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+    "erf": torch.erf,
+    "erfc": torch.erfc,
+    "sum": lambda x: x.sum(-1),
+    "mean": lambda x: x.mean(-1, keepdim=True),
+    "var": lambda x: x.var(-1),
+    "var without correction": lambda x: x.var(1, correction=0, keepdim=True),
+    "std": lambda x: x.std(-1),
+    "dropout": lambda x: torch.native_dropout(x, 0.3, True)[0],
+}
+
+
+def results(call, dtype):
+    torch.manual_seed(3)
+    x = torch.randn(12, 37, dtype=dtype, requires_grad=True)
+    y = call(x)
+    y.backward(torch.randn_like(y))
+    return y.detach().numpy(), x.grad.numpy()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", CALLS)
+def test_results_and_gradients_are_those_of_numpy(name, dtype):
+    expected = results(CALLS[name], dtype)
+    with torch.set_kernels("llvm"):
+        assert torch.get_kernels() == "llvm"
+        found = results(CALLS[name], dtype)
+    assert torch.get_kernels() == "numpy"
+    epsilon = 2.0**-23 if dtype == torch.float32 else 2.0**-52
+    for a, b in zip(found, expected, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, rtol=100 * epsilon, atol=100 * epsilon * max(1, np.abs(b).max()))
+
+
+def test_every_replaced_kernel_runs_and_is_put_back():
+    before = {place: getattr(module, name) for place, module, name in places()}
+    used = set()
+    with torch.set_kernels("llvm"):
+        assert all(getattr(module, name) is not before[place] for place, module, name in places())
+        for call in CALLS.values():
+            results(call, torch.float32)
+        used = {key[0] for key in _eager._kernels if isinstance(key[0], str)}
+    assert used == {
+        "softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "layer_norm", "layer_norm_backward",
+        "nll_loss", "gelu", "gelu_tanh", "gelu_backward", "gelu_tanh_backward", "silu", "silu_backward", "erf", "erfc",
+        "sum_dim", "mean_dim", "var", "std", "dropout",
+    }  # fmt: skip
+    assert all(getattr(module, name) is before[place] for place, module, name in places())
+
+
+def places():
+    from importlib import import_module
+
+    for module, replacements in _eager.REPLACED.items():
+        for name in replacements:
+            yield f"{module}.{name}", import_module(f"gradloom.kernels.{module}"), name
+
+
+def test_what_a_replacement_does_not_take_goes_to_the_kernel():
+    x = torch.randn(4, 6)
+    with torch.set_kernels("llvm"):
+        torch.testing.assert_close(x.t().softmax(-1), x.softmax(0).t())
+        assert x.bfloat16().softmax(-1).dtype == torch.bfloat16
+        assert x[:0].softmax(-1).shape == (0, 6)
+        with pytest.raises(IndexError, match="Dimension out of range"):
+            x.softmax(2)
+        with pytest.raises(IndexError, match="Target 9 is out of bounds"):
+            F.nll_loss(x, torch.tensor([0, 9, 1, 2]))
+        with pytest.raises(IndexError, match="Target -1 is out of bounds"):
+            F.nll_loss(x, torch.tensor([0, -1, 1, 2]))
+        with pytest.raises(RuntimeError, match="Expected weight to be of same shape"):
+            F.layer_norm(x, (6,), torch.ones(5))
+        assert torch.isnan(F.nll_loss(x, torch.full((4,), -100)))
+
+
+def test_second_derivatives_and_transforms():
+    x = torch.randn(3, 5, dtype=torch.float64, requires_grad=True)
+    with torch.set_kernels("llvm"):
+        assert torch.autograd.gradgradcheck(lambda x: F.gelu(x).softmax(-1), x)
+        per_row = torch.vmap(torch.func.grad(lambda row: row.log_softmax(0)[0]))(x.detach())
+        torch.testing.assert_close(per_row, torch.autograd.grad(x.log_softmax(1)[:, 0].sum(), x)[0])
+
+
+def test_names_are_checked():
+    with pytest.raises(ValueError, match="takes 'numpy' or 'llvm', not 'cuda'"):
+        torch.set_kernels("cuda")
+    original = softmax_kernels.softmax
+    torch.set_kernels("llvm")
+    torch.set_kernels("llvm")
+    torch.set_kernels("numpy")
+    assert softmax_kernels.softmax is original
+
+
+def test_kernels_that_are_kept_are_bounded(monkeypatch):
+    monkeypatch.setattr(_eager, "KEPT", 3)
+    with torch.set_kernels("llvm"):
+        for n in range(1, 9):
+            torch.ones(2, n).softmax(-1)
+        assert len(_eager._kernels) <= 3
+
+
+def test_a_missing_llvmlite_is_named(monkeypatch):
+    from gradloom.compiler._llvm import host
+
+    monkeypatch.setattr(host, "llvmlite_version", lambda: None)
+    with pytest.raises(ImportError, match=r"pip install 'gradloom\[compile\]'"):
+        torch.set_kernels("llvm")
+    assert torch.get_kernels() == "numpy"
