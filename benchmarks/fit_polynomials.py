@@ -39,6 +39,7 @@ class Fit(NamedTuple):
     high: Any
     single: int | None  # degree for float32; None: not used there
     double: int | None  # degree for float64
+    pair: bool = False  # whether the first coefficient is a sum of two
 
 
 def near_zero(function: Callable[[Any], Any], limit: Callable[[], Any]) -> Callable[[Any], Any]:
@@ -99,13 +100,18 @@ def error_of(fit: Fit, coefficients: list[Any]) -> Any:
 def fit_rounded(fit: Fit, degree: int, single: bool) -> tuple[list[float], Any]:
     coefficients = remez(fit, list(range(degree + 1)), [])
     for done in range(1, degree + 2):
-        coefficients[done - 1] = mpf(rounded(coefficients[done - 1], single))
+        exact = coefficients[done - 1]
+        coefficients[done - 1] = mpf(rounded(exact, single))
+        if fit.pair and done == 1:
+            coefficients[0] += mpf(rounded(exact - coefficients[0], single))
         if done <= degree:
             fixed = list(enumerate(coefficients[:done]))
             again = [*coefficients[:done], *remez(fit, list(range(done, degree + 1)), fixed)]
             if error_of(fit, again) < error_of(fit, coefficients):
                 coefficients = again
-    return [float(c) for c in coefficients], error_of(fit, coefficients)
+    error, first = error_of(fit, coefficients), coefficients[0]
+    low = [rounded(first - mpf(rounded(first, single)), single)] if fit.pair else []
+    return [*(rounded(c, single) for c in coefficients), *low], error
 
 
 def odd(name: str, f: Callable[[Any], Any], third: Any, high: Any, single: int | None, double: int | None) -> Fit:
@@ -164,7 +170,7 @@ def fits() -> list[Fit]:
             lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)) if z else mpf(1), mpf(0), mpf("1.01"), 6, 13),
         Fit("ERF_TAIL", lambda x: mp.log(mp.erfc(x)), lambda x: mp.erfc(x) / mp.erf(x), mpf("0.99"), mpf(4), 7, None),
         Fit("ERFC_NEAR", near_erfc, lambda u: 1 / near_erfc(u), mpf("-1.06"), mpf("1.06"), None, 23),
-        Fit("ERFC_FAR", at_erfc, lambda t: 1 / at_erfc(t), low_t, (28 - ERFC_CENTRE) / (28 + ERFC_CENTRE), None, 20),
+        Fit("ERFC_FAR", at_erfc, lambda t: 1 / at_erfc(t), low_t, mpf("0.75"), None, 20, True),
     ]  # fmt: skip
 
 
@@ -209,6 +215,7 @@ def main() -> None:
                 continue
             coefficients, error = fit_rounded(fit, degree, single)
             name = f"{fit.name}_{'SINGLE' if single else 'DOUBLE'}"
+            low = f"{name}_LOW = {coefficients.pop()!r}" if fit.pair else ""
             power = float(mp.log(error, 2))
             print(f"{name:16} degree {degree:2}  error 2^{power:.1f}", flush=True)
             shown = [repr(c) for c in coefficients]
@@ -217,7 +224,7 @@ def main() -> None:
                 f"{name} = (",
             ]
             lines += [f"    {', '.join(shown[i : i + 4])}," for i in range(0, len(shown), 4)]
-            lines.append(")")
+            lines += [")", *([low] if low else [])]
     for name, parts in constants().items():
         lines.append(f"{name} = ({', '.join(repr(p) for p in parts)})")
     lines.append(f"ERFC_CENTRE = {float(ERFC_CENTRE)!r}")

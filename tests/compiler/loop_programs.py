@@ -282,7 +282,8 @@ def difference(case: Case, found: list[np.ndarray], expected: list[np.ndarray]) 
         else:
             finite = np.isfinite(b)
             largest = np.abs(b[finite]).max(initial=1.0)
-            epsilon = 2.0**-52 if dtype == "float64" else 2.0**-23
+            single = dtype != "float64" or "float32" in case.program.dtypes.values()
+            epsilon = 2.0**-23 if single else 2.0**-52
             near = np.zeros(b.shape, bool)
             near[finite] = np.abs(a[finite] - b[finite]) <= 1000 * epsilon * case.scale * max(largest, 30.0)
             same = near | (~finite & ((a == b) | ((a != a) & (b != b))))

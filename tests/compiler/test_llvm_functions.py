@@ -135,7 +135,9 @@ def erfc_series(x):
     fraction = np.zeros_like(x)
     for k in range(400, 0, -1):
         fraction = k / 2 / (x + fraction)
-    return np.exp(-x * x) / (x + fraction) / np.sqrt(np.longdouble("3.14159265358979323846264338327950288"))
+    near = np.rint(x * 1024) / 1024  # its square is exact
+    gauss = np.exp(-near * near) * np.exp(-(x - near) * (x + near))
+    return gauss / (x + fraction) / np.sqrt(np.longdouble("3.14159265358979323846264338327950288"))
 
 
 def erf_series(x):
@@ -159,7 +161,7 @@ def test_error_functions_in_double_precision():
     for op, x, exact in cases:
         found = apply(op, x)
         error, at = worst_error(found, exact)
-        limit = 3.0 if op == "erfc" else LIMIT
+        limit = 2.5 if op == "erfc" else LIMIT  # far out, the exponential and the polynomial add up to a little more
         assert error <= limit, f"{op}({x[at]!r}) is {found[at]!r}, not {exact[at]!r}: {error} ulp"
 
 
