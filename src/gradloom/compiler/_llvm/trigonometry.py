@@ -1,8 +1,9 @@
 """sin, cos, tan, their inverses, erf and erfc on vectors.
 
-The error is at most 2 ulp, that of erfc of doubles at most 2.5 where it is far from zero. Angles are reduced by multiples of pi / 2, subtracted as a sum of numbers whose multiples are exact (W. J. Cody and
-W. Waite, "Software Manual for the Elementary Functions", 1980). Beyond that method's range, a lane is computed by the C
-library, which reduces by Payne and Hanek's method.
+The error is at most 2 ulp, that of erfc of doubles at most 2.5 where it is far from zero. Angles are reduced by
+multiples of pi / 2, subtracted as a sum of numbers whose multiples are exact (W. J. Cody and W. Waite, "Software Manual
+for the Elementary Functions", 1980). Beyond that method's range, a lane is computed by the C library, which reduces by
+Payne and Hanek's method.
 """
 
 from __future__ import annotations
