@@ -70,6 +70,7 @@ debug: $(VENV)/installed ## run the tests with operators that check what their k
 
 bench: $(TORCH_VENV)/installed ## time gradloom, PyTorch and HIPS autograd side by side; a table, and bench.json
 	@$(TORCH_VENV)/bin/python benchmarks/bench.py --json bench.json $(BENCH_ARGS)
+	@$(TORCH_VENV)/bin/python benchmarks/cluster.py
 
 matrix: $(VENV)/installed ## run the tests on the other versions of Python and NumPy that this machine has
 	@$(VENV)/bin/python tests/packaging/matrix.py $(MATRIX_ARGS)

@@ -17,7 +17,16 @@ from pathlib import Path
 from tests.docs.pages import ROOT, Block, blocks
 from tests.waiting import LIMIT
 
-COPIED = ("src", "codegen", "generated", "examples", "native_functions.yaml", "derivatives.yaml", "README.md")
+COPIED = (
+    "src",
+    "codegen",
+    "generated",
+    "examples",
+    "benchmarks",
+    "native_functions.yaml",
+    "derivatives.yaml",
+    "README.md",
+)
 WRITES = ("append to", "file")
 
 # Runs the blocks given on standard input in one namespace; says of each what it printed and what it raised.
