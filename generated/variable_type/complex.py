@@ -215,7 +215,7 @@ def angle(input, *, out=None):
     """angle(Tensor self) -> Tensor
 
     ∂L/∂x = angle_backward(g, x)
-    dz = (nan if x is NaN, else 0) if not x is complex, 0 if x = 0, else (Re(x) · Im(dx) − Im(x) · Re(dx)) / (Re(x)² + Im(x)²)
+    dz = 0 if (not x is complex or x = 0), else (Re(x) · Im(dx) − Im(x) · Re(dx)) / (Re(x)² + Im(x)²)
     where x = self, z = result, g = ∂L/∂z
     angle_backward: d arg(z) = Im(dz / z) = (x dy - y dx) / |z|^2; 0 at 0 and for real numbers.
 

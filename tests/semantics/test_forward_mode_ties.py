@@ -61,3 +61,14 @@ def test_what_a_reduction_leaves_out_has_no_share_of_it(torch, reduce):
 def test_logsumexp_of_large_complex_numbers_keeps_the_phase_of_the_tangent(torch):
     x, t = torch.tensor([1.6e6 + 1.3e6j]), torch.tensor([2 - 1j])
     assert torch.allclose(tangent(torch, lambda x: torch.logsumexp(x, 0), (x, t)), t[0])
+
+
+def test_the_angle_of_nan_does_not_move(torch):
+    x = torch.tensor([float("nan"), 1.0, -1.0])
+    assert tangent(torch, torch.angle, (x, torch.ones(3))).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_gelu_by_tanh_is_linear_far_from_zero(torch):
+    x = torch.tensor([1e10, 1e14, 1e18, -1e14, -1e18] * 8)  # whose cubes are infinite
+    found = tangent(torch, lambda x: torch.nn.functional.gelu(x, approximate="tanh"), (x, torch.ones(40)))
+    assert found.tolist() == [1.0, 1.0, 1.0, 0.0, 0.0] * 8

@@ -137,8 +137,8 @@ def _gelu_tanh_backward(grad_output, self):
     slope = np.multiply(self, self)
     slope *= slope.dtype.type(3 * _KAPPA * _BETA)
     slope += slope.dtype.type(_BETA)
+    slope *= 1 - t * t  # 0 before a large x makes it infinite
     slope *= self
-    slope *= 1 - t * t
     slope += t
     slope += 1
     slope = slope * grad_output
