@@ -22,7 +22,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 MODULES = """
     torch torch.nn torch.nn.functional torch.nn.init torch.nn.utils torch.linalg torch.fft torch.special torch.optim
-    torch.optim.lr_scheduler torch.func torch.distributions torch.utils torch.utils.data torch.Tensor
+    torch.optim.lr_scheduler torch.func torch.distributions torch.utils torch.utils.data torch.distributed
+    torch.distributed.nn.functional torch.distributed.device_mesh torch.Tensor
     """.split()
 # Names that are out for good, by full name, and why. Others are not there yet.
 REASONS = {

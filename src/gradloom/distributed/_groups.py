@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import gradloom as gl
 
 from . import _backends, _debug
-from ._kinds import Backend, BackendConfig, DebugLevel, get_debug_level
+from ._kinds import Backend, BackendConfig, BarrierOptions, DebugLevel, get_debug_level
 from ._process_group import ProcessGroup
 from ._world import (
     GroupMember,
@@ -33,6 +33,9 @@ from .rendezvous import rendezvous
 from .stores import PrefixStore, Store
 
 __all__ = [
+    "SHRINK_ABORT",
+    "SHRINK_DEFAULT",
+    "breakpoint",
     "destroy_process_group",
     "init_process_group",
     "new_group",
@@ -43,6 +46,7 @@ __all__ = [
 ]
 
 _RETRY = 0.1  # seconds between attempts to meet
+_breakpoints = 0  # how often `breakpoint` was called
 _inits = 0  # how often this process made a default group
 
 
@@ -474,6 +478,31 @@ def split_group(parent_pg: Any = None, split_ranks: Any = None, *options: Any, *
         raise ValueError("split_ranks cannot be None or empty")
     _get_default_group()
     raise RuntimeError("No device associated with the default pg, not safe to split any process groups")
+
+
+SHRINK_DEFAULT, SHRINK_ABORT = 0, 1
+
+
+def breakpoint(rank: int = 0, skip: int = 0, timeout_s: int = 3600) -> None:
+    """Start Python's debugger on one rank, in the caller's frame; the others wait until it continues.
+
+    Args:
+        rank: rank that is debugged.
+        skip: how many calls do nothing first.
+        timeout_s: seconds that the others wait.
+    """
+    global _breakpoints
+    _breakpoints += 1
+    if _breakpoints <= skip:
+        return
+    if get_rank() == rank:
+        import pdb
+
+        print(f"\n!!! type 'up' to see the program, 'continue' to go on: rank {rank} is debugged, the others wait\n")
+        pdb.Pdb().set_trace(sys._getframe(1))
+    options = BarrierOptions()
+    options.timeout, options.asyncOp = timedelta(seconds=timeout_s), False
+    _get_default_group().barrier(options)
 
 
 def shrink_group(

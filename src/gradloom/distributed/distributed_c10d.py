@@ -60,6 +60,7 @@ from .rendezvous import register_rendezvous_handler as register_rendezvous_handl
 from .stores import *
 
 GroupName = NewType("GroupName", str)
+_Work, _Backend, RankType = Work, ProcessGroup, int
 _pickler, _unpickler = pickle.Pickler, pickle.Unpickler
 
 
