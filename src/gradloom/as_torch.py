@@ -65,6 +65,10 @@ class _Existing:
     def exec_module(self, module: ModuleType) -> None:
         """Do nothing: the module is complete."""
 
+    def get_code(self, fullname: str) -> Any:
+        """Return the module's code, for `python -m`. Its own loader knows it under its first name only."""
+        return self._module.__loader__.get_code(self._module.__name__)  # type: ignore[union-attr]
+
     def __getattr__(self, name: str) -> Any:  # get_source and the like
         return getattr(self._module.__loader__, name)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -150,3 +151,31 @@ def test_options_that_do_not_fit_are_refused(arguments, message):
     options = run.parse_args([*arguments, "program.py"])
     with pytest.raises(ValueError, match=message):
         run.run(options)
+
+
+def test_mpiexec_starts_the_program_as_it_is(tmp_path):
+    pytest.importorskip("mpi4py")
+    mpiexec = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if mpiexec is None:
+        pytest.skip("there is no mpiexec")
+    path = tmp_path / "program.py"
+    path.write_text(
+        "import gradloom as torch, gradloom.distributed as dist\n"
+        "dist.init_process_group()\n"
+        "total = torch.ones(1) * dist.get_rank()\n"
+        "dist.all_reduce(total)\n"
+        "print(f'rank {dist.get_rank()} of {dist.get_world_size()}: {total.item():g}\\n', end='', flush=True)\n"
+        "dist.destroy_process_group()\n"
+    )
+    found = torchrun("-n", 2, sys.executable, path, command=[mpiexec])
+    assert found.returncode == 0, found.stderr
+    assert sorted(found.stdout.splitlines()) == ["rank 0 of 2: 1", "rank 1 of 2: 1"]
+
+
+def test_torchs_module_is_the_launcher_too(tmp_path):
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM.format(library="torch"))
+    command = [sys.executable, "-m", "gradloom", "run", "-m", "torch.distributed.run"]
+    found = torchrun("--standalone", "--nproc-per-node=2", path, command=command)
+    assert found.returncode == 0, found.stderr
+    assert len(ranks(found.stdout)) == 2

@@ -149,7 +149,7 @@ def receive(connection: socket.socket, count: int, deadline: float | None = None
 
 
 def _named(connection: socket.socket) -> str:
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         host, port = connection.getpeername()[:2]
         return f"The process at {host}:{port}"
     return "A process"

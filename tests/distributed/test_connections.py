@@ -1,0 +1,125 @@
+"""Who may connect: peers that know the job's key, at the address that was asked for."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import stat
+import time
+from datetime import timedelta
+
+import pytest
+
+import gradloom.distributed as dist
+from gradloom.distributed import _auth
+from gradloom.distributed._tcp_server import listen_on
+from tests.waiting import LIMIT, in_threads
+
+SHORT = timedelta(seconds=5)
+
+
+def server() -> dist.TCPStore:
+    return dist.TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=LIMIT))
+
+
+def test_a_client_with_another_key_is_refused_and_told_what_to_do(monkeypatch):
+    monkeypatch.setenv(_auth.VARIABLE, "one")
+    store = server()
+    monkeypatch.setenv(_auth.VARIABLE, "another")
+    with pytest.raises(dist.DistNetworkError, match="does not know this job's key.*Set GRADLOOM_JOB_KEY"):
+        dist.TCPStore("127.0.0.1", store.port, None, False, SHORT)
+    monkeypatch.setenv(_auth.VARIABLE, "one")
+    client = dist.TCPStore("127.0.0.1", store.port, None, False, timedelta(seconds=LIMIT))
+    client.set("key", "value")
+    assert store.get("key") == b"value"
+
+
+class Planted:
+    """A pickle of it would say that it was loaded."""
+
+    loaded = False
+
+    def __reduce__(self):
+        return setattr, (Planted, "loaded", True)
+
+
+def test_what_a_stranger_sends_is_not_read(monkeypatch):
+    monkeypatch.setenv(_auth.VARIABLE, "one")
+    store = server()
+    with socket.create_connection(("127.0.0.1", store.port), LIMIT) as stranger:
+        greeting = _auth.receive(stranger, 42, time.monotonic() + LIMIT)
+        stranger.sendall(greeting + pickle.dumps(Planted()) + b"x" * 1000)  # its own greeting, and no proof
+        stranger.settimeout(LIMIT)
+        while True:
+            try:
+                if not stranger.recv(4096):
+                    break
+            except ConnectionError:
+                break
+    store.set("key", "value")
+    assert store.get("key") == b"value" and store.list_keys() == ["key"] and not Planted.loaded
+
+
+@pytest.mark.parametrize("keys", [("same", "same"), ("one", "another")])
+def test_both_ends_prove_the_key(keys):
+    ends = socket.socketpair()
+    made = [key.encode().ljust(32) for key in keys]
+
+    def prove(number):
+        try:
+            _auth.prove(ends[number], made[number], server=not number)
+        except dist.DistNetworkError as error:
+            return str(error)
+        return "proved"
+
+    found = in_threads(lambda: prove(0), lambda: prove(1))
+    for end in ends:
+        end.close()
+    assert all((text == "proved") == (keys[0] == keys[1]) for text in found), found
+
+
+def test_a_proof_cannot_be_sent_back():
+    """Who answers with what it was sent, as a mirror does, has proved nothing."""
+    near, far = socket.socketpair()
+
+    def mirror():
+        try:
+            while data := far.recv(4096):
+                far.sendall(data)
+        except OSError:
+            pass
+
+    def prove():
+        try:
+            with pytest.raises(dist.DistNetworkError, match="does not know this job's key"):
+                _auth.prove(near, b"k" * 32, server=True)
+        finally:
+            near.close()
+
+    in_threads(prove, mirror)
+    far.close()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are Unix's")
+def test_the_users_secret_is_theirs_alone(monkeypatch, tmp_path):
+    monkeypatch.delenv(_auth.VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = _auth.job_key()
+    path = tmp_path / "gradloom/job_key"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and len(path.read_bytes()) == 32
+    assert _auth.job_key() == first
+    path.chmod(0o644)
+    with pytest.raises(dist.DistNetworkError, match="others may read"):
+        _auth.job_key(beyond_loopback=True)
+    assert _auth.job_key() != first
+
+
+def test_a_server_listens_only_where_it_was_asked_to(monkeypatch):
+    store = server()
+    assert store._server._listener.getsockname()[0] == "127.0.0.1"
+    with pytest.raises(dist.DistNetworkError, match="GRADLOOM_LISTEN_ADDRESS"):
+        listen_on("192.0.2.1", 0)  # of the block for examples: no machine's own
+    monkeypatch.setenv("GRADLOOM_LISTEN_ADDRESS", "127.0.0.1")
+    with listen_on("192.0.2.1", 0) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
