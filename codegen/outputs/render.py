@@ -196,6 +196,7 @@ def render(
     files |= _namespaces(families, wrappers, names, target)
     files["overloads.py"] = fill("package.jinja", "overloads", operators=overload_table(wrappers), target=target)
     files["batching.py"] = fill("package.jinja", "batching", operators=batching_table(wrappers), target=target)
+    files["scalars.py"] = fill("package.jinja", "scalars", operators=scalar_table(wrappers), target=target)
     if package is not None:
         files |= render_stubs(names, package, fill)
     elif target.source is not None and not target.is_own:
@@ -386,6 +387,32 @@ def _row(w: Wrapper, schema: FunctionSchema) -> Row:
         numbers,
         "composite" if w.composite else "kernel",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarOperator:
+    """One line of generated/scalars.py."""
+
+    name: str
+    definition: str
+    parameters: str
+    promotion: str
+    promotes: str
+
+
+def scalar_table(wrappers: Collection[Wrapper]) -> list[ScalarOperator]:
+    """Return the definition of every functional pointwise operator that has one."""
+    return [
+        ScalarOperator(
+            w.name,
+            w.native.scalar.source,
+            ", ".join(a.python_name for a in w.schema.inputs),
+            w.native.type_promotion or "none",
+            ", ".join(p.argument.python_name for p in w.promotes),
+        )
+        for w in wrappers
+        if w.native.scalar is not None and w.native.schema is w.schema
+    ]
 
 
 @dataclass(frozen=True, slots=True)
