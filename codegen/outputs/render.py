@@ -196,7 +196,8 @@ def render(
     files |= _namespaces(families, wrappers, names, target)
     files["overloads.py"] = fill("package.jinja", "overloads", operators=overload_table(wrappers), target=target)
     files["batching.py"] = fill("package.jinja", "batching", operators=batching_table(wrappers), target=target)
-    files["scalars.py"] = fill("package.jinja", "scalars", operators=scalar_table(wrappers), target=target)
+    if target.is_own:  # the compiler fuses gradloom's own operators
+        files["scalars.py"] = fill("package.jinja", "scalars", operators=scalar_table(wrappers), target=target)
     if package is not None:
         files |= render_stubs(names, package, fill)
     elif target.source is not None and not target.is_own:
@@ -398,6 +399,7 @@ class ScalarOperator:
     parameters: str
     promotion: str
     promotes: str
+    half_numbers: str
 
 
 def scalar_table(wrappers: Collection[Wrapper]) -> list[ScalarOperator]:
@@ -409,6 +411,7 @@ def scalar_table(wrappers: Collection[Wrapper]) -> list[ScalarOperator]:
             ", ".join(a.python_name for a in w.schema.inputs),
             w.native.type_promotion or "none",
             ", ".join(p.argument.python_name for p in w.promotes),
+            w.native.half_numbers or "",
         )
         for w in wrappers
         if w.native.scalar is not None and w.native.schema is w.schema

@@ -1,4 +1,4 @@
-"""The names of torch._dynamo, PyTorch's compiler front end. There is no compiler: functions are returned unchanged."""
+"""The names of torch._dynamo, PyTorch's compiler front end; gradloom's is in gradloom.compiler."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from .compiler import (
     allow_in_graph as allow_in_graph,
     assume_constant_result as assume_constant_result,
+    compile,
     disable as disable,
     is_compiling as is_compiling,
     list_backends as list_backends,
@@ -31,20 +32,34 @@ config: Any = SimpleNamespace(
 
 
 def graph_break(msg: str = "") -> None:
-    """Do nothing: there is no compiled graph to end."""
+    """Keep the function that calls it out of compiled graphs: it runs as Python."""
+
+
+graph_break._compile_disabled = True  # type: ignore[attr-defined]
 
 
 def is_dynamo_supported() -> bool:
-    """Return False."""
-    return False
+    """Return True."""
+    return True
 
 
-def optimize(*options: Any, **settings: Any) -> Any:
-    """Return a decorator that returns its function unchanged."""
-    return lambda function: function
+def optimize(backend: Any = "inductor", *, nopython: bool = False, **settings: Any) -> Any:
+    """Return a decorator that compiles a function: PyTorch's old name of `compile`."""
+    return lambda function: compile(function, backend=backend, fullgraph=nopython)
 
 
-optimize_assert = optimize
+def optimize_assert(backend: Any = "inductor", **settings: Any) -> Any:
+    """Return a decorator that compiles a function with fullgraph=True."""
+    return optimize(backend, nopython=True)
+
+
+def explain(f: Any, *extra_args: Any, **extra_kwargs: Any) -> Any:
+    """Return a function that calls `f` and returns what became of it: graphs, breaks, code (`Explanation`)."""
+    from .compiler._api import explain_call
+
+    if extra_args or extra_kwargs:
+        return explain_call(f, extra_args, extra_kwargs)
+    return lambda *args, **kwargs: explain_call(f, args, kwargs)
 
 
 def mark_static_address(tensor: Any, guard: bool = True) -> None:
@@ -61,18 +76,34 @@ def mark_dynamic(tensor: Any, index: Any, *, min: int | None = None, max: int | 
 
 maybe_mark_dynamic = mark_static
 
-_REASON = "gradloom has no compiler; torch.compile returns functions and modules unchanged"
+_REASON = "gradloom's compiler has no such part; torch.compile and torch.export work"
 _NAMES = {
-    "": "OptimizedModule explain export",
+    "": "export",
     "_trace_wrapped_higher_order_op": "",
     "decorators": "",
-    "eval_frame": "OptimizedModule",
-    "exc": "BackendCompilerFailed TorchDynamoException Unsupported",
+    "eval_frame": "",
+    "exc": "BackendCompilerFailed TorchDynamoException",
     "external_utils": "",
     "utils": "",
 }
 
-__getattr__ = declare(__name__, _NAMES, _REASON)
+_refused = declare(__name__, _NAMES, _REASON)
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("OptimizedModule", "Unsupported", "InvalidBackend"):
+        _load()
+        return globals()[name]
+    return _refused(name)
+
+
+def _load() -> None:
+    """Import the compiler for its classes."""
+    from .compiler import _api, _backends, _recorder
+
+    globals().update(
+        OptimizedModule=_api.OptimizedModule, Unsupported=_recorder.Unsupported, InvalidBackend=_backends.InvalidBackend
+    )
 
 
 def is_compile_supported(device_type: str) -> bool:
@@ -94,6 +125,12 @@ def _give_away() -> None:
         "external_utils": [is_compiling],
         "utils": [is_compile_supported],
     }
+    for module in ("eval_frame", "exc"):  # their classes load the compiler
+        namespace: Any = sys.modules[f"{__name__}.{module}"]
+        refused = namespace._make
+        namespace._make = lambda name, part, refused=refused: (
+            __getattr__(part) if part in ("OptimizedModule", "Unsupported", "InvalidBackend") else refused(name, part)
+        )
     for module, given in names.items():
         for value in given:
             setattr(sys.modules[f"{__name__}.{module}"], value.__name__, value)

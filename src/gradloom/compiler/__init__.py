@@ -1,8 +1,19 @@
-"""The names of torch.compiler. gradloom has no compiler: functions are returned unchanged."""
+"""`gradloom.compile`: functions and modules as fused graphs; the names of torch.compiler. See docs/compile.md.
+
+The rooms of this package, in the order in which data flows through them:
+
+    _rewrite.py, _hooks.py, _known.py    Python functions, with hooks on what they read and call
+    _recorder.py, _entry.py              guards, and the cache entries that they decide on
+    _trace.py, _joint.py, _graph.py      the graph of forward and backward
+    _passes.py, _fuse.py, _scalar.py     what the graph loses, and what becomes loop programs (_loops.py)
+    _program.py, _numpy_backend.py       the code that runs
+    _run.py, _api.py, _explain.py        calls, compiled functions, and what they say about themselves
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar
 
 from ..types.public import found_in as _found_in
@@ -13,44 +24,75 @@ __all__ = [
     "compile",
     "cudagraph_mark_step_begin",
     "disable",
+    "get_default_backend",
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
     "reset",
+    "set_default_backend",
+    "set_stance",
 ]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_default_backend: Any = "inductor"
 
 
 def is_compiling() -> bool:
-    """Return False."""
+    """Return whether a program that `compile` records is running in this thread, as False: it runs as Python.
+
+    PyTorch's answer is True while it traces a function symbolically. Here the call that is recorded is an ordinary
+    call, whose result the program gets.
+    """
     return False
 
 
 def is_dynamo_compiling() -> bool:
-    """Return False."""
+    """Return False, as `is_compiling`."""
     return False
 
 
 def is_exporting() -> bool:
-    """Return False."""
+    """Return False: gradloom exports by running a program."""
     return False
 
 
 def allow_in_graph(fn: _Function) -> _Function:
-    """Return `fn` unchanged; there is no compiler."""
+    """Let compiled functions call `fn` as one operator, without following its Python code; return `fn`.
+
+    The function must compute its result from its arguments by operators alone: what else it reads is not guarded, and
+    what else it does happens in the first call only.
+
+    Args:
+        fn: a Python function, or a list or tuple of them.
+    """
+    for each in fn if isinstance(fn, (list, tuple)) else (fn,):
+        each._compile_allowed = True  # type: ignore[attr-defined]
     return fn
 
 
 def assume_constant_result(fn: _Function) -> _Function:
-    """Return `fn` unchanged; there is no compiler."""
+    """Return `fn` unchanged: its result is guarded like any other."""
     return fn
 
 
 def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None) -> Any:
-    """Return `fn` unchanged; without `fn`, return a decorator that does so."""
-    return fn if fn is not None else lambda function: function
+    """Keep a function out of compiled graphs; return it. Without `fn`, return a decorator that does so.
+
+    A compiled function that calls it runs as Python.
+
+    Args:
+        fn: the function.
+        recursive: accepted; what a disabled function calls is not compiled either.
+        reason: kept for `explain`.
+    """
+    if fn is None:
+        return lambda function: disable(function, recursive, reason=reason)
+    try:
+        fn._compile_disabled = reason or True
+    except AttributeError:  # a bound method or built-in function: it is not compiled unless it is asked for
+        pass
+    return fn
 
 
 def compile(
@@ -58,38 +100,90 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: Any = "inductor",
+    backend: Any = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """Return a function or Module unchanged; a compiled one would compute the same.
+    """Return a function or Module that computes the same by fused loops, once it was called.
+
+    The first call with arguments of some shapes and dtypes runs as Python, and what it does is recorded. If nothing
+    that it read from outside has changed, later calls run the compiled graph of forward and backward instead. Functions
+    that cannot be one graph run as Python. Results, gradients, random numbers and effects are those of eager mode.
 
     Args:
         model: a function or a Module; None returns a decorator.
-        fullgraph, dynamic, backend, mode, options, disable: accepted; they have no effect.
+        fullgraph: raise RuntimeError, with place and reason, where the function cannot be one graph.
+        dynamic: accepted; graphs hold for one shape, and other shapes are compiled anew.
+        backend: "inductor" (the fastest that is there), "llvm", "numpy", "aot_eager" (graphs of unfused operators),
+            "eager", or a function of a GraphModule and a list of example inputs that returns a function; default:
+            "inductor", unless `set_default_backend` was called.
+        mode: None or one of PyTorch's modes; without effect.
+        options: accepted; without effect.
+        disable: return `model` unchanged.
 
     Raises:
-        TypeError: if `model` is not callable.
+        AssertionError: if `model` is not callable.
+        RuntimeError: for an unknown backend or mode, or both `mode` and `options`.
+
+    Example:
+        >>> @torch.compile
+        ... def f(x):
+        ...     return torch.sigmoid(x) * torch.tanh(x) + x**2
     """
+    if mode is not None and options is not None:
+        raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if model is None:
-        return lambda function: compile(function)
+        return lambda function: compile(
+            function, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        )
     if not callable(model):
-        raise TypeError(f"compile() takes a function or a Module, not {type(model).__name__}")
-    return model
+        raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
+    if disable:
+        return model
+    chosen = _default_backend if backend is None else backend
+    return import_module("gradloom.compiler._api").optimize(model, chosen, fullgraph, options, mode)
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """Return the names of compilers: []."""
-    return []
+    """Return the names of backends; with `exclude_tags=()` also those for debugging."""
+    names = import_module("gradloom.compiler._backends").available()
+    return [n for n in names if not exclude_tags or n not in ("eager", "aot_eager")]
+
+
+def set_default_backend(backend: Any) -> None:
+    """Set the backend of `compile` calls that name none: a name or a function."""
+    global _default_backend
+    import_module("gradloom.compiler._backends").find(backend)
+    _default_backend = backend
+
+
+def get_default_backend() -> Any:
+    """Return the backend of `compile` calls that name none."""
+    return _default_backend
+
+
+def set_stance(stance: str = "default", **options: Any) -> Any:
+    """Set for the process whether compiled functions run their graphs; also a context manager.
+
+    Args:
+        stance: "default"; "force_eager" runs all of them as Python; the others of PyTorch are treated as "default".
+        options: accepted; without effect.
+    """
+    return import_module("gradloom.compiler._api").Stance(stance)
 
 
 def reset() -> None:
-    """Do nothing: there is no compiled code to drop."""
+    """Forget all compiled graphs."""
+    import sys
+
+    api = sys.modules.get("gradloom.compiler._api")
+    if api is not None:
+        api.reset()
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Do nothing: only a compiler needs to know where a training step begins."""
+    """Do nothing: there are no CUDA graphs."""
 
 
 _found_in("gradloom", compile)

@@ -10,8 +10,9 @@ that it reads anyway:
                    autocast policy
 
 It then passes the call, one overload with normalised arguments, to `intercept`. The handlers of the dispatch keys below
-are called in PyTorch's order; REPLAY records how views were made, ZEROS stands for tangents that are known to be zero,
-SPARSE for tensors in the COO format; META computes shapes of tensors without data.
+are called in PyTorch's order; REPLAY records how views were made, TRACE records the graphs that the compiler makes,
+ZEROS stands for tangents that are known to be zero, SPARSE for tensors in the COO format; META computes shapes of
+tensors without data.
 A handler returns NotImplemented to fall through to the next, and redispatches with `call.below(KEY)`. Autograd stands
 above PYTHON and below the others: operators called by a profiler, vmap or autocast record their history as usual, while
 `__torch_dispatch__` replaces the kernel. `record` gives a wrapper that kernel (REDISPATCH): the wrapper calls it
@@ -33,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 # Dispatch keys, in the order of their handlers.
-PROFILER, VMAP, CASTS, REPLAY, PYTHON, ZEROS, SPARSE, META = range(8)
-_handlers: list[Any] = [None] * 8
+PROFILER, VMAP, CASTS, REPLAY, TRACE, PYTHON, ZEROS, SPARSE, META = range(9)
+_handlers: list[Any] = [None] * 9
 
 
 def register(key: int, handler: Callable[[Call], Any]) -> None:
@@ -152,7 +153,8 @@ def attend(thread: dict[str, Any] | None = None) -> None:
     """
     if thread is None:
         thread = state.__dict__
-    wanted = thread.get("profiler") is not None or any(map(thread.get, ("dispatch_modes", "batching", "view_replay")))
+    watching = thread.get("profiler") is not None or thread.get("tracer") is not None
+    wanted = watching or any(map(thread.get, ("dispatch_modes", "batching", "view_replay")))
     flags = thread.get("flags", state.__class__.flags)
     thread["flags"] = flags | INTERCEPT if wanted else flags & ~INTERCEPT
 

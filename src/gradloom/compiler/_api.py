@@ -1,0 +1,253 @@
+"""Compiled functions and modules: the cache of entries for each, and what happens where none fits.
+
+Note [Compiled calls]
+A call looks for an entry whose guards hold and runs its graph. If there is none, the function runs as Python, with
+hooks (Note [Rewritten functions]) that note what it reads and calls (Note [Guards]); its result is that of eager mode.
+If nothing prevents it, the recording is then traced (Note [Tracing]), fused (Note [Fusion]) and becomes an entry for
+later calls. What prevents it is kept as the reason, for `explain`. A function that cannot be one graph runs as Python;
+the functions and modules that it calls are compiled by themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from types import MethodType
+from typing import Any
+
+from ..dispatch.state import state
+from ..nn import Module
+from ._backends import Backend, find
+from ._entry import Arguments, Entry, Opaque, may_compile, thread_key
+from ._hooks import Hooks
+from ._recorder import Recorder, Unsupported, active
+from ._trace import TraceError
+
+MOST_ENTRIES = 8  # graphs of a function; beyond, it runs as Python
+
+
+class Optimized:
+    """A compiled function.
+
+    Attributes:
+        target: the function, method or module.
+        entries: its graphs, the last used first.
+        breaks: (place, reason) of each call that could not be compiled.
+        calls: how many calls ran: as graphs, as Python.
+    """
+
+    def __init__(self, target: Any, backend: Backend, fullgraph: bool = False) -> None:
+        self.target, self.backend, self.fullgraph = target, backend, fullgraph
+        self.reset()
+        _every.add(self)
+
+    def reset(self) -> None:
+        """Forget all graphs."""
+        self.entries: list[Entry] = []
+        self.breaks: list[tuple[str, str]] = []
+        self.misses = 0
+        self.parts: dict[Any, Optimized] = {}
+        self.calls = [0, 0]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if active.recorder is not None or not may_compile() or Stance.current == "force_eager":
+            return self.target(*args, **kwargs)
+        key = thread_key()
+        for entry in self.entries:
+            if entry.key == key:
+                try:
+                    inputs = entry.check(args, kwargs)
+                except Exception:
+                    continue
+                if inputs is not None and (not entry.exclusive or entry.is_apart(inputs)):
+                    self.calls[0] += 1
+                    return entry.run(inputs)
+        self.calls[1] += 1
+        if self.misses >= MOST_ENTRIES:
+            return self.in_parts(args, kwargs)
+        return self.record(args, kwargs, key)
+
+    def record(self, args: Any, kwargs: Any, key: Any) -> Any:
+        """Run the target as Python, and compile what it did."""
+        self.misses += 1
+        r = Recorder(self.fullgraph)
+        arguments = None
+        try:
+            arguments = Arguments(r, args, kwargs)
+        except Opaque as error:
+            r.taint(f"it is called with {error}")
+        flags = state.flags
+        active.recorder = r
+        try:
+            result = _start(r, self.target, args, kwargs)
+            if state.flags != flags:
+                r.taint("it changes the mode in which operators are recorded")
+        finally:
+            active.recorder = None
+        if r.reason is None and arguments is not None:
+            try:
+                self.entries.insert(0, self.backend.entry(r, arguments, result, key))
+            except (TraceError, Opaque) as error:
+                r.reason, r.where = str(error), getattr(error, "where", "")
+                if self.fullgraph:
+                    raise Unsupported(f"{r.where or self.name}: {error} (fullgraph=True)") from error
+        if r.reason is not None:
+            self.breaks.append((r.where, r.reason))
+        return result
+
+    @property
+    def name(self) -> str:
+        target = self.target
+        return getattr(target, "__qualname__", type(target).__name__)
+
+    # --- graph breaks ---------------------------------------------------------------------------------------------
+
+    def in_parts(self, args: Any, kwargs: Any) -> Any:
+        """Run the target as Python, with the functions and modules that it calls compiled."""
+        return self.target(*args, **kwargs)
+
+
+def _start(r: Recorder, target: Any, args: Any, kwargs: Any) -> Any:
+    hooks = Hooks(_nothing)
+    if isinstance(target, MethodType):
+        r.read(target.__self__)
+    else:
+        r.read(target)
+    return hooks.call(target, *args, **kwargs)
+
+
+def _nothing() -> None:
+    """A function without globals of its own, for hooks outside of functions."""
+
+
+_every: weakref.WeakSet[Optimized] = weakref.WeakSet()
+
+
+def reset() -> None:
+    """Forget the graphs of all compiled functions."""
+    for each in list(_every):
+        each.reset()
+
+
+class Stance:
+    """What compiled functions do, until the `with` block ends; see `set_stance`."""
+
+    current = "default"
+
+    def __init__(self, stance: str) -> None:
+        self.before = Stance.current
+        Stance.current = stance
+
+    def __enter__(self) -> Stance:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        Stance.current = self.before
+
+
+class OptimizedModule(Module):
+    """A compiled module: calls run its graphs, everything else is the original's.
+
+    Attributes:
+        _orig_mod: the original module.
+        dynamo_ctx: the `Optimized` of its call.
+    """
+
+    __module__ = "gradloom._dynamo.eval_frame"
+    _orig_mod: Module
+
+    def __init__(self, mod: Module, optimized: Optimized | None = None) -> None:
+        super().__init__()
+        self._modules["_orig_mod"] = mod
+        self.__dict__["_optimized"] = optimized or Optimized(mod, find("inductor"))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__dict__["_optimized"](*args, **kwargs)
+
+    forward = __call__
+
+    def __getattr__(self, name: str) -> Any:
+        original = self.__dict__["_modules"]["_orig_mod"]
+        return original if name == "_orig_mod" else getattr(original, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "_orig_mod":
+            self._modules["_orig_mod"] = value
+        elif name in type(self).__dict__ or name in ("_modules", "_parameters", "_buffers"):
+            object.__setattr__(self, name, value)
+        else:
+            setattr(self._orig_mod, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        delattr(self._orig_mod, name)
+
+    @property
+    def training(self) -> bool:
+        """The original's training mode."""
+        return bool(self._orig_mod.training)
+
+    @training.setter
+    def training(self, value: bool) -> None:
+        if "_modules" in self.__dict__ and "_orig_mod" in self.__dict__["_modules"]:
+            self._orig_mod.training = value
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *dir(self._orig_mod)})
+
+    def __reduce__(self) -> Any:
+        return OptimizedModule, (self._orig_mod,)
+
+
+def optimize(target: Any, backend: Any, fullgraph: bool, options: Any, mode: Any) -> Any:
+    """Return a compiled function or module; see `gradloom.compile`."""
+    found = find(backend, options, mode)
+    if isinstance(target, OptimizedModule):
+        target = target._orig_mod
+    if isinstance(target, Module):
+        return OptimizedModule(target, Optimized(target, found, fullgraph))
+    target = getattr(target, "_compiled_original", target)
+    return function_of(Optimized(target, found, fullgraph))
+
+
+def function_of(optimized: Optimized) -> Any:
+    """Return a function that calls a compiled one, with the name and signature of the original."""
+    target = optimized.target
+
+    def compiled(*args: Any, **kwargs: Any) -> Any:
+        return optimized(*args, **kwargs)
+
+    for name in functools.WRAPPER_ASSIGNMENTS:
+        if hasattr(target, name):
+            setattr(compiled, name, getattr(target, name))
+    compiled.__wrapped__ = target  # type: ignore[attr-defined]
+    compiled._compiled_original = target  # type: ignore[attr-defined]
+    compiled._torchdynamo_orig_callable = target  # type: ignore[attr-defined]
+    compiled._optimized = optimized  # type: ignore[attr-defined]
+    compiled.explain = lambda *args, **kwargs: explain(optimized, args, kwargs)  # type: ignore[attr-defined]
+    return compiled
+
+
+def explain(optimized: Optimized, args: Any, kwargs: Any) -> Any:
+    """Call a compiled function and describe what became of it."""
+    from ._explain import Explanation
+
+    fresh = Optimized(optimized.target, optimized.backend)
+    fresh(*args, **kwargs)
+    return Explanation(fresh)
+
+
+def explain_call(target: Any, args: Any, kwargs: Any) -> Any:
+    """Compile a function or module, call it, and describe what became of it."""
+    if isinstance(target, OptimizedModule) or hasattr(target, "_optimized"):
+        return explain(optimized_of(target), args, kwargs)
+    return explain(Optimized(target, find("inductor")), args, kwargs)
+
+
+def optimized_of(value: Any) -> Optimized:
+    """Return the `Optimized` behind a compiled function or module. Raises TypeError for another object."""
+    if isinstance(value, OptimizedModule):
+        return value.__dict__["_optimized"]  # type: ignore[no-any-return]
+    found = getattr(value, "_optimized", None)
+    if not isinstance(found, Optimized):
+        raise TypeError(f"{value!r} is not what gradloom.compile returned")
+    return found

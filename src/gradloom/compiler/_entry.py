@@ -1,0 +1,268 @@
+"""Entries of a compiled function: the check of the guards, the compiled graph, and how its results are put together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..dispatch.state import AUTOCAST, GRAD_OFF, state
+from ..types.dtype import default
+from . import _run
+from ._hooks import cell_value, static
+from ._joint import Compiled, compiled, without_tensors
+from ._known import NUMBERS
+from ._recorder import MISSING, Recorder, tensor_facts
+
+
+class Opaque(Exception):
+    """An argument or result that an entry cannot hold; the message says which."""
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+class Arguments:
+    """Guards on the arguments of a call, as Python source with objects.
+
+    Attributes:
+        conditions: expressions over `args` and `kwargs`.
+    """
+
+    def __init__(self, recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.recorder = recorder
+        self.objects: list[Any] = []
+        self.tensors: list[tuple[str, Any]] = []
+        self.conditions = [f"len(args) == {len(args)}", f"tuple(kwargs) == {tuple(kwargs)!r}"]
+        for i, value in enumerate(args):
+            self.add(f"args[{i}]", value)
+        for name, value in kwargs.items():
+            self.add(f"kwargs[{name!r}]", value)
+        distinct: dict[int, int] = {}
+        pattern = [distinct.setdefault(id(t), len(distinct)) for _, t in self.tensors]
+        if len(pattern) > 1:
+            same = [f"{a} is {b}" for i, (a, _) in enumerate(self.tensors) for j, (b, _) in enumerate(self.tensors[:i])
+                    if pattern[i] == pattern[j]]  # fmt: skip
+            self.conditions += same
+            if len(pattern) == len(distinct):
+                ids = ", ".join(f"id({path})" for path, _ in self.tensors)
+                self.conditions.append(f"len({{{ids}}}) == {len(pattern)}")
+
+    def name(self, value: Any) -> str:
+        self.objects.append(value)
+        return f"g{len(self.objects) - 1}"
+
+    def add(self, path: str, value: Any) -> None:
+        r, cls = self.recorder, value.__class__
+        if isinstance(value, Tensor):
+            self.tensors.append((path, value))
+            self.conditions.append(f"same_tensor({path}, {self.name(tensor_facts(value))})")
+            if id(value) not in r.found:
+                r.read(value, ("argument", path))
+        elif cls in NUMBERS:
+            if value is None or cls is bool or value is Ellipsis:
+                self.conditions.append(f"{path} is {value!r}")
+            elif cls is float and (value == 0 or math.isnan(value)):
+                self.conditions.append(f"same_float({path}, {self.name(value)})")
+            else:
+                self.conditions.append(f"same_number({path}, {self.name(value)})")
+        elif cls in (tuple, list) or isinstance(value, tuple):
+            self.conditions.append(f"{path}.__class__ is {self.name(cls)} and len({path}) == {len(value)}")
+            for i, v in enumerate(value):
+                self.add(f"{path}[{i}]", v)
+            r.outer[id(value)] = r.whole[id(value)] = value
+        elif cls is dict:
+            keys = tuple(value)
+            if not all(k.__class__ in NUMBERS for k in keys):
+                raise Opaque(f"a dictionary with keys other than numbers and strings ({path})")
+            self.conditions.append(f"{path}.__class__ is dict and same_keys({path}, {self.name(keys)})")
+            for k, v in value.items():
+                self.add(f"{path}[{k!r}]", v)
+            r.outer[id(value)] = r.whole[id(value)] = value
+        else:
+            self.conditions.append(f"{path} is {self.name(value)}")
+            r.read(value)
+
+
+def same_number(found: Any, value: Any) -> bool:
+    return found is value or found.__class__ is value.__class__ and found == value
+
+
+def same_float(found: Any, value: float) -> bool:
+    """Whether two floats are equal, signed zeros distinguished and NaN equal to itself."""
+    if found.__class__ is not float:
+        return False
+    if value != value:
+        return found != found  # type: ignore[no-any-return]
+    return found == value and math.copysign(1, found) == math.copysign(1, value)
+
+
+def _same(found: Any, value: Any) -> bool:
+    return found is value or (
+        value.__class__ in NUMBERS
+        and (same_float(found, value) if value.__class__ is float else same_number(found, value))
+    )
+
+
+def same_items(found: list[Any], snapshot: tuple[Any, ...]) -> bool:
+    return len(found) == len(snapshot) and all(map(_same, found, snapshot))
+
+
+def same_dict(found: Any, snapshot: tuple[tuple[Any, Any], ...]) -> bool:
+    if found is None or len(found) != len(snapshot):
+        return False
+    return all(_same(k, key) and _same(v, value) for (k, v), (key, value) in zip(found.items(), snapshot, strict=True))
+
+
+def same_keys(found: dict[Any, Any], keys: tuple[Any, ...]) -> bool:
+    return len(found) == len(keys) and all(map(_same, found, keys))
+
+
+def same_set(found: Any, snapshot: frozenset[Any]) -> bool:
+    return bool(found == snapshot) and {type(v) for v in found} == {type(v) for v in snapshot}
+
+
+def same_tensor(t: Any, facts: tuple[Any, ...]) -> bool:
+    """Whether a tensor is as a compiled graph requires; see `tensor_facts`."""
+    if t.__class__ is not facts[0]:
+        return False
+    array = t._array
+    return (
+        array.__class__ is facts[1]
+        and array.shape == facts[2]
+        and array.dtype is facts[3]
+        and array.strides == facts[4]
+        and t.requires_grad is facts[5]
+        and (t._view is None) is facts[6]
+        and (t.is_leaf, t._inference, t._tangent is None, t._name) == facts[7]
+    )
+
+
+_CHECKS = {
+    f.__name__: f
+    for f in (same_number, same_float, same_items, same_dict, same_keys, same_set, same_tensor, static, cell_value)
+}
+
+
+def check_of(recorder: Recorder, arguments: Arguments) -> tuple[Callable[[Any, Any], Any], str]:
+    """Return `check(args, kwargs)`, which returns the graph's inputs or None, and its source."""
+    names: dict[str, Any] = {**_CHECKS, "MISSING": MISSING}
+    for i, value in enumerate(arguments.objects):
+        names[f"g{i}"] = value
+    conditions = list(arguments.conditions)
+    known: dict[int, str] = {}
+
+    def name(value: Any) -> str:
+        found = known.get(id(value))
+        if found is None:
+            found = known[id(value)] = f"o{len(known)}"
+            names[found] = value
+        return found
+
+    for template, objects in recorder.guards.values():
+        conditions.append(template.format(*map(name, objects)))
+    inputs = [source if kind == "argument" else name(source) for kind, source in recorder.sources]
+    body = "\n".join(f"    if not ({c}): return None" for c in conditions)
+    source = f"def check(args, kwargs):\n{body}\n    return [{', '.join(inputs)}]\n"
+    exec(compile(source, "<guards>", "exec"), names)
+    return names["check"], source
+
+
+# --- results ----------------------------------------------------------------------------------------------------------
+
+
+def template_of(value: Any, outputs: dict[int, int], recorder: Recorder) -> Any:
+    """Return a function of the list of output tensors that builds a result like `value`.
+
+    Args:
+        outputs: identity of a tensor -> its position in the list; filled.
+    """
+    cls = value.__class__
+    if isinstance(value, Tensor):
+        number = outputs.setdefault(id(value), len(outputs))
+        return lambda found: found[number]
+    if cls in NUMBERS:
+        return lambda found: value
+    if cls in (tuple, list):
+        parts = [template_of(v, outputs, recorder) for v in value]
+        if recorder.is_outer(value):
+            return lambda found: value
+        return (
+            (lambda found: [p(found) for p in parts])
+            if cls is list
+            else (lambda found: tuple([p(found) for p in parts]))
+        )
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        parts = [template_of(v, outputs, recorder) for v in value]
+        make = getattr(cls, "_make", cls)
+        return lambda found: make(tuple([p(found) for p in parts]))
+    if cls is dict:
+        if recorder.is_outer(value):
+            return lambda found: value
+        items = [(k, template_of(v, outputs, recorder)) for k, v in value.items()]
+        return lambda found: {k: p(found) for k, p in items}
+    if (
+        recorder.is_outer(value)
+        or cls.__name__ in ("Size", "dtype", "device")
+        and cls.__module__.startswith(("torch", "gradloom"))
+    ):
+        return lambda found: value
+    raise Opaque(f"it returns a {cls.__name__}")
+
+
+# --- entries ----------------------------------------------------------------------------------------------------------
+
+
+def thread_key() -> tuple[Any, ...]:
+    """Return what of the thread's and process's state a compiled graph depends on."""
+    return state.flags, default.float
+
+
+def may_compile() -> bool:
+    """Return whether no mode is on that needs to see every operator."""
+    return not state.flags & ~(GRAD_OFF | AUTOCAST) and not state.function_modes and state.tracer is None
+
+
+class Entry:
+    """A compiled graph, and when it may run.
+
+    Attributes:
+        check: returns the graph's inputs for a call, or None if a guard fails.
+        key: what `thread_key` must give.
+    """
+
+    def __init__(
+        self, recorder: Recorder, arguments: Arguments, result: Any, backend: Any, costly_too: bool, key: Any
+    ) -> None:
+        outputs: dict[int, int] = {}
+        self.key = key
+        self.template = template_of(result, outputs, recorder)
+        recording = recorder.recording
+        for identity in outputs:
+            tensor = recorder.tensors.get(identity)
+            if tensor is None and identity in recorder.found:
+                tensor = next(t for t in recorder.kept if id(t) == identity)
+                recorder.use(tensor)
+                if recorder.reason is not None:
+                    raise Opaque(recorder.reason)
+            if tensor is None:
+                raise Opaque("it returns a tensor that came from outside")
+            recording.outputs.append(tensor)
+        self.check, self.guards = check_of(recorder, arguments)
+        self.compiled: Compiled = compiled(without_tensors(recording), recording.inputs, backend, costly_too)
+        self.exclusive = self.compiled.mutated
+
+    def run(self, inputs: list[Any]) -> Any:
+        return self.template(_run.run(self.compiled, inputs))
+
+    def is_apart(self, inputs: list[Any]) -> bool:
+        """Return whether no input that the graph writes to shares memory with another."""
+        return not any(
+            np.may_share_memory(inputs[i]._array, t._array)
+            for i in self.exclusive
+            for j, t in enumerate(inputs)
+            if i != j
+        )

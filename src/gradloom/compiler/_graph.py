@@ -1,0 +1,215 @@
+"""The compiler's graph: operators on contents of memory, with views as geometry.
+
+Note [Compiler graphs]
+A *content* is a block of memory with what was once written there. A *value* is a tensor as an operator saw it: a
+content, and the offset, sizes and strides of the tensor in that memory. So views need no nodes, and a write in place
+gives the memory a new content: the graph is functional, although the program was not. Nodes stand in the order of the
+program; the first `forward` of them are its forward pass, the others its backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+INPUT, CONSTANT, RESULT = "input", "constant", "result"
+
+
+@dataclass(eq=False, slots=True)
+class Content:
+    """What a block of memory contains from one write to the next.
+
+    Attributes:
+        number: position among the graph's contents.
+        kind: INPUT, CONSTANT or RESULT (of `node`).
+        shape, strides, dtype: geometry of the array that owns the memory; strides in bytes.
+        before: the content that was overwritten; None for new memory.
+        node: the node that made it.
+        position: which input it is.
+        array: the constant's array.
+    """
+
+    number: int
+    kind: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    before: Content | None = None
+    node: Node | None = None
+    position: int = -1
+    array: Any = None
+
+    @property
+    def memory(self) -> Content:
+        """The first content of this memory."""
+        content = self
+        while content.before is not None:
+            content = content.before
+        return content
+
+    @property
+    def nbytes(self) -> int:
+        return size_of(self.shape) * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"%{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A tensor in the graph: a content, and where its elements are; offset and strides in bytes."""
+
+    content: Content
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int = 0
+
+    @property
+    def size(self) -> int:
+        return size_of(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it covers its content exactly, in the layout of the owner of the memory."""
+        c = self.content
+        return not self.offset and self.dtype == c.dtype and same_layout(self.shape, self.strides, c.shape, c.strides)
+
+    def of(self, content: Content) -> Value:
+        """Return the same place in another content of the memory."""
+        return Value(content, self.shape, self.strides, self.dtype, self.offset)
+
+    def __str__(self) -> str:
+        view = "" if self.is_whole else f"[{self.offset}: {list(self.shape)} by {list(self.strides)}]"
+        return f"{self.content!r}{view}"
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """One call of an operator.
+
+    Attributes:
+        name: the operator's, `add.Tensor`.
+        wrapper: its generated function.
+        args: arguments in the order of the schema; tensors are Values, also in lists.
+        result: what it returns, in the same form.
+        made: contents that it makes, those that overwrite others included.
+        is_random: whether it draws random numbers.
+        where: file and line of the program.
+    """
+
+    name: str
+    wrapper: Any
+    args: tuple[Any, ...]
+    result: Any = None
+    made: tuple[Content, ...] = ()
+    is_random: bool = False
+    where: str = ""
+    number: int = 0
+
+    @property
+    def writes(self) -> tuple[Content, ...]:
+        """The contents that it makes by overwriting others."""
+        return tuple([c for c in self.made if c.before is not None])
+
+    def values(self) -> Iterator[Value]:
+        """Yield the tensors among the arguments."""
+        return values_in(self.args)
+
+    def __str__(self) -> str:
+        result = shown(self.result)
+        return f"{result} = {self.name}({', '.join(map(shown, self.args))})"
+
+
+@dataclass(eq=False, slots=True)
+class Graph:
+    """A recorded program.
+
+    Attributes:
+        inputs: contents of the inputs of the program; then of the gradients of its outputs.
+        nodes: its calls, in order.
+        forward: how many of them the forward pass has.
+        outputs: what the forward pass returns, Values.
+        gradients: for each input of the program, the Value of its gradient, or None.
+        tangents: positions of `outputs` that a gradient arrives for, in the order of the last inputs.
+        final: the last content of each input that is overwritten, by position.
+    """
+
+    inputs: list[Content] = field(default_factory=list)
+    nodes: list[Node] = field(default_factory=list)
+    forward: int = 0
+    outputs: list[Value] = field(default_factory=list)
+    gradients: list[Value | None] = field(default_factory=list)
+    tangents: list[int] = field(default_factory=list)
+    final: dict[int, Content] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"{c!r}: input {c.position}: {c.dtype}{list(c.shape)}" for c in self.inputs]
+        for i, node in enumerate(self.nodes):
+            if i == self.forward:
+                lines.append("backward:")
+            lines.append(str(node))
+        lines.append(f"return {', '.join(map(str, self.outputs))}")
+        if self.forward < len(self.nodes) or any(g is not None for g in self.gradients):
+            lines.append(f"gradients {', '.join(map(str, self.gradients))}")
+        return "\n".join(lines)
+
+
+def size_of(shape: tuple[int, ...]) -> int:
+    """Return the number of elements."""
+    size = 1
+    for n in shape:
+        size *= n
+    return size
+
+
+def same_layout(
+    shape: tuple[int, ...], strides: tuple[int, ...], other: tuple[int, ...], other_strides: tuple[int, ...]
+) -> bool:
+    """Return whether two geometries are equal, but for strides of dimensions of one element."""
+    if shape != other:
+        return False
+    return all(n == 1 or a == b for n, a, b in zip(shape, strides, other_strides, strict=True)) or not size_of(shape)
+
+
+def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:
+    """Return the strides of a contiguous array, in bytes."""
+    strides = []
+    step = itemsize
+    for n in reversed(shape):
+        strides.append(step)
+        step *= max(n, 1)
+    return tuple(reversed(strides))
+
+
+def values_in(value: Any) -> Iterator[Value]:
+    """Yield the Values in nested tuples and lists."""
+    if value.__class__ is Value:
+        yield value
+    elif value.__class__ in (tuple, list):
+        for v in value:
+            yield from values_in(v)
+
+
+def mapped(value: Any, function: Callable[[Value], Any]) -> Any:
+    """Return nested tuples and lists with `function` applied to their Values."""
+    if value.__class__ is Value:
+        return function(value)
+    if value.__class__ in (tuple, list):
+        return value.__class__([mapped(v, function) for v in value])
+    return value
+
+
+def shown(value: Any) -> str:
+    """Return an argument as the printed graph shows it."""
+    if value.__class__ in (tuple, list):
+        return f"[{', '.join(map(shown, value))}]"
+    number = getattr(value, "_wrapped_number", None)
+    return str(value) if number is None else repr(number)

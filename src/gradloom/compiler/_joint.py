@@ -1,0 +1,397 @@
+"""From a recorded program to its compiled form: the joint graph of forward and backward, and both as programs.
+
+A `Recording` is what Python code did in one call: the functions that it called on tensors, in order. `compiled` runs
+them once more in a Tracer, runs the backward pass of the outputs in it, cuts the graph in two and compiles both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ..core.edge import gradient_edge
+from ..core.engine import execute
+from ..core.tensor import Tensor
+from ..dispatch.state import AUTOCAST, GRAD_OFF, INTERCEPT, state
+from ._graph import INPUT, Content, Graph, Value, contiguous_strides
+from ._passes import Partition, without_common_nodes, without_dead_nodes
+from ._program import Program, compile_program
+from ._trace import NeedsCopy, TracedArray, TraceError, Tracer
+
+
+class Slot:
+    """A tensor of a recording, without its values.
+
+    Attributes:
+        number: its position among the recording's tensors.
+    """
+
+    __slots__ = ("number", "shape", "dtype")
+
+    def __init__(self, number: int, tensor: Tensor) -> None:
+        self.number, self.shape, self.dtype = number, tensor._array.shape, tensor._array.dtype
+
+    def __repr__(self) -> str:
+        return f"tensor{self.number}"
+
+
+@dataclass(slots=True, eq=False)
+class Step:
+    """A call of a function on tensors.
+
+    Attributes:
+        flags: the thread's GRAD_OFF and AUTOCAST bits.
+        autocast: the thread's settings of autocast.
+        where: file and line of the program.
+    """
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    result: Any
+    flags: int
+    autocast: Any
+    where: str
+
+
+@dataclass(eq=False)
+class Recording:
+    """What one call did.
+
+    Attributes:
+        inputs: tensors that were not made in it, in the order of their first use.
+        steps: what it called.
+        outputs: tensors that it returned, each once.
+        flags: the thread's GRAD_OFF bit when it began.
+    """
+
+    inputs: list[Any] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    outputs: list[Any] = field(default_factory=list)
+    flags: int = 0
+
+
+def tensors_in(value: Any) -> Iterator[Tensor]:
+    """Yield the tensors in nested tuples, lists and dictionaries."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for v in value:
+            yield from tensors_in(v)
+    elif isinstance(value, dict):
+        for v in value.values():
+            yield from tensors_in(v)
+
+
+def without_tensors(recording: Recording) -> Recording:
+    """Return a recording with Slots in place of its tensors, so that it keeps none of them alive."""
+    slots: dict[int, Slot] = {}
+
+    def slot(tensor: Any) -> Slot:
+        found = slots.get(id(tensor))
+        if found is None:
+            found = slots[id(tensor)] = Slot(len(slots), tensor)
+        return found
+
+    def shown(value: Any) -> Any:
+        if isinstance(value, Tensor):
+            return slot(value)
+        cls = value.__class__
+        if cls in (tuple, list):
+            return cls([shown(v) for v in value])
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return tuple([shown(v) for v in value])
+        if cls is dict:
+            return {k: shown(v) for k, v in value.items()}
+        if cls is slice:
+            return slice(shown(value.start), shown(value.stop), shown(value.step))
+        return value
+
+    new = Recording(flags=recording.flags)
+    new.inputs = [slot(t) for t in recording.inputs]
+    for step in recording.steps:
+        made = Step(
+            step.function,
+            shown(step.args),
+            shown(step.kwargs),
+            shown(step.result),
+            step.flags,
+            step.autocast,
+            step.where,
+        )
+        new.steps.append(made)
+    new.outputs = [slot(t) for t in recording.outputs]
+    return new
+
+
+def filled(value: Any, known: dict[int, Any]) -> Any:
+    """Return nested containers with tensors in place of Slots, by their numbers."""
+    cls = value.__class__
+    if cls is Slot:
+        return known[value.number]
+    if cls in (tuple, list):
+        return cls([filled(v, known) for v in value])
+    if cls is dict:
+        return {k: filled(v, known) for k, v in value.items()}
+    if cls is slice:
+        return slice(filled(value.start, known), filled(value.stop, known), filled(value.step, known))
+    return value
+
+
+def learn(original: Any, found: Any, known: dict[int, Any]) -> None:
+    """Note which tensor stands for each Slot of a result. Raises TraceError if it differs in shape or dtype."""
+    if original.__class__ is Slot:
+        if not isinstance(found, Tensor):
+            raise TraceError("a function returned something else when it was called again")
+        if found._array.shape != original.shape or found._array.dtype != original.dtype:
+            raise TraceError("a function returned another shape or dtype when it was called again")
+        known[original.number] = found
+    elif original.__class__ in (tuple, list):
+        for a, b in zip(original, found, strict=True):
+            learn(a, b, known)
+    elif original.__class__ is dict:
+        for key, value in original.items():
+            learn(value, found[key], known)
+
+
+@dataclass(eq=False)
+class Compiled:
+    """A compiled recording.
+
+    Attributes:
+        graph: the joint graph after the passes; `before` is its text as recorded.
+        outputs: for each output: ("result", number of the array), ("input", position) or ("view", position, Value).
+        leaves: positions of the inputs that get a gradient.
+        differentiable: numbers of the results that have a history.
+        mutated: positions of the inputs that are written to.
+        kept: contents of inputs that the backward pass reads, by position.
+        saved: how many arrays the forward program returns after the results, for the backward program.
+    """
+
+    graph: Graph
+    before: str
+    outputs: list[tuple[Any, ...]]
+    results: list[Value]
+    leaves: list[int]
+    differentiable: list[int]
+    mutated: list[int]
+    forward: Program
+    backward: Program | None
+    kept: list[int]
+    saved: int
+    recomputed: int
+    seconds: float
+    random: bool
+    removed: tuple[int, int]
+    recording: Recording
+    backend: Any
+    costly_too: bool
+    saved_numbers: list[int]
+    variants: dict[tuple[bool, ...], Any] = field(default_factory=dict)
+
+    def variant(self, defined: tuple[bool, ...], inputs: Sequence[Tensor]) -> Variant:
+        """Return the backward program for gradients of some of the outputs."""
+        found = self.variants.get(defined)
+        if found is None:
+            found = self.variants[defined] = _variant(self, defined, inputs)
+        return found
+
+
+@dataclass(eq=False)
+class Variant:
+    """A backward program.
+
+    Attributes:
+        kept: positions of the inputs that it reads.
+        saved: numbers of the saved arrays that it reads.
+        tangents: which gradients it takes.
+        gradients: for each gradient that it returns, whether it is defined.
+    """
+
+    program: Program
+    kept: list[int]
+    saved: list[int]
+    tangents: list[int]
+    contents: list[Content]
+    gradients: list[bool]
+
+
+def compiled(recording: Recording, inputs: Sequence[Tensor], backend: Any, costly_too: bool) -> Compiled:
+    """Compile a recording without tensors, for inputs like the given ones. Raises TraceError if it cannot be."""
+    start = perf_counter()
+    return _finished(_traced(recording, inputs, None), backend, costly_too, start)
+
+
+def _traced(recording: Recording, inputs: Sequence[Tensor], defined: Any) -> _Traced:
+    copied: frozenset[int] = frozenset()
+    while True:
+        try:
+            return _Traced(recording, inputs, copied, defined)
+        except NeedsCopy as error:
+            if error.position in copied:
+                raise TraceError("it writes to an input in a way that the compiler does not know") from None
+            copied = copied | {error.position}
+
+
+class _Traced:
+    """The graph of a recording, and what its outputs are.
+
+    Args:
+        defined: for each output with a history, whether a gradient arrives; None for all.
+    """
+
+    def __init__(self, recording: Recording, inputs: Sequence[Tensor], copied: frozenset[int], defined: Any) -> None:
+        self.tracer = tracer = Tracer(copied)
+        self.graph = tracer.graph
+        self.recording, self.inputs, self.defined = recording, inputs, defined
+        self.line = ""
+        flags, autocast = state.flags, state.autocast
+        try:
+            with tracer.running():
+                self._forward()
+                state.flags = flags & ~(GRAD_OFF | AUTOCAST) | INTERCEPT
+                self._backward()
+        except TraceError as error:
+            error.where = error.where or self.line
+            raise
+        finally:
+            state.flags, state.autocast = flags, autocast
+        for content, position in self._last_contents():
+            self.graph.final[position] = content
+
+    def _last_contents(self) -> Iterator[tuple[Content, int]]:
+        for leaf, content in zip(self.leaves, self.graph.inputs, strict=False):
+            last = leaf._array.block.content
+            if last is not content:
+                yield last, content.position
+
+    def _forward(self) -> None:
+        recording, tracer = self.recording, self.tracer
+        self.leaves: list[Any] = []
+        self.known: dict[int, Tensor] = {}
+        tracer.where = lambda: self.line
+        for slot, tensor in zip(recording.inputs, self.inputs, strict=True):
+            leaf = tracer.input(tensor._array, tensor.requires_grad)
+            self.leaves.append(leaf)
+            self.known[slot.number] = leaf
+        outside = state.flags & ~(GRAD_OFF | AUTOCAST)
+        for step in recording.steps:
+            self.line = step.where
+            state.flags = outside | step.flags | INTERCEPT
+            state.autocast = step.autocast
+            found = step.function(*filled(step.args, self.known), **filled(step.kwargs, self.known))
+            learn(step.result, found, self.known)
+        self.graph.forward = len(self.graph.nodes)
+
+    def _backward(self) -> None:
+        tracer, graph, recording = self.tracer, self.graph, self.recording
+        self.outputs: list[tuple[Any, ...]] = []
+        self.results: list[Value] = []
+        self.differentiable: list[int] = []
+        roots, grads = [], []
+        positions = {slot.number: i for i, slot in enumerate(recording.inputs)}
+        for output in recording.outputs:
+            if output.number in positions:
+                self.outputs.append(("input", positions[output.number]))
+                continue
+            traced = self.known.get(output.number)
+            if traced is None:
+                raise TraceError("it returns a tensor that no operator made")
+            value = tracer.value(traced)
+            if value.content.memory.kind == INPUT:
+                raise TraceError("it returns a view of an input")
+            if any(value.content.memory is other.content.memory for other in self.results):
+                raise TraceError("it returns two tensors that share memory")
+            number = len(self.results)
+            self.outputs.append(("result", number))
+            self.results.append(value)
+            if traced.requires_grad:
+                self.differentiable.append(number)
+                if self.defined is not None and not self.defined[len(self.differentiable) - 1]:
+                    continue
+                roots.append(gradient_edge(traced))
+                ones = np.ones(value.shape, value.dtype)
+                grads.append(tracer.input(ones, False))
+        self.wanted = [i for i, leaf in enumerate(self.leaves) if leaf.requires_grad] if roots else []
+        graph.outputs = list(self.results)
+        graph.gradients = [None] * len(self.wanted)
+        if not roots:
+            return
+        edges = [_leaf_edge(self.leaves[i]) for i in self.wanted]
+        found = execute(roots, grads, keep_graph=True, create_graph=False, capture_edges=edges)
+        graph.gradients = [None if g is None else tracer.value(g) for g in found]
+        graph.tangents = list(self.differentiable)
+
+
+def _leaf_edge(leaf: Tensor) -> Any:
+    if leaf.grad_fn is not None:
+        raise TraceError("it writes in place to an input that requires a gradient")
+    return gradient_edge(leaf)
+
+
+def _finished(traced: _Traced, backend: Any, costly_too: bool, start: float) -> Compiled:
+    graph = traced.graph
+    count = len(traced.recording.inputs)
+    for value in graph.outputs:
+        if value.content.kind == "constant":
+            raise TraceError("it returns a constant")
+    before = str(graph)
+    dead = without_dead_nodes(graph)
+    common = without_common_nodes(graph)
+    dead += without_dead_nodes(graph)
+    parts = Partition(graph, costly_too)
+    overwritten = {c.before for n in graph.nodes for c in n.writes}
+    program_inputs = graph.inputs[:count]
+    kept = sorted({c.position for c in parts.reads if c.kind == INPUT and c.position < count})
+    if any(graph.inputs[i] in overwritten for i in kept):
+        raise TraceError("its backward pass needs an input that it writes to")
+    saved = [_whole(c) for c in parts.saved]
+    finals = [_whole(c) for c in graph.final.values()]
+    forward = compile_program(parts.forward, program_inputs, [*graph.outputs, *saved, *finals], backend)
+    made = Compiled(
+        graph, before, traced.outputs, graph.outputs, traced.wanted, traced.differentiable, sorted(graph.final),
+        forward, None, kept, len(saved), parts.recomputed, 0.0, any(n.is_random for n in graph.nodes), (dead, common),
+        traced.recording, backend, costly_too, [c.number for c in parts.saved],
+    )  # fmt: skip
+    if graph.tangents:
+        everything = (True,) * len(traced.differentiable)
+        made.variants[everything] = found = _backward_of(made, graph, parts, everything)
+        made.backward = found.program
+    made.seconds = perf_counter() - start
+    return made
+
+
+def _backward_of(made: Compiled, graph: Graph, parts: Partition, defined: tuple[bool, ...]) -> Variant:
+    count = len(made.recording.inputs)
+    kept = sorted({c.position for c in parts.reads if c.kind == INPUT and c.position < count})
+    order = {number: i for i, number in enumerate(made.saved_numbers)}
+    tangents = graph.inputs[count:]
+    given = [*[graph.inputs[i] for i in kept], *parts.saved, *tangents]
+    wanted = [g for g in graph.gradients if g is not None]
+    program = compile_program(parts.backward, given, wanted, made.backend)
+    which = [i for i, d in enumerate(defined) if d]
+    return Variant(
+        program, kept, [order[c.number] for c in parts.saved], which, tangents, [g is not None for g in graph.gradients]
+    )
+
+
+def _variant(made: Compiled, defined: tuple[bool, ...], inputs: Sequence[Tensor]) -> Variant:
+    """Compile the backward pass for gradients of some outputs; it reads what the forward pass saved for all."""
+    traced = _traced(made.recording, inputs, defined)
+    graph = traced.graph
+    without_dead_nodes(graph)
+    without_common_nodes(graph)
+    without_dead_nodes(graph)
+    parts = Partition(graph, made.costly_too, frozenset(made.saved_numbers))
+    return _backward_of(made, graph, parts, defined)
+
+
+def _whole(content: Content) -> Value:
+    return Value(content, content.shape, content.strides, content.dtype)
+
+
+__all__ = ["Compiled", "Recording", "Step", "TraceError", "TracedArray", "compiled", "contiguous_strides", "tensors_in"]

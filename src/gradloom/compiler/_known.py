@@ -1,0 +1,161 @@
+"""What the compiler knows of functions: which are operators, which only look at metadata, which it follows as Python.
+
+An operator here is any public function or method of the library that computes tensors from tensors and numbers, also
+one that is written in Python. It is recorded as a whole, and called again when the program is traced, where values
+cannot be read. Denied are functions that have another effect, or that tell a program more than a graph can hold.
+"""
+
+from __future__ import annotations
+
+import builtins
+import math
+import operator
+from functools import lru_cache
+from importlib import import_module
+from types import BuiltinFunctionType, FunctionType
+from typing import Any
+
+from ..core.tensor import Tensor
+from ..nn.parameter import Parameter
+
+PLAIN = frozenset((Tensor, Parameter))
+
+# Attributes of a tensor that depend on its metadata only.
+METADATA = frozenset(
+    """shape dtype device ndim layout requires_grad is_leaf is_cuda is_cpu is_meta is_sparse is_quantized is_mkldnn
+    is_nested is_mps is_xpu is_complex itemsize nbytes is_vulkan is_sparse_csr names output_nr""".split()
+)
+# Attributes that are tensors made by operators.
+COMPUTED = frozenset("T mT H mH real imag".split())
+# Functions and methods whose results say nothing of values.
+GEOMETRY = frozenset(
+    """size dim ndimension numel nelement stride is_contiguous is_floating_point is_complex is_signed element_size
+    get_device storage_offset broadcast_shapes result_type promote_types can_cast is_tensor is_same_size is_conj is_neg
+    is_grad_enabled get_default_dtype is_inference is_inference_mode_enabled finfo iinfo is_storage
+    type_as is_autocast_enabled get_num_threads is_pinned is_shared calculate_gain""".split()
+)
+_DENIED = frozenset(
+    """backward register_hook register_post_accumulate_grad_hook retain_grad requires_grad_ detach_ set_ resize_
+    resize_as_ share_memory_ apply_ map_ map2_ data_ptr item tolist numpy untyped_storage storage typed_storage
+    manual_seed seed initial_seed get_rng_state set_rng_state save load compile from_numpy frombuffer from_file asarray
+    as_tensor from_dlpack to_dlpack vmap cond while_loop set_default_dtype set_default_device set_default_tensor_type
+    set_printoptions set_num_threads set_num_interop_threads set_grad_enabled set_flush_denormal typename
+    use_deterministic_algorithms set_deterministic_debug_mode set_float32_matmul_precision set_warn_always
+    set_autocast_enabled set_autocast_dtype set_autocast_cache_enabled autocast_increment_nesting
+    autocast_decrement_nesting clear_autocast_cache set_anomaly_enabled register_module get_file_path fork wait
+    is_nonzero equal allclose new_tensor hash get_default_device init_num_threads
+    __array__ __reduce_ex__ __deepcopy__ __setstate__ __dlpack__ __bool__ __float__ __int__ __index__ __complex__
+    __repr__ __format__ __iter__ __len__ __contains__ __init__ __new__ __setattr__ __delattr__ __getattribute__
+    __init_subclass__ __torch_function__ __dir__ __hash__ __array_wrap__ as_subclass align_to refine_names rename
+    rename_ unflatten_names type module_load""".split()
+)
+
+PURE_BUILTINS = frozenset(
+    getattr(builtins, name)
+    for name in """len abs min max sum round divmod pow all any sorted isinstance issubclass callable repr ascii chr
+    ord bin hex oct id format""".split()
+) - {id, repr, format, ascii}
+_PURE_CLASSES = frozenset(
+    (int, float, bool, complex, str, bytes, list, tuple, dict, set, frozenset, range, slice, zip, enumerate, map,
+     filter, reversed, object, Exception, ValueError, TypeError, RuntimeError, AssertionError, NotImplementedError,
+     KeyError, IndexError)
+)  # fmt: skip
+NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented))
+
+
+@lru_cache(1)
+def _operators() -> frozenset[int]:
+    """Return the identities of the functions that are operators."""
+    found: dict[int, Any] = {}
+    names = """gradloom gradloom.nn.functional gradloom.linalg gradloom.fft gradloom.special gradloom.functional
+    gradloom._C._nn gradloom.signal.windows""".split()
+    for name in names:
+        try:
+            module = import_module(name)
+        except ImportError:
+            continue
+        for key, value in vars(module).items():
+            if _computes(key, value):
+                found[id(value)] = value
+    for cls in Tensor.__mro__[:-1]:
+        for key, value in vars(cls).items():
+            if _computes(key, value):
+                found[id(value)] = value
+    _kept.extend(found.values())
+    return frozenset(found) - frozenset(id(getattr(Tensor, n, None)) for n in _DENIED)
+
+
+_kept: list[Any] = []  # functions whose identities are known
+
+
+def _computes(name: str, value: Any) -> bool:
+    if name in _DENIED or not isinstance(value, FunctionType):
+        return False
+    if name.startswith("_") and not name.startswith("__"):
+        return name.startswith("_foreach_")
+    return not name.startswith("is_") or name in GEOMETRY
+
+
+def is_operator(function: Any) -> bool:
+    """Return whether a function, or the function of a bound method, is an operator."""
+    return id(function) in _operators() or (
+        isinstance(function, FunctionType)
+        and (function.__module__ or "").startswith("gradloom.")
+        and ".variable_type." in (function.__code__.co_filename.replace("/", ".").replace("\\", "."))
+    )
+
+
+@lru_cache(1)
+def _pure() -> frozenset[Any]:
+    found = set(PURE_BUILTINS)
+    found.update(f for f in vars(math).values() if isinstance(f, BuiltinFunctionType))
+    found.update(
+        f for n, f in vars(operator).items()
+        if isinstance(f, BuiltinFunctionType) and n not in ("setitem", "delitem")
+    )  # fmt: skip
+    return frozenset(found)
+
+
+def is_pure(function: Any) -> bool:
+    """Return whether a function of Python's depends on its arguments only, and changes nothing."""
+    try:
+        return function in _pure()
+    except TypeError:
+        return False
+
+
+def is_pure_class(cls: type) -> bool:
+    """Return whether making an instance of a class has no effect and reads only the arguments."""
+    if cls in _PURE_CLASSES or issubclass(cls, BaseException) and cls.__init__ is BaseException.__init__:
+        return True
+    return cls.__module__.partition(".")[0] in ("gradloom", "torch") and cls.__name__ in (
+        "Size",
+        "device",
+        "finfo",
+        "iinfo",
+    )
+
+
+_FOLLOWED = ("nn.modules.",)
+
+
+def is_followed(function: FunctionType) -> bool:
+    """Return whether a function is followed as Python: those of programs, and those of the library's modules."""
+    name = function.__module__ or ""
+    if not name.startswith("gradloom"):
+        return True
+    return any(name.startswith(f"gradloom.{room}") for room in _FOLLOWED)
+
+
+def is_context(value: Any) -> bool:
+    """Return whether a context manager only sets whether operators are recorded."""
+    return is_context_class(type(value))
+
+
+def is_context_class(cls: type) -> bool:
+    """Return whether a class makes such context managers."""
+    return (
+        cls.__module__.startswith("gradloom")
+        and cls.__name__ in ("no_grad", "enable_grad")
+        or (cls.__name__ == "nullcontext" and cls.__module__ == "contextlib")
+    )

@@ -1,0 +1,255 @@
+"""The backend `numpy`: loop programs as blocked NumPy.
+
+The space is cut into blocks whose values fit the processor's cache; within a block every instruction is one call of
+NumPy with `out=` into a scratch buffer. Large programs share their blocks among threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..kernels._common.threads import chunks, get_num_threads, share
+from ..types.dtype import bfloat16
+from ._loops import HALVES, Instruction, LoopProgram, const_value
+from ._memory import strided
+
+BLOCK = 1 << 14  # elements of a block
+SHARED = 1 << 17  # elements from which threads share a program
+
+_UFUNCS = {
+    "+": "add", "-": "subtract", "*": "multiply", "/": "true_divide", "//": "floor_divide", "%": "remainder",
+    "**": "power", "==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
+    ">=": "greater_equal", "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor", "<<": "left_shift",
+    ">>": "right_shift", "neg": "negative", "~": "invert", "abs": "absolute", "conj": "conjugate",
+}  # fmt: skip
+_SCIPY = {"erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "gammaln", "digamma": "digamma"}
+
+
+def numpy_type(name: str) -> np.dtype[Any]:
+    """Return the NumPy dtype of a buffer."""
+    return bfloat16.numpy if name == "bfloat16" else np.dtype(name)
+
+
+@lru_cache(512)
+def compile_loops(program: LoopProgram) -> Callable[..., None]:
+    """Return `run(arrays, numbers=())` for a pointwise program."""
+    return _Blocked(program).compiled()
+
+
+class _Blocked:
+    """Writes the source of a block: a function of the views of its buffers and of scratch memory."""
+
+    def __init__(self, program: LoopProgram) -> None:
+        self.program = program
+        self.names: dict[str, Any] = {}
+        self.lines: list[str] = []
+        self.where: dict[str, str] = {}  # value -> expression of its array
+        self.scratch: list[str] = []  # dtypes of the scratch buffers
+        self.free: dict[str, list[int]] = {}
+        self.held: dict[str, int] = {}  # value -> its scratch buffer
+        body = program.passes[0].body
+        self.last = {name: i for i, instruction in enumerate(body) for name in instruction.args}
+        for i, instruction in enumerate(body):
+            self.write(instruction, i, body)
+            for name in instruction.args:
+                if self.last[name] == i and name in self.held:
+                    number = self.held.pop(name)
+                    self.free.setdefault(self.scratch[number], []).append(number)
+
+    def out(self, instruction: Instruction, i: int, body: Sequence[Instruction]) -> str:
+        """Return where the result of an instruction goes: the output that it is stored to at once, or scratch."""
+        following = body[i + 1] if i + 1 < len(body) else None
+        if following is not None and following.op == "store" and following.args == (instruction.name,):
+            if self._can_hold(following.attribute, instruction, i, body):
+                self.where[instruction.name] = f"o{following.attribute}"
+                return f"o{following.attribute}"
+        reused = next(
+            (
+                a
+                for a in instruction.args
+                if self.last[a] == i and a in self.held and self.scratch[self.held[a]] == instruction.dtype
+            ),
+            None,
+        )
+        if reused is not None:
+            number = self.held.pop(reused)
+        else:
+            free = self.free.get(instruction.dtype)
+            if free:
+                number = free.pop()
+            else:
+                number = len(self.scratch)
+                self.scratch.append(instruction.dtype)
+        self.held[instruction.name] = number
+        self.where[instruction.name] = f"s{number}"
+        return f"s{number}"
+
+    def _can_hold(self, number: Any, instruction: Instruction, i: int, body: Sequence[Instruction]) -> bool:
+        """Whether an output may be written now: nothing that is read later is in the same memory."""
+        buffer = self.program.outputs[number]
+        if buffer.dtype != instruction.dtype:
+            return False
+        aliased = {f"i{a}" for o, a in self.program.aliases if o == number}
+        later = {a for following in body[i + 2 :] for a in following.args}
+        loads_later = {f"i{b.attribute}" for b in body[i + 2 :] if b.op == "load"}
+        return not aliased & (loads_later | {self.where.get(a, "") for a in later})
+
+    def write(self, instruction: Instruction, i: int, body: Sequence[Instruction]) -> None:
+        op, name = instruction.op, instruction.name
+        args = [self.where.get(a, "") for a in instruction.args]
+        if op == "load":
+            buffer = self.program.inputs[instruction.attribute]  # type: ignore[index]
+            self.where[name] = f"i{instruction.attribute}"
+            if buffer.dtype in HALVES:
+                out = self.out(instruction, i, body)
+                self.lines.append(f"{out}[...] = i{instruction.attribute}")
+        elif op == "const":
+            value = const_value(instruction)
+            self.names[f"k{len(self.names)}"] = np.dtype(instruction.dtype).type(value)
+            self.where[name] = f"k{len(self.names) - 1}"
+        elif op == "number":
+            self.where[name] = f"numbers[{instruction.attribute}]"
+        elif op == "store":
+            target = f"o{instruction.attribute}"
+            if args[0] != target:
+                self.lines.append(f"{target}[...] = {args[0]}")
+        elif op == "cast":
+            self.lines.append(f"{self.out(instruction, i, body)}[...] = {args[0]}")
+        elif op == "round":
+            half = self._named(numpy_type(str(instruction.attribute)))
+            self.lines.append(f"{self.out(instruction, i, body)}[...] = {args[0]}.astype({half})")
+        elif op == "where":
+            condition, yes, no = args
+            held = self.held.get(instruction.args[2])
+            if held is not None and self.last[instruction.args[2]] == i and args[1] != args[2]:
+                out = self._take(instruction, held, instruction.args[2])
+                self.lines.append(f"copyto({out}, {yes}, where={condition})")
+                return
+            out = self._apart(instruction)
+            self.lines.append(f"copyto({out}, {no})")
+            self.lines.append(f"copyto({out}, {yes}, where={condition})")
+        else:
+            out = self.out(instruction, i, body)
+            self.lines.append(f"{self._function(op)}({', '.join([*args, out])})")
+
+    def _take(self, instruction: Instruction, number: int, held: str) -> str:
+        del self.held[held]
+        self.held[instruction.name] = number
+        self.where[instruction.name] = f"s{number}"
+        return f"s{number}"
+
+    def _apart(self, instruction: Instruction) -> str:
+        """Return scratch that none of the operands is in."""
+        free = self.free.get(instruction.dtype)
+        if free:
+            number = free.pop()
+        else:
+            number = len(self.scratch)
+            self.scratch.append(instruction.dtype)
+        self.held[instruction.name] = number
+        self.where[instruction.name] = f"s{number}"
+        return f"s{number}"
+
+    def _named(self, value: Any) -> str:
+        self.names[f"k{len(self.names)}"] = value
+        return f"k{len(self.names) - 1}"
+
+    def _function(self, op: str) -> str:
+        if op in _SCIPY:
+            from scipy import special
+
+            self.names[op] = getattr(special, _SCIPY[op])
+            return op
+        name = _UFUNCS.get(op, op)
+        self.names[name] = getattr(np, name)
+        return name
+
+    def compiled(self) -> Callable[..., None]:
+        program = self.program
+        words = [f"i{n}" for n in range(len(program.inputs))] + [f"o{n}" for n in range(len(program.outputs))]
+        scratch = [f"s{n}" for n in range(len(self.scratch))]
+        body = "\n    ".join(self.lines) or "pass"
+        unpack = "".join(f"{w}, " for w in words)
+        source = f"def block(buffers, scratch, numbers):\n    {unpack}= buffers\n"
+        if scratch:
+            source += f"    {''.join(f'{w}, ' for w in scratch)}= scratch\n"
+        source += f"    {body}\n"
+        names = {**self.names, "copyto": np.copyto}
+        exec(compile(source, "<numpy kernel>", "exec"), names)
+        return _Runner(program, names["block"], [np.dtype(d) for d in self.scratch], source)
+
+
+class _Runner:
+    """Runs a block function over the whole space.
+
+    Attributes:
+        source: the source of the block function.
+    """
+
+    def __init__(self, program: LoopProgram, block: Any, scratch: list[Any], source: str) -> None:
+        self.block, self.scratch, self.source = block, scratch, source
+        self.shape = program.shape
+        buffers = (*program.inputs, *program.outputs)
+        self.buffers = [
+            (numpy_type(b.dtype), tuple([s * numpy_type(b.dtype).itemsize for s in b.strides])) for b in buffers
+        ]
+        size = 1
+        self.split = 0  # the dimension that is cut; those before it are walked one by one
+        for d in reversed(range(len(self.shape))):
+            if size * self.shape[d] > BLOCK or d == 0:
+                self.split = d
+                break
+            size *= self.shape[d]
+        self.rest = self.shape[self.split + 1 :]
+        self.step = max(1, BLOCK // max(1, size))
+        total = 1
+        for n in self.shape:
+            total *= n
+        self.total = total
+
+    def __call__(self, arrays: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
+        if not self.total:
+            return
+        views = [
+            a if a.shape == self.shape and a.strides == strides else _seen(a, self.shape, strides, dtype)
+            for a, (dtype, strides) in zip(arrays, self.buffers, strict=True)
+        ]
+        lengths = self.shape[self.split]
+        outer = int(np.prod(self.shape[: self.split], dtype=np.int64)) if self.split else 1
+        with np.errstate(all="ignore"):
+            if self.total < SHARED or get_num_threads() == 1:
+                self._walk(views, numbers, range(outer), range(lengths))
+            elif outer == 1:
+                share(
+                    lambda part: self._walk(views, numbers, range(1), part),
+                    [range(c.start, c.stop) for c in chunks(lengths)],
+                )
+            else:
+                share(
+                    lambda part: self._walk(views, numbers, part, range(lengths)),
+                    [range(c.start, c.stop) for c in chunks(outer)],
+                )
+
+    def _walk(self, views: list[Any], numbers: Any, outer: range, part: range) -> None:
+        step = min(self.step, len(part))
+        scratch = [np.empty((step, *self.rest), d) for d in self.scratch]
+        block = self.block
+        for number in outer:
+            if self.split:
+                index = np.unravel_index(number, self.shape[: self.split])
+                rows = [v[index] for v in views]
+            else:
+                rows = views
+            for start in range(part.start, part.stop, step):
+                stop = min(start + step, part.stop)
+                own = scratch if stop - start == step else [s[: stop - start] for s in scratch]
+                block([r[start:stop] for r in rows], own, numbers)
+
+
+def _seen(array: Any, shape: Any, strides: Any, dtype: Any) -> Any:
+    """Return a view of an array's memory from its first element."""
+    return strided(array, shape, strides, 0, dtype)

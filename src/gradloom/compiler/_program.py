@@ -1,0 +1,328 @@
+"""Programs: the Python function that runs a list of steps, kernels and calls of operators, on arrays.
+
+Its source is straight-line code and can be printed. Buffers that a later step no longer needs are used again where
+sizes, strides and dtype agree, or given back; a kernel writes over an operand that ends with it. A write in place goes
+to the memory itself, after a copy if the former content is still needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import wrap
+from ._fuse import Fuser, Group, Kernel, broadcast_access, kernel_of
+from ._graph import CONSTANT, INPUT, Content, Node, Value, contiguous_strides
+from ._loops import LoopProgram, Pass
+from ._memory import laid, new, placed, strided
+
+_FOREVER = 1 << 60
+
+
+@dataclass(eq=False)
+class Program:
+    """A compiled list of steps.
+
+    Attributes:
+        run: takes the arrays of `given`, returns the list of arrays of `results`.
+        source: its Python source.
+        kernels: the loop programs that it calls.
+        calls: the operators that it calls.
+        reasons: node -> why it is called and not fused.
+    """
+
+    run: Callable[..., list[Any]]
+    source: str
+    kernels: list[Kernel]
+    calls: list[Node]
+    reasons: dict[Node, str]
+
+
+class _Writer:
+    """Writes the source of a program."""
+
+    def __init__(self, steps: Sequence[Any], given: Sequence[Content], results: Sequence[Value]) -> None:
+        self.lines: list[str] = []
+        self.names: dict[str, Any] = {"strided": strided, "new": new, "laid": laid, "W": wrap, "placed": placed,
+                                      "empty": np.empty, "copyto": np.copyto}  # fmt: skip
+        self.variables: dict[Content, str] = {}
+        self.views: dict[Value, str] = {}
+        self.shared: dict[str, int] = {}  # variable -> how many contents it holds
+        self.kernels: list[Kernel] = []
+        self.steps, self.given, self.results = steps, given, results
+        self.last: dict[Content, int] = {}
+        self.fixed: set[Content] = set()  # contents in memory that the program does not own
+        for i, step in enumerate(steps):
+            for content in _read(step):
+                self.last[content] = i
+        for value in results:
+            self.last[value.content] = _FOREVER
+        self.spare: dict[Any, list[str]] = {}
+        self.count = 0
+        for i, content in enumerate(given):
+            self.variables[content] = f"a{i}"
+            self.fixed.add(content)
+
+    def name(self, value: Any, start: str) -> str:
+        """Return a global name for an object."""
+        name = f"{start}{len(self.names)}"
+        self.names[name] = value
+        return name
+
+    def content(self, content: Content) -> str:
+        found = self.variables.get(content)
+        if found is None:
+            assert content.kind == CONSTANT, f"{content!r} is used before it is made"
+            found = self.variables[content] = self.name(content.array, "constant")
+            self.fixed.add(content)
+        return found
+
+    def value(self, value: Value) -> str:
+        """Return the variable of an array on a value, after writing what makes it."""
+        base = self.content(value.content)
+        if value.is_whole:
+            return base
+        found = self.views.get(value)
+        if found is None:
+            self.count += 1
+            found = self.views[value] = f"v{self.count}"
+            dtype = self._dtype(value.dtype)
+            self.lines.append(f"{found} = strided({base}, {value.shape}, {value.strides}, {value.offset}, {dtype})")
+        return found
+
+    def _dtype(self, dtype: Any) -> str:
+        name = f"{dtype}"
+        self.names[name] = dtype
+        return name
+
+    def buffer(self, content: Content) -> str:
+        """Return a variable with memory for a content."""
+        key = content.shape, content.strides, content.dtype
+        free = self.spare.get(key)
+        if free:
+            name = free.pop()
+        else:
+            self.count += 1
+            name = f"b{self.count}"
+            dtype = self._dtype(content.dtype)
+            if content.strides == contiguous_strides(content.shape, content.dtype.itemsize):
+                self.lines.append(f"{name} = empty({content.shape}, {dtype})")
+            else:
+                self.lines.append(f"{name} = new({content.shape}, {content.strides}, {dtype})")
+        self.variables[content] = name
+        return name
+
+    def release(self, step: int) -> None:
+        """Give back the memory of contents that are not needed after a step."""
+        for content in [c for c in self.variables if self.last.get(c, -1) <= step and c not in self.fixed]:
+            name = self.variables.pop(content)
+            for value in [v for v in self.views if v.content is content]:
+                del self.views[value]
+            if name in self.variables.values():
+                continue
+            if name.startswith("b"):
+                self.spare.setdefault((content.shape, content.strides, content.dtype), []).append(name)
+            else:
+                self.lines.append(f"{name} = None")
+
+    def write(self) -> str:
+        for i, step in enumerate(self.steps):
+            if step.__class__ is Group:
+                self.kernel(step, i)
+            else:
+                self.call(step, i)
+            self.release(i)
+        outputs = ", ".join([self.value(v) for v in self.results])
+        arguments = ", ".join(f"a{i}" for i in range(len(self.given)))
+        body = "\n    ".join([*self.lines, f"return [{outputs}]"])
+        return f"def run({arguments}):\n    {body}\n"
+
+    def kernel(self, group: Group, step: int) -> None:
+        needed = [c for c in group.made if self.last.get(c, -1) > step]
+        if not needed:
+            return
+        kernel = kernel_of(group, needed)
+        accesses: dict[Content, set[Any]] = {}
+        for value in kernel.inputs:
+            access = value.offset, broadcast_access(value, group.space), value.dtype
+            accesses.setdefault(value.content, set()).add(access)
+        inputs = [self.value(v) for v in kernel.inputs]
+        outputs, aliases = [], []
+        taken: set[Content] = set()
+        copies = _stores_loads(kernel.program)
+        for number, value in enumerate(kernel.outputs):
+            over = None if copies else self._overwritten(value, kernel, accesses, step, taken)
+            if over is not None:
+                taken.add(over)
+                aliases += [(number, i) for i, v in enumerate(kernel.inputs) if v.content is over]
+                name = self.variables[value.content] = self.variables[over]
+                if over in self.fixed:
+                    self.fixed.add(value.content)
+            else:
+                name = self.buffer(value.content)
+            outputs.append(name)
+        if aliases:
+            kernel = replace(kernel, program=_in_place(kernel.program, tuple(aliases)))
+        number = len(self.kernels)
+        self.kernels.append(kernel)
+        self.lines.append(f"# {group.name}")
+        self.lines.append(f"kernel{number}(({', '.join([*inputs, *outputs])},))")
+
+    def _overwritten(
+        self, value: Value, kernel: Kernel, accesses: dict[Content, set[Any]], step: int, taken: set[Content]
+    ) -> Content | None:
+        """Return a content that ends with this step and whose memory an output can take."""
+        space_access = value.strides, value.dtype
+        before = value.content.before
+        candidates = [before] if before is not None else []
+        candidates += [v.content for v in kernel.inputs if v.content not in self.fixed]
+        for content in candidates:
+            if content in taken or self.last.get(content, -1) > step or content not in self.variables:
+                continue
+            if content in self.fixed and (content is not before or content.kind == CONSTANT):
+                continue
+            if (content.strides, content.dtype) != space_access or content.shape != value.shape:
+                continue
+            if list(self.variables.values()).count(self.variables[content]) > 1:
+                continue
+            seen = accesses.get(content, set())
+            if len(seen) > 1:
+                continue
+            own = 0, broadcast_access(value, value.shape), value.dtype
+            if seen and next(iter(seen)) != own:
+                continue
+            return content
+        return None
+
+    def call(self, node: Node, step: int) -> None:
+        written = {c.before: c for c in node.writes}
+        for before, after in written.items():
+            assert before is not None
+            if self.last.get(before, -1) > step:
+                base = self.content(before)
+                self.count += 1
+                name = f"b{self.count}"
+                self.lines.append(f"{name} = new({before.shape}, {before.strides}, {self._dtype(before.dtype)})")
+                self.lines.append(f"copyto({name}, {base})")
+                for value in [v for v in self.views if v.content is before]:
+                    del self.views[value]
+                if before in self.fixed:  # the write must reach that memory
+                    self.fixed.discard(before)
+                    self._write_call(node, {before: base})
+                    self.variables[before], self.variables[after] = name, base
+                    self.fixed.add(after)
+                    self._made(node)
+                    return
+                self.variables[before] = base
+        self._write_call(node, {})
+        for before, after in written.items():
+            assert before is not None
+            self.variables[after] = self.variables[before]
+            if before in self.fixed:
+                self.fixed.add(after)
+        self._made(node)
+
+    def _write_call(self, node: Node, _: Any) -> None:
+        args = [self.argument(a) for a in node.args]
+        keywords = getattr(node.wrapper, "keyword_only", ())
+        count = len(args) - len(keywords)
+        words = args[:count] + [f"{k}={a}" for k, a in zip(keywords, args[count:], strict=True)]
+        function = self.name(node.wrapper, f"{node.wrapper.__name__}_")
+        target = "r" if node.made else "_"
+        self.lines.append(f"{target} = {function}({', '.join(words)})")
+
+    def argument(self, value: Any) -> str:
+        if value.__class__ is Value:
+            return f"W({self.value(value)})"
+        if value.__class__ in (tuple, list) and any(True for _ in _values(value)):
+            inner = ", ".join(self.argument(v) for v in value)
+            return f"({inner},)" if value.__class__ is tuple else f"[{inner}]"
+        if value.__class__ in (int, bool, str, type(None)) or value.__class__ is float and abs(value) < 1e308:
+            return repr(value)
+        return self.name(value, "c")
+
+    def _made(self, node: Node) -> None:
+        fresh = [c for c in node.made if c.before is None]
+        if fresh:
+            self._unpack("r", node.result, set(fresh))
+            self.lines.append("r = None")
+
+    def _unpack(self, path: str, result: Any, fresh: set[Content]) -> None:
+        if result.__class__ is Value:
+            content = result.content
+            if content in fresh and content not in self.variables:
+                self.count += 1
+                name = self.variables[content] = f"r{self.count}"
+                geometry = f"{content.shape}, {content.strides}"
+                if result.is_whole:
+                    self.lines.append(f"{name} = laid({path}._array, {geometry})")
+                else:
+                    view = f"{result.shape}, {result.strides}, {result.offset}"
+                    dtype = self._dtype(content.dtype)
+                    self.lines.append(f"{name} = placed({path}._array, {geometry}, {dtype}, {view})")
+            elif content in fresh:  # another part of the same memory
+                self.lines.append(f"copyto({self.value(result)}, {path}._array)")
+        elif result.__class__ in (tuple, list):
+            for i, part in enumerate(result):
+                self._unpack(f"{path}[{i}]", part, fresh)
+
+
+def _stores_loads(program: LoopProgram) -> bool:
+    """Return whether an output is a plain copy of an input, which must be read before anything is overwritten."""
+    body = program.passes[0].body
+    loads = {i.name for i in body if i.op == "load"}
+    return any(i.op == "store" and i.args[0] in loads for i in body)
+
+
+def _in_place(program: LoopProgram, aliases: tuple[tuple[int, int], ...]) -> LoopProgram:
+    """Return a pointwise program some outputs of which overwrite inputs: these are stored when all is computed."""
+    late = {output for output, _ in aliases}
+    body = program.passes[0].body
+    last = [i for i in body if i.op == "store" and i.attribute in late]
+    return replace(program, aliases=aliases, passes=(Pass((*[i for i in body if i not in last], *last)),))
+
+
+def _values(value: Any) -> Iterable[Value]:
+    if value.__class__ is Value:
+        yield value
+    elif value.__class__ in (tuple, list):
+        for v in value:
+            yield from _values(v)
+
+
+def _read(step: Any) -> set[Content]:
+    nodes = step.nodes if step.__class__ is Group else [step]
+    found = {v.content for n in nodes for v in n.values()}
+    if step.__class__ is Node:
+        found |= {c.before for c in step.writes if c.before is not None}
+    return found
+
+
+def compile_program(
+    nodes: Sequence[Node],
+    given: Sequence[Content],
+    results: Sequence[Value],
+    backend: Callable[[LoopProgram], Callable[..., None]] | None,
+) -> Program:
+    """Return the program that computes `results` from the arrays of `given`.
+
+    Args:
+        nodes: in order; all that they read is given, constant or made by them.
+        backend: compiles a loop program to a function of a tuple of arrays and a tuple of numbers; None: no fusion.
+    """
+    fuser = Fuser(nodes, backend is not None)
+    writer = _Writer(fuser.steps, given, results)
+    source = writer.write()
+    names = writer.names
+    for i, kernel in enumerate(writer.kernels):
+        assert backend is not None
+        names[f"kernel{i}"] = backend(kernel.program)
+    exec(compile(source, "<compiled graph>", "exec"), names)
+    calls = [s for s in fuser.steps if s.__class__ is Node]
+    return Program(names["run"], source, writer.kernels, calls, fuser.reasons)
+
+
+__all__ = ["INPUT", "Program", "compile_program"]

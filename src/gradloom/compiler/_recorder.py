@@ -1,0 +1,241 @@
+"""The recorder: what one call of a program read from outside, called and returned.
+
+Note [Guards]
+While a program runs with hooks, every read of something that exists outside of the call (an argument, a global, a
+closure's variable, an attribute, an item) is noted with what was found: the same object, or for numbers and strings an
+equal one of the same type. What a program does follows from these and from its code; so while all of them hold, another
+call would call the same functions on tensors, and the compiled graph may run in its place. Objects made during the call
+need no guards. What a hook cannot follow *taints* the recording: nothing is compiled, and the call goes on as Python.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from types import CellType, FrameType
+from typing import Any
+
+import numpy as np
+
+from ..core.tensor import Tensor
+from ..dispatch.state import AUTOCAST, GRAD_OFF, state
+from ._joint import Recording, Step, tensors_in
+from ._known import NUMBERS, PLAIN
+from ._rewrite import HOOKS
+
+MISSING = object()
+
+
+class Unsupported(RuntimeError):
+    """With fullgraph=True: a function cannot be compiled as one graph. The message says where and why."""
+
+
+class _Active(threading.local):
+    recorder: Recorder | None = None
+
+
+active = _Active()
+
+
+class Recorder:
+    """Records one call.
+
+    Attributes:
+        reason, where: why and where the call was tainted; None, "" if it was not.
+        guards: conditions, as (template of Python source, objects for its fields).
+        sources: for each input of the recording: ("argument", path) or ("object", tensor).
+        fullgraph: raise Unsupported when tainted.
+    """
+
+    def __init__(self, fullgraph: bool = False) -> None:
+        self.recording = Recording(flags=state.flags & GRAD_OFF)
+        self.reason: str | None = None
+        self.where = ""
+        self.fullgraph = fullgraph
+        self.guards: dict[Any, tuple[str, tuple[Any, ...]]] = {}
+        self.sources: list[tuple[str, Any]] = []
+        self.outer: dict[int, Any] = {}  # objects from outside, by identity
+        self.whole: dict[int, Any] = {}  # containers whose contents are guarded
+        self.tensors: dict[int, Any] = {}  # tensors of the recording, by identity
+        self.found: dict[int, tuple[str, Any]] = {}  # tensors from outside, by identity -> their source
+        self.facts: dict[int, tuple[Any, ...]] = {}
+        self.kept: list[Any] = []
+
+    # --- taint ----------------------------------------------------------------------------------------------------
+
+    def taint(self, reason: str) -> None:
+        """Give up compiling this call. Raises Unsupported with fullgraph=True."""
+        if self.reason is None:
+            self.reason, self.where = reason, place()
+            if self.fullgraph:
+                raise Unsupported(
+                    f"{self.where}: {reason}. With fullgraph=True a function must be one graph; without it, this call "
+                    "runs as Python."
+                )
+
+    # --- guards ---------------------------------------------------------------------------------------------------
+
+    def guard(self, key: Any, template: str, *objects: Any) -> None:
+        """Add a condition: Python source with {0}, {1} ... for objects."""
+        if key not in self.guards:
+            self.guards[key] = template, objects
+            self.kept.append(key)
+
+    def equal(self, key: Any, expression: str, value: Any, *objects: Any) -> None:
+        """Require that an expression gives the value again: an equal number or string, or the same object."""
+        last = "{" + str(len(objects)) + "}"
+        if isinstance(value, NUMBERS) and type(value) in NUMBERS:
+            if value is None or value.__class__ is bool or value is Ellipsis:
+                self.guard(key, f"{expression} is {last}", *objects, value)
+            elif value.__class__ is float and (value == 0 or math.isnan(value)):
+                self.guard(key, f"same_float({expression}, {last})", *objects, value)
+            else:
+                self.guard(key, f"same_number({expression}, {last})", *objects, value)
+        else:
+            self.guard(key, f"{expression} is {last}", *objects, value)
+
+    def read(self, value: Any, source: tuple[str, Any] | None = None) -> Any:
+        """Note an object that was read from outside; return it."""
+        if isinstance(value, Tensor):
+            if id(value) not in self.tensors and id(value) not in self.found:
+                self.found[id(value)] = source or ("object", value)
+                self.facts[id(value)] = tensor_facts(value)
+                self.kept.append(value)
+        elif not (isinstance(value, NUMBERS) and type(value) in NUMBERS):
+            self.outer[id(value)] = value
+            if value.__class__ is tuple:
+                for v in value:
+                    self.read(v)
+        return value
+
+    def is_outer(self, value: Any) -> bool:
+        """Return whether an object existed before the call."""
+        return id(value) in self.outer
+
+    def contents(self, value: Any) -> None:
+        """Guard the contents of a container from outside."""
+        if id(value) in self.whole or not self.is_outer(value):
+            return
+        cls = value.__class__
+        if cls is list:
+            self._all(value, tuple(value), "same_items")
+        elif cls is dict or cls.__name__ == "OrderedDict" and cls.__module__ == "collections":
+            self._all(value, tuple(value.items()), "same_dict")
+        elif cls in (set, frozenset):
+            self._all(value, frozenset(value), "same_set")
+        elif cls is tuple:
+            pass
+        elif cls.__name__ in ("dict_keys", "dict_values", "dict_items"):
+            self.taint(f"it reads a {cls.__name__} from outside")
+        else:
+            self.taint(f"it reads a {cls.__name__} from outside")
+
+    def _all(self, value: Any, snapshot: Any, function: str) -> None:
+        self.whole[id(value)] = value
+        self.guard(("contents", id(value)), f"{function}({{0}}, {{1}})", value, snapshot)
+        for v in snapshot:
+            self.read(v)
+
+    # --- tensors --------------------------------------------------------------------------------------------------
+
+    def use(self, value: Any) -> None:
+        """Make the tensors among an operator's arguments inputs of the recording, unless they were made in it."""
+        for tensor in tensors_in(value):
+            if id(tensor) in self.tensors:
+                continue
+            source = self.found.get(id(tensor))
+            if source is None:
+                self.taint("it uses a tensor that came from outside in a way that the compiler does not follow")
+                return
+            if not self._input(tensor, source):
+                return
+
+    def _input(self, tensor: Any, source: tuple[str, Any]) -> bool:
+        facts = self.facts[id(tensor)]
+        trouble = _trouble_with(tensor)
+        if trouble is not None:
+            self.taint(trouble)
+            return False
+        self.tensors[id(tensor)] = tensor
+        self.recording.inputs.append(tensor)
+        self.sources.append(source)
+        if source[0] == "object":
+            self.guard(("tensor", id(tensor)), "same_tensor({0}, {1})", tensor, facts)
+        return True
+
+    def step(self, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call an operator and record it."""
+        flags = state.flags
+        if flags & ~GRAD_OFF:
+            what = "autocast" if flags & AUTOCAST else "a mode, hooks for saved tensors or forward-mode gradients"
+            self.taint(f"{what} is on")
+        if self.reason is None:
+            self.use(args)
+            self.use(tuple(kwargs.values()))
+        result = function(*args, **kwargs)
+        if self.reason is None:
+            if not any(True for _ in tensors_in(result)):
+                self.taint(
+                    f"{getattr(function, '__name__', function)} gives a value that depends on the values of tensors"
+                )
+            else:
+                self._made(result)
+                step = Step(function, _frozen(args), _frozen(kwargs), result, flags & GRAD_OFF, None, place())
+                self.recording.steps.append(step)
+        return result
+
+    def _made(self, result: Any) -> None:
+        for tensor in tensors_in(result):
+            if id(tensor) not in self.tensors:
+                if type(tensor) not in PLAIN:
+                    self.taint(f"it makes a {type(tensor).__name__}")
+                self.tensors[id(tensor)] = tensor
+
+
+def _frozen(value: Any) -> Any:
+    """Return nested lists and dictionaries as copies: the program may change them."""
+    cls = value.__class__
+    if cls in (list, tuple):
+        return cls([_frozen(v) for v in value])
+    if cls is dict:
+        return {k: _frozen(v) for k, v in value.items()}
+    return value
+
+
+def _trouble_with(tensor: Any) -> str | None:
+    if type(tensor) not in PLAIN:
+        return f"it uses a {type(tensor).__name__}"
+    if tensor._array.__class__ is not np.ndarray:
+        return "it uses a tensor with a conjugate or negative bit, a sparse tensor, or one without values"
+    if tensor._tangent is not None or tensor._wrapped_number is not None:
+        return "it uses a tensor with a tangent"
+    if tensor._inference:
+        return "it uses a tensor that was made in inference mode"
+    return None
+
+
+def tensor_facts(t: Any) -> tuple[Any, ...]:
+    """Return what a compiled graph requires of an input: all that its meaning depends on but the values."""
+    array = t._array
+    return t.__class__, array.__class__, array.shape, array.dtype, array.strides, t.requires_grad, t._view is None, (
+        t.is_leaf, t._inference, t._tangent is None, t._name,
+    )  # fmt: skip
+
+
+def place() -> str:
+    """Return file and line of the innermost rewritten function that runs; else of the caller of the compiler."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if HOOKS in frame.f_code.co_freevars:
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def cell_value(cell: CellType) -> Any:
+    """Return the contents of a closure's variable; MISSING if it has none yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING

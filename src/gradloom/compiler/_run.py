@@ -1,0 +1,143 @@
+"""Running compiled programs: arrays in and out, and the node that stands for them in the graph of autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..core.edge import gradient_edge
+from ..core.engine import execute
+from ..core.node import NO_EDGE, Node, bump_version, next_sequence_nr
+from ..core.saved_variable import RELEASED, save, unpack
+from ..core.tensor import Tensor, wrap
+from ..dispatch import _operators
+from ..dispatch.state import GRAD_OFF, state
+from ._joint import Compiled, Recording, filled, learn
+from ._memory import laid
+
+new = object.__new__
+
+
+class CompiledFunctionBackward(Node):
+    """The backward pass of a compiled function: one node for all of its operators."""
+
+    __slots__ = ("compiled", "saved_inputs", "saved_arrays")
+    compiled: Any
+    saved_inputs: tuple[Any, ...]
+    saved_arrays: Any
+    _saved_fields = ()
+
+    def apply(fn, grads: list[Any], edges: Any) -> tuple[Any, ...]:
+        if fn.saved_arrays is RELEASED:
+            RELEASED.unpack(fn)
+        compiled: Compiled = fn.compiled
+        inputs = [unpack(t, fn) for t in fn.saved_inputs]
+        if state.flags != GRAD_OFF or any(g is not None and g.__class__ is not Tensor for g in grads):
+            return fn.eagerly(inputs, grads)
+        defined = tuple([g is not None for g in grads])
+        if True not in defined:
+            return (None,) * len(compiled.leaves)
+        variant = compiled.variants.get(defined) or compiled.variant(defined, inputs)
+        saved = fn.saved_arrays
+        arrays = [inputs[i]._array for i in variant.kept] + [saved[i] for i in variant.saved]
+        for i, content in zip(variant.tangents, variant.contents, strict=True):
+            arrays.append(laid(grads[i]._array, content.shape, content.strides))
+        found = iter(variant.program.run(*arrays))
+        return tuple([wrap(next(found)) if has else None for has in variant.gradients])
+
+    def eagerly(fn, inputs: list[Any], grads: list[Any]) -> tuple[Any, ...]:
+        """Compute the gradients by operators: those that can be differentiated again, or of some outputs only."""
+        compiled: Compiled = fn.compiled
+        defined = [i for i, g in enumerate(grads) if g is not None]
+        if not defined:
+            return (None,) * len(compiled.leaves)
+        if compiled.random or compiled.mutated:
+            what = "draws random numbers" if compiled.random else "writes to its inputs"
+            raise RuntimeError(
+                f"the backward pass of a compiled function that {what} cannot be recorded (create_graph=True), nor run "
+                "in a mode: the forward pass would have to run again. Call the function without compile for that."
+            )
+        recording = compiled.recording
+        flags = state.flags
+        state.flags = flags & ~GRAD_OFF
+        try:
+            leaves = [_history_of(t) for t in inputs]
+            known = {t.number: leaf for t, leaf in zip(recording.inputs, leaves, strict=True)}
+            replay(recording, known)
+            outputs = [known[t.number] for t in recording.outputs]
+            results = [o for o, (kind, *_) in zip(outputs, compiled.outputs, strict=True) if kind == "result"]
+            roots = [results[n] for n in compiled.differentiable]
+            edges = [gradient_edge(leaves[i]) for i in compiled.leaves]
+            found = execute(
+                [gradient_edge(roots[i]) for i in defined],
+                [grads[i] for i in defined],
+                keep_graph=True,
+                create_graph=not flags & GRAD_OFF,
+                capture_edges=edges,
+            )
+        finally:
+            state.flags = flags
+        return tuple(found)
+
+    def release_variables(fn) -> None:  # type: ignore[override]
+        fn.saved_inputs = ()
+        fn.saved_arrays = RELEASED
+
+
+def _history_of(tensor: Any) -> Any:
+    """Return a tensor of the same memory whose gradient can be captured, and flows on to the original."""
+    if tensor.requires_grad:
+        return _operators.view_as(tensor, tensor)
+    return tensor
+
+
+def replay(recording: Recording, known: dict[int, Any]) -> None:
+    """Run a recording on other inputs; `known` maps the numbers of its slots to tensors, results are added to it."""
+    outside = state.flags
+    for step in recording.steps:
+        state.flags = outside & ~GRAD_OFF | step.flags
+        found = step.function(*filled(step.args, known), **filled(step.kwargs, known))
+        learn(step.result, found, known)
+    state.flags = outside
+
+
+def run(compiled: Compiled, inputs: Sequence[Any]) -> list[Any]:
+    """Run a compiled recording on its inputs: return its outputs, in order."""
+    flags = state.flags
+    arrays = [t._array for t in inputs]
+    state.flags = flags | GRAD_OFF
+    try:
+        found = compiled.forward.run(*arrays)
+    finally:
+        state.flags = flags
+    results = [wrap(a) for a in found[: len(compiled.results)]]
+    for i, position in enumerate(compiled.mutated):
+        target, value = arrays[position], found[len(found) - len(compiled.mutated) + i]
+        if value is not target:
+            np.copyto(target, value)
+        bump_version(inputs[position])
+    if compiled.differentiable and not flags & GRAD_OFF:
+        _record(compiled, inputs, results, found)
+    return [results[at] if kind == "result" else inputs[at] for kind, at in compiled.outputs]
+
+
+def _record(compiled: Compiled, inputs: Any, results: list[Any], found: list[Any]) -> None:
+    fn: Any = new(CompiledFunctionBackward)
+    fn.next_edges = tuple([gradient_edge(inputs[i]) for i in compiled.leaves])
+    fn.sequence_nr = next_sequence_nr()
+    fn.hooks = None
+    fn.compiled = compiled
+    fn.saved_inputs = tuple([save(t) for t in inputs])
+    count = len(compiled.results)
+    fn.saved_arrays = tuple(found[count : count + compiled.saved])
+    metadata: list[Any] = []
+    for position, number in enumerate(compiled.differentiable):
+        result = results[number]
+        metadata += [result._array.shape, result._array.dtype]
+        result._edge = (fn, position)
+    fn.input_metadata = tuple(metadata)
+
+
+__all__ = ["NO_EDGE", "CompiledFunctionBackward", "run"]

@@ -1,0 +1,345 @@
+"""From the scalar definitions of operators to instructions of loop programs.
+
+A definition (`scalar:` in native_functions.yaml, in the table generated/scalars.py) becomes an expression: a graph of
+`Expr`, in which equal parts are one object. Values are computed in the dtype to which the operator promotes its
+arguments, and converted to the dtype of its result, as the kernel does.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from importlib import import_module
+from typing import Any
+
+from ..dispatch.promotion import result_type_of
+from ..types.dtype import FLOATING, default
+from ._graph import Node, Value
+from ._loops import HALVES, OPERATORS, VALUE_DTYPES, widened
+
+# Operators with a meaning of their own for integers: division by zero raises, overflow wraps ...
+_FLOAT_ONLY = frozenset("/ // % ** << >> fmod gcd lcm".split())
+# Functions that are expensive to compute again.
+COSTLY = frozenset(
+    """exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh
+    arctan2 hypot erf erfc erfinv lgamma digamma logaddexp logaddexp2 **""".split()
+)
+
+
+class CannotFuseError(Exception):
+    """An operator cannot be part of a loop program; the message says why."""
+
+
+class Expr:
+    """A part of an expression: an operation of _loops.py with its operands.
+
+    Attributes:
+        op: as in Instruction; `load` has a place (a key of the fuser) as its attribute.
+        dtype: a NumPy dtype name.
+    """
+
+    __slots__ = ("op", "args", "dtype", "attribute")
+
+    def __init__(self, op: str, args: tuple[Expr, ...], dtype: str, attribute: Any) -> None:
+        self.op, self.args, self.dtype, self.attribute = op, args, dtype, attribute
+
+
+class Exprs:
+    """Makes expressions; equal ones are one object."""
+
+    def __init__(self) -> None:
+        self.known: dict[Any, Expr] = {}
+
+    def make(self, op: str, args: tuple[Expr, ...], dtype: str, attribute: Any = None) -> Expr:
+        key = op, tuple(map(id, args)), dtype, attribute
+        found = self.known.get(key)
+        if found is None:
+            found = self.known[key] = Expr(op, args, dtype, attribute)
+        return found
+
+    def const(self, value: Any, dtype: str) -> Expr:
+        """Return a constant. Raises CannotFuseError if the dtype does not have the number."""
+        if dtype == "bool":
+            value = bool(value)
+        elif dtype.startswith("float"):
+            value = float(value)
+        elif isinstance(value, float) and value != int(value):
+            raise CannotFuseError(f"{value} in {dtype}")
+        else:
+            value = int(value)
+            bits = 8 * int("".join(c for c in dtype if c.isdigit())) // 8
+            low = 0 if dtype.startswith("u") else -(1 << bits - 1)
+            if not low <= value < low + (1 << bits):
+                raise CannotFuseError(f"{value} does not fit {dtype}")
+        return self.make("const", (), dtype, repr(value))
+
+    def cast(self, arg: Expr, dtype: str) -> Expr:
+        return arg if arg.dtype == dtype else self.make("cast", (arg,), dtype)
+
+    def operation(self, op: str, *args: Expr) -> Expr:
+        """Return an operator or function of the scalar language. Raises CannotFuseError outside of its dtypes."""
+        count, allowed, result = OPERATORS[op]
+        kind = args[0].dtype
+        if len(args) != count or any(a.dtype != kind for a in args) or kind not in allowed:
+            raise CannotFuseError(f"`{op}` of {', '.join(a.dtype for a in args)}")
+        if op in _FLOAT_ONLY and not kind.startswith("float"):
+            raise CannotFuseError(f"`{op}` of integers")
+        if kind.startswith("complex"):
+            raise CannotFuseError("complex numbers")
+        return self.make(op, args, kind if result in ("", "part") else result)
+
+    def where(self, condition: Expr, yes: Expr, no: Expr) -> Expr:
+        return self.make("where", (condition, yes, no), yes.dtype)
+
+    def rounded(self, arg: Expr, numpy_type: str) -> Expr:
+        """Return a value as a buffer of a dtype holds it."""
+        if numpy_type not in HALVES:
+            return self.cast(arg, numpy_type)
+        arg = self.cast(arg, "float32")
+        return (
+            arg
+            if arg.op == "round" and arg.attribute == numpy_type
+            else self.make("round", (arg,), "float32", numpy_type)
+        )
+
+
+@lru_cache(1)
+def table() -> dict[str, tuple[str, str, str, str, str]]:
+    """Return the generated table of definitions."""
+    return import_module("gradloom.generated.scalars").SCALARS  # type: ignore[no-any-return]
+
+
+def functional_name(name: str) -> str:
+    """Return the name of the operator that `add_.Tensor` writes the result of: `add.Tensor`."""
+    base, dot, overload = name.partition(".")
+    if base.endswith("_") and not base.endswith("__"):
+        base = base[:-1]
+    return base + dot + overload
+
+
+def definition_of(node: Node) -> tuple[str, str, str, str, str] | None:
+    """Return the row of the table for a node; None if its operator has no definition."""
+    return table().get(functional_name(node.name))
+
+
+@lru_cache(1024)
+def _parsed(source: str) -> ast.expr:
+    return ast.parse(source, mode="eval").body
+
+
+def lower(node: Node, exprs: Exprs, operand: Callable[[Value], Expr], result_dtype: str) -> Expr:
+    """Return the expression of a pointwise node's result.
+
+    Args:
+        operand: returns the expression of a tensor argument, in `widened` of its dtype.
+        result_dtype: NumPy dtype name of the result.
+
+    Raises:
+        CannotFuseError: if the operator has no definition, or not for these dtypes.
+    """
+    row = definition_of(node)
+    if row is None:
+        raise CannotFuseError("it has no scalar definition")
+    source, names, promotion, promotes, half_numbers = row
+    arguments = dict(zip(names.split(", "), node.args, strict=False))
+    common = _common(arguments, promotion, promotes.split(", ") if promotes else [])
+    if common not in VALUE_DTYPES and common not in HALVES or common.startswith("complex"):
+        raise CannotFuseError(f"dtype {common}")
+    promoted = set(promotes.split(", ")) if promotes else set()
+    env: dict[str, Any] = {}
+    for name, value in arguments.items():
+        number = getattr(value, "_wrapped_number", None)
+        if value.__class__ is Value:
+            found = operand(value)
+            kind = str(value.dtype)
+            if name in promoted or not promotes and kind != "bool":
+                if common in HALVES and kind != common and not (half_numbers and not value.shape):
+                    found = exprs.rounded(found, common)
+                found = exprs.cast(found, widened(common))
+            env[name] = found
+        elif number is not None:
+            env[name] = number
+        else:
+            env[name] = value
+        if common in HALVES and not half_numbers and isinstance(env[name], (int, float)) and number is not None:
+            env[name] = exprs.rounded(exprs.const(env[name], "float32"), common)
+    result = _Evaluator(exprs, env, widened(common)).value(_parsed(source))
+    if not isinstance(result, Expr):
+        result = exprs.const(result, widened(result_dtype))
+    return exprs.rounded(result, result_dtype)
+
+
+def _common(arguments: dict[str, Any], promotion: str, promotes: list[str]) -> str:
+    """Return the NumPy dtype name in which an operator computes."""
+    tensors = [_Typed(v) for n, v in arguments.items() if _is_tensor(v) and (not promotes or n in promotes)]
+    if not tensors:
+        tensors = [_Typed(v) for v in arguments.values() if _is_tensor(v)]
+    if not tensors:
+        raise CannotFuseError("it has no tensor arguments")
+    if promotion == "none":
+        kinds = {str(t._array.dtype) for t in tensors if t._wrapped_number is None}
+        if len(kinds) != 1:
+            raise CannotFuseError("tensors of different dtypes")
+        return kinds.pop()
+    numbers: tuple[Any, ...] = ()
+    if promotion == "default_with_numbers":
+        numbers = tuple(v for v in arguments.values() if isinstance(v, (bool, int, float, complex)))
+    found = result_type_of(tensors, numbers)
+    if promotion == "int_to_float" and found.category < FLOATING:
+        return str(default.numpy_float)
+    return str(found.numpy)
+
+
+def _is_tensor(value: Any) -> bool:
+    return value.__class__ is Value or getattr(value, "_wrapped_number", None) is not None
+
+
+class _Typed:
+    """A Value or number, with what type promotion reads of a tensor."""
+
+    __slots__ = ("_array", "_wrapped_number")
+
+    def __init__(self, value: Any) -> None:
+        self._wrapped_number = getattr(value, "_wrapped_number", None)
+        self._array = value._array if self._wrapped_number is not None else _Array(value)
+
+
+class _Array:
+    __slots__ = ("dtype", "ndim")
+
+    def __init__(self, value: Value) -> None:
+        self.dtype, self.ndim = value.dtype, len(value.shape)
+
+
+_SYMBOLS = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
+    ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>", ast.Eq: "==",
+    ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+}  # fmt: skip
+_CONSTANTS = {"pi": math.pi, "e": math.e, "inf": math.inf, "nan": math.nan, "euler_gamma": 0.5772156649015329}
+_BY_NUMBERS: dict[str, Callable[..., Any]] = {
+    "abs": abs, "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "minimum": min, "maximum": max,
+    "conj": lambda x: x, "floor": math.floor, "ceil": math.ceil,
+}  # fmt: skip
+
+
+class _Evaluator:
+    """Evaluates a definition: on numbers by Python, on elements of tensors to expressions."""
+
+    def __init__(self, exprs: Exprs, env: dict[str, Any], dtype: str) -> None:
+        self.exprs, self.env, self.dtype = exprs, env, dtype
+
+    def value(self, tree: ast.expr) -> Any:
+        return getattr(self, f"_{type(tree).__name__}")(tree)
+
+    def _Name(self, tree: ast.Name) -> Any:
+        if tree.id in self.env:
+            return self.env[tree.id]
+        if tree.id not in _CONSTANTS:
+            raise CannotFuseError(f"the argument {tree.id} is not given")
+        return _CONSTANTS[tree.id]
+
+    def _Constant(self, tree: ast.Constant) -> Any:
+        return tree.value
+
+    def _IfExp(self, tree: ast.IfExp) -> Any:
+        return self.value(tree.body if self._known(tree.test) else tree.orelse)
+
+    def _known(self, tree: ast.expr) -> Any:
+        found = self.value(tree)
+        if isinstance(found, Expr):
+            raise CannotFuseError("it chooses by the values of a tensor")
+        return found
+
+    def _BoolOp(self, tree: ast.BoolOp) -> Any:
+        values = [self._known(v) for v in tree.values]
+        return all(values) if isinstance(tree.op, ast.And) else any(values)
+
+    def _UnaryOp(self, tree: ast.UnaryOp) -> Any:
+        value = self.value(tree.operand)
+        if isinstance(tree.op, ast.Not):
+            return not value
+        if not isinstance(value, Expr):
+            return -value if isinstance(tree.op, ast.USub) else ~value if isinstance(tree.op, ast.Invert) else value
+        return self.exprs.operation("neg" if isinstance(tree.op, ast.USub) else "~", value)
+
+    def _BinOp(self, tree: ast.BinOp) -> Any:
+        return self._apply(_SYMBOLS[type(tree.op)], self.value(tree.left), self.value(tree.right))
+
+    def _Compare(self, tree: ast.Compare) -> Any:
+        left, right = self.value(tree.left), self.value(tree.comparators[0])
+        if len(tree.ops) > 1:
+            raise CannotFuseError("a chain of comparisons")
+        if isinstance(tree.ops[0], ast.Is):
+            return left is right
+        if isinstance(tree.ops[0], ast.IsNot):
+            return left is not right
+        return self._apply(_SYMBOLS[type(tree.ops[0])], left, right)
+
+    def _apply(self, symbol: str, left: Any, right: Any) -> Any:
+        exprs = self.exprs
+        if not isinstance(left, Expr) and not isinstance(right, Expr):
+            return _on_numbers(symbol, left, right)
+        if symbol == "**" and right.__class__ in (int, float) and right == 2:
+            return exprs.operation("*", left, left)
+        if symbol == "**" and _is_one(right):
+            return left
+        if symbol == "*" and (_is_one(left) or _is_one(right)):
+            return right if _is_one(left) else left
+        left, right = self._alike(left, right)
+        return exprs.operation(symbol, left, right)
+
+    def _alike(self, *values: Any) -> list[Expr]:
+        """Return operands in one dtype."""
+        kinds = {v.dtype for v in values if isinstance(v, Expr)}
+        if len(kinds) > 1:
+            kinds = {self.dtype}
+        kind = kinds.pop() if kinds else self.dtype
+        if kind == "bool" and any(
+            not isinstance(v, (Expr, bool)) and v not in (0, 1) or v.__class__ is float for v in values
+        ):
+            kind = self.dtype
+        return [self.exprs.cast(v, kind) if isinstance(v, Expr) else self.exprs.const(v, kind) for v in values]
+
+    def _Call(self, tree: ast.Call) -> Any:
+        name = tree.func.id  # type: ignore[attr-defined]
+        args = [self.value(a) for a in tree.args]
+        if name == "where":
+            condition, yes, no = args
+            if not isinstance(condition, Expr):
+                return yes if condition else no
+            if condition.dtype != "bool":
+                condition = self.exprs.operation("!=", condition, self.exprs.const(0, condition.dtype))
+            return self.exprs.where(condition, *self._alike(yes, no))
+        if not any(isinstance(a, Expr) for a in args):
+            if name not in _BY_NUMBERS:
+                raise CannotFuseError(f"{name} of numbers")
+            return _BY_NUMBERS[name](*args)
+        if name in ("conj", "real"):
+            return args[0]
+        if name == "imag":
+            return self.exprs.const(0, args[0].dtype)
+        if name in ("isnan", "isinf", "isfinite") and not args[0].dtype.startswith("float"):
+            return self.exprs.const(name == "isfinite", "bool")
+        if name in ("floor", "ceil", "trunc", "rint") and not args[0].dtype.startswith("float"):
+            return args[0]
+        return self.exprs.operation(name, *self._alike(*args))
+
+
+def _is_one(value: Any) -> bool:
+    return value.__class__ in (int, float) and value == 1
+
+
+def _on_numbers(symbol: str, left: Any, right: Any) -> Any:
+    functions: dict[str, Callable[[Any, Any], Any]] = {
+        "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b, "/": lambda a, b: a / b,
+        "//": lambda a, b: a // b, "%": lambda a, b: a % b, "**": lambda a, b: a**b, "==": lambda a, b: a == b,
+        "!=": lambda a, b: a != b, "<": lambda a, b: a < b, "<=": lambda a, b: a <= b, ">": lambda a, b: a > b,
+        ">=": lambda a, b: a >= b, "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
+    }  # fmt: skip
+    try:
+        return functions[symbol](left, right)
+    except (ArithmeticError, KeyError, TypeError) as error:
+        raise CannotFuseError(f"{left} {symbol} {right}") from error
