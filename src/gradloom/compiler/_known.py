@@ -16,6 +16,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from ..core.tensor import Tensor
+from ..dispatch.function_code import own_code
 from ..nn.parameter import Parameter
 
 PLAIN = frozenset((Tensor, Parameter))
@@ -63,29 +64,15 @@ _PURE_CLASSES = frozenset(
 NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented))
 
 
-@lru_cache(1)
-def _operators() -> frozenset[int]:
-    """Return the identities of the functions that are operators."""
-    found: dict[int, Any] = {}
+def _spaces() -> list[Any]:
+    """Return the namespaces of public operators, whose names may be bound when they are first used."""
+    found: list[Any] = [vars(cls) for cls in Tensor.__mro__[:-1]]
     names = """gradloom gradloom.nn.functional gradloom.linalg gradloom.fft gradloom.special gradloom.functional
     gradloom._C._nn gradloom.signal.windows""".split()
-    for name in names:
-        try:
-            module = import_module(name)
-        except ImportError:
-            continue
-        for key, value in vars(module).items():
-            if _computes(key, value):
-                found[id(value)] = value
-    for cls in Tensor.__mro__[:-1]:
-        for key, value in vars(cls).items():
-            if _computes(key, value):
-                found[id(value)] = value
-    _kept.extend(found.values())
-    return frozenset(found) - frozenset(id(getattr(Tensor, n, None)) for n in _DENIED)
+    return [*found, *[vars(import_module(name)) for name in names]]
 
 
-_kept: list[Any] = []  # functions whose identities are known
+_answers: dict[int, tuple[Any, bool]] = {}  # for each function that was asked for, whether it is an operator
 
 
 def _computes(name: str, value: Any) -> bool:
@@ -98,11 +85,31 @@ def _computes(name: str, value: Any) -> bool:
 
 def is_operator(function: Any) -> bool:
     """Return whether a function, or the function of a bound method, is an operator."""
-    return id(function) in _operators() or (
-        isinstance(function, FunctionType)
-        and (function.__module__ or "").startswith("gradloom.")
-        and ".variable_type." in (function.__code__.co_filename.replace("/", ".").replace("\\", "."))
-    )
+    if not isinstance(function, FunctionType):
+        return False
+    answer = _answers.get(id(function))
+    if answer is None:
+        if len(_answers) > 10_000:  # functions that programs made
+            _answers.clear()
+        answer = _answers[id(function)] = function, _is_operator(function)
+    return answer[1]
+
+
+def _is_operator(function: FunctionType) -> bool:
+    name = function.__name__
+    if name in _DENIED or any(vars(cls).get(denied) is function for denied in _DENIED for cls in Tensor.__mro__[:-1]):
+        return False
+    for space in _spaces():
+        if space.get(name) is function and _computes(name, function):
+            return True
+        if any(value is function and _computes(key, value) for key, value in list(space.items())):
+            return True
+    place = own_code(function).co_filename.replace("\\", "/")
+    return any(room in place for room in _ROOMS) and (function.__module__ or "").startswith("gradloom")
+
+
+# Where operators are, also those that are public under names that are not listed in `_operators`.
+_ROOMS = ("/generated/variable_type/", "/gradloom/composite/", "/gradloom/masked/")
 
 
 @lru_cache(1)

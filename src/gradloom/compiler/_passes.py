@@ -132,6 +132,9 @@ class Partition:
         stack = [v.content for n in backward for v in n.values()]
         stack += [v.content for v in graph.gradients if v is not None]
         outputs = {v.content for v in graph.outputs}
+        for reader in backward:
+            if refusal(reader) is not None:  # it reads its operands from memory anyway
+                outputs |= {v.content for v in reader.values()}
         seen: set[Content] = set()
         while stack:
             content = stack.pop()

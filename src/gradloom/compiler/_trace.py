@@ -21,6 +21,7 @@ from ..core.tensor import Tensor, wrap
 from ..core.views import replay_by_operator
 from ..dispatch.interception import TRACE, Call, attend, call_wrapper, record, register
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GIVEN_RESULT, GRAD_OFF, INTERCEPT, REDISPATCH, state
+from ..kernels._common.layout import is_dense
 from ..kernels.random.streams import default_stream
 from ..memory.metadata import Metadata
 from ..memory.ownership import owner
@@ -155,6 +156,7 @@ class Tracer:
     # --- contents -------------------------------------------------------------------------------------------------
 
     def _content(self, kind: str, base: np.ndarray, **facts: Any) -> Content:
+        """Return a content with the geometry of an array that covers its memory."""
         self.contents += 1
         return Content(self.contents - 1, kind, base.shape, base.strides, base.dtype, **facts)
 
@@ -339,7 +341,8 @@ class Tracer:
             own = owner(array)
             block = self.blocks.get(id(own))
             if block is None:
-                content = self._content(RESULT, own, node=node)
+                covers = array.nbytes == own.nbytes and is_dense(array) and _address(array) == _address(own)
+                content = self._content(RESULT, array if covers else own, node=node)
                 made.append(content)
                 block = self._block(own, content)
             out = wrap(_NOTHING)
@@ -366,6 +369,10 @@ class Tracer:
             attend()
             default_stream.rewind(mark[0])
             default_stream.cached_normal = mark[1]
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]  # type: ignore[no-any-return]
 
 
 def _is_traced(value: Any) -> bool:
