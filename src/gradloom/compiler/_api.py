@@ -4,8 +4,7 @@ Note [Compiled calls]
 A call looks for an entry whose guards hold and runs its graph. If there is none, the function runs as Python, with
 hooks (Note [Rewritten functions]) that note what it reads and calls (Note [Guards]); its result is that of eager mode.
 If nothing prevents it, the recording is then traced (Note [Tracing]), fused (Note [Fusion]) and becomes an entry for
-later calls. What prevents it is kept as the reason, for `explain`. A function that cannot be one graph runs as Python;
-the functions and modules that it calls are compiled by themselves.
+later calls. What prevents it is kept as the reason, for `explain`. A function that cannot be one graph runs as Python.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from typing import Any
 
 from ..dispatch.state import state
 from ..nn import Module
-from ._backends import Backend, find
-from ._entry import Arguments, Entry, Opaque, may_compile, thread_key
+from ._backends import find
+from ._entry import Arguments, Backend, Entry, Opaque, may_compile, thread_key
 from ._hooks import Hooks
 from ._recorder import Recorder, Unsupported, active
 from ._trace import TraceError
@@ -64,7 +63,7 @@ class Optimized:
                     return entry.run(inputs)
         self.calls[1] += 1
         if self.misses >= MOST_ENTRIES:
-            return self.in_parts(args, kwargs)
+            return self.target(*args, **kwargs)
         return self.record(args, kwargs, key)
 
     def record(self, args: Any, kwargs: Any, key: Any) -> Any:
@@ -99,12 +98,6 @@ class Optimized:
     def name(self) -> str:
         target = self.target
         return getattr(target, "__qualname__", type(target).__name__)
-
-    # --- graph breaks ---------------------------------------------------------------------------------------------
-
-    def in_parts(self, args: Any, kwargs: Any) -> Any:
-        """Run the target as Python, with the functions and modules that it calls compiled."""
-        return self.target(*args, **kwargs)
 
 
 def _start(r: Recorder, target: Any, args: Any, kwargs: Any) -> Any:

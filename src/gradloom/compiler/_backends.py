@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import lru_cache
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-from ._entry import Arguments, Entry, Opaque
-from ._recorder import Recorder
+from ._entry import Backend
+from ._numpy_backend import compile_loops
 
 NAMES = ("inductor", "llvm", "numpy", "aot_eager", "eager")
 MODES = (None, "default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
@@ -19,34 +18,24 @@ class InvalidBackend(RuntimeError):
     """There is no backend of that name."""
 
 
-class Backend:
-    """Makes entries.
-
-    Attributes:
-        name: as in `list_backends`.
-        loops: compiles a loop program; None to call every operator by itself.
-        costly_too: whether the backward pass computes expensive functions again rather than read their results.
-    """
-
-    def __init__(self, name: str, loops: Callable[[Any], Any] | None, costly_too: bool) -> None:
-        self.name, self.loops, self.costly_too = name, loops, costly_too
-
-    def entry(self, recorder: Recorder, arguments: Arguments, result: Any, key: Any) -> Entry:
-        """Compile a recording."""
-        if self.name == "eager":
-            raise Opaque("the backend `eager` runs Python")
-        return Entry(recorder, arguments, result, self.loops, self.costly_too, key)
-
-
 @lru_cache(16)
 def _named(name: str) -> Backend:
     if name == "inductor":
         name = "llvm" if has_llvm() else "numpy"
     if name == "llvm":
-        return Backend(name, import_module("gradloom.compiler._llvm").compile, True)
+        return Backend(name, _machine_code, True)
     if name == "numpy":
-        return Backend(name, import_module("gradloom.compiler._numpy_backend").compile_loops, False)
+        return Backend(name, compile_loops, False)
     return Backend(name, None, False)
+
+
+def _machine_code(program: Any) -> Any:
+    """Compile a loop program to machine code, or to NumPy what the backend does not take."""
+    llvm = import_module("gradloom.compiler._llvm")
+    try:
+        return llvm.compile(program)
+    except llvm.Unsupported:
+        return compile_loops(program)
 
 
 def has_llvm() -> bool:

@@ -266,3 +266,22 @@ class Entry:
             for j, t in enumerate(inputs)
             if i != j
         )
+
+
+class Backend:
+    """Makes entries.
+
+    Attributes:
+        name: as in `list_backends`.
+        loops: compiles a loop program; None to call every operator by itself.
+        costly_too: whether the backward pass computes expensive functions again rather than read their results.
+    """
+
+    def __init__(self, name: str, loops: Callable[[Any], Any] | None, costly_too: bool) -> None:
+        self.name, self.loops, self.costly_too = name, loops, costly_too
+
+    def entry(self, recorder: Recorder, arguments: Arguments, result: Any, key: Any) -> Entry:
+        """Compile a recording."""
+        if self.name == "eager":
+            raise Opaque("the backend `eager` runs Python")
+        return Entry(recorder, arguments, result, self.loops, self.costly_too, key)

@@ -9,8 +9,7 @@ from ..core.tensor import Tensor
 from ..dispatch.state import GRAD_OFF
 from ..fx import Graph, GraphModule
 from ..nn import Module
-from ._backends import Backend
-from ._entry import Arguments, Entry, Opaque, check_of, template_of
+from ._entry import Arguments, Backend, Entry, Opaque, check_of, template_of
 from ._joint import Recording, Slot, learn, without_tensors
 from ._recorder import Recorder
 

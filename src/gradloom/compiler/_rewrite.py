@@ -126,9 +126,19 @@ def _candidates(tree: ast.Module, code: CodeType) -> Iterator[_Function]:
             if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == code.co_firstlineno:
                 yield node
         elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
-            body = node.body
-            if (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset) == list(code.co_positions())[-1]:
+            if _encloses(node.body, code):
                 yield node
+
+
+def _encloses(body: ast.expr, code: CodeType) -> bool:
+    """Return whether the code of a lambda lies within an expression."""
+    start, end = (body.lineno, body.col_offset), (body.end_lineno, body.end_col_offset)
+    for line, last, column, stop in code.co_positions():
+        if line is None or last is None or column is None or not stop:
+            continue
+        if not (start <= (line, column) and (last, stop) <= end):
+            return False
+    return True
 
 
 def _without_decorators(node: _Function) -> _Function:
