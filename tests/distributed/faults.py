@@ -104,7 +104,7 @@ def _watch(ranks: list[subprocess.Popen[bytes]], victim: int, logs: list[Path], 
             continue
         text = logs[rank].read_text()
         # A rank may notice the victim, or another rank that noticed first and closed its group.
-        if code != 1 or not re.search(r"rank \d (\(process \d+\) has ended|closed its process group)", text):
+        if code != 1 or not re.search(r"rank \d (was lost|\(process \d+\) has ended|closed its process group)", text):
             wrong.append(f"rank {rank} ended with {code}: {text[-600:]}")
     return wrong + _checkpoint_is_sound(folder / "checkpoint") + _left_over()
 
