@@ -9,6 +9,7 @@ import numpy as np
 
 from .errors import CPP_TYPES, not_implemented
 from .layout import as_type
+from .threads import share
 
 _FLOAT32 = np.dtype(np.float32)
 _VECTOR = 16
@@ -81,6 +82,8 @@ def floating(name: str, kinds: str = "f"):
         def checked(self, *rest):
             dtype = self.dtype
             if dtype.kind in kinds and dtype.itemsize > 2 and self.ndim:
+                if self.size >= LARGE and _are_alike(self, rest):
+                    return in_blocks(kernel, self, rest)
                 try:
                     return kernel(self, *rest)
                 except TypeError:  # NumPy's functions return scalars for 0-dim arrays; `out=` takes none
@@ -100,6 +103,34 @@ def floating(name: str, kinds: str = "f"):
         return checked
 
     return decorate
+
+
+LARGE = 1 << 17  # elements, from which on a kernel runs block by block, on all threads
+_BLOCK = 1 << 15  # elements whose temporaries stay in a core's cache
+
+
+def _are_alike(first, rest) -> bool:
+    """Return whether all arrays are contiguous, of one shape and one dtype."""
+    for a in (first, *rest):
+        if isinstance(a, np.ndarray):
+            if type(a) is not np.ndarray or a.shape != first.shape or a.dtype is not first.dtype:
+                return False
+            if not a.flags.c_contiguous:
+                return False
+    return True
+
+
+def in_blocks(kernel, first, rest=()) -> np.ndarray:
+    """Run an elementwise kernel on blocks of its arrays, so that memory is read and written once."""
+    out = np.empty_like(first)
+    flat = [a.reshape(-1) if a.__class__ is np.ndarray else a for a in (out, first, *rest)]
+
+    def work(part) -> None:
+        target, *given = [a[part] if a.__class__ is np.ndarray else a for a in flat]
+        target[...] = kernel(*given)
+
+    share(work, [slice(i, i + _BLOCK) for i in range(0, first.size, _BLOCK)])
+    return out
 
 
 def _prepared(value, half: bool):

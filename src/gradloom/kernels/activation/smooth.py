@@ -7,9 +7,10 @@ import math
 import numpy as np
 
 from .._common.layout import row_major
-from .._common.numbers import floating, from_scipy, is_half, widen
+from .._common.numbers import floating, is_half, widen
 from .._common.tables import number
 from ..elementwise.choices import bounded, select
+from ..elementwise.erf import erf
 from .piecewise import as_type
 
 
@@ -85,7 +86,7 @@ def _phi(self) -> np.ndarray:
     """Return the normal distribution function of an array."""
     dtype = self.dtype
     found = self * number(math.sqrt(0.5), dtype)
-    from_scipy("erf")(found, found)
+    erf(found, found)
     found += number(1, dtype)
     found *= number(0.5, dtype)
     return found

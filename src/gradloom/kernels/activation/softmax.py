@@ -7,7 +7,8 @@ import numpy as np
 from .._common.errors import not_implemented, refuse
 from .._common.layout import row_major
 from .._common.numbers import is_half, widen
-from .._common.tables import ones, starts
+from .._common.tables import starts
+from ..reduction.sums import row_sums
 
 divide, exp, log, maximum, subtract = np.divide, np.exp, np.log, np.maximum, np.subtract
 
@@ -41,9 +42,7 @@ def _maximum(x: np.ndarray, dim: int) -> np.ndarray:
 def _sum(x: np.ndarray, dim: int) -> np.ndarray:
     """Return the sum along a dimension, with the dimension kept."""
     if x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous and x.size:
-        count = x.shape[-1]
-        found = x.reshape(-1, count).dot(ones(x.dtype.char, count))
-        return found.reshape(*x.shape[:-1], 1)
+        return row_sums(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], 1)
     return np.add.reduce(x, dim, None, None, True) if x.ndim else x.copy()
 
 

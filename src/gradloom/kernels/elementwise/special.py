@@ -6,16 +6,20 @@ import numpy as np
 
 from .._common.errors import refuse
 from .._common.layout import row_major
-from .._common.numbers import from_scipy, widen
+from .._common.numbers import LARGE, floating, from_scipy, in_blocks, widen
 from .._common.tables import number
 from ..shape.copies import to_copy
 from .dtypes import shared, widened
+from .erf import erf as error_function
 
 
 @widened
 def erf(self):
     """Compute the error function."""
-    return shared(from_scipy("erf"), _real("erf_vml_cpu", self))
+    self = _real("erf_vml_cpu", self)
+    if self.dtype.char == "f" and self.size >= LARGE and type(self) is np.ndarray and self.flags.c_contiguous:
+        return in_blocks(error_function, self)
+    return shared(from_scipy("erf"), self) if self.size >= LARGE else error_function(self)
 
 
 @widened
@@ -139,12 +143,19 @@ def sinc(self):
 @widened
 def sigmoid(self):
     """`1 / (1 + exp(-self))`."""
+    return _sigmoid_in_blocks(self) if self.size >= LARGE and self.dtype.kind == "f" else _sigmoid(self)
+
+
+def _sigmoid(self):
     found = np.negative(self)
     if found.__class__ is not np.ndarray:
         found = np.asarray(found)
     np.exp(found, found)
     np.add(found, number(1, found.dtype), found)
     return np.reciprocal(found, found)
+
+
+_sigmoid_in_blocks = floating("sigmoid_cpu")(_sigmoid)
 
 
 def sigmoid_backward(grad_output, output):

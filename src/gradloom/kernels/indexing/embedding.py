@@ -6,7 +6,7 @@ import numpy as np
 
 from ...types.dtype import TYPE_OF, type_text
 from .._common.errors import type_name
-from .places import add_rows, workspace, writable
+from .places import add_rows, check_range, workspace, writable
 
 
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
@@ -18,14 +18,17 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     check_rows("embedding", indices, weight.shape[0])
-    return weight.take(indices, axis=0)
+    return weight.take(indices, 0, None, "clip")  # the indices are valid: no further check, and no buffer for it
 
 
 def check_rows(name, indices, rows) -> None:
     """Raise IndexError unless every index is a valid row number."""
     check_dtype(name, indices, "indices", 1)
-    if indices.size and (indices.min() < 0 or indices.max() >= rows):
-        raise IndexError("index out of range in self")
+    if indices.size:
+        try:
+            check_range(indices, rows, 0)
+        except RuntimeError:
+            raise IndexError("index out of range in self") from None
 
 
 def check_dtype(name, array, argument, position) -> None:

@@ -177,14 +177,26 @@ def add_rows(rows, index, values) -> None:
     count, width = rows.shape
     if not index.size or not width:
         return
-    many = values.size >= _MANY and index.size * 8 >= count and rows.dtype.kind != "b"
+    many = values.size >= _MANY and rows.dtype.kind != "b"
     csc_array = _sparse_matrix() if many else None
     if csc_array is None:
         places = index if width == 1 else (index[:, None] * np.int64(width) + np.arange(width)).reshape(-1)
         np.add.at(rows.reshape(-1), places, values.reshape(-1))
         return
+    kept = np.zeros(count, bool)
+    kept[index] = True
+    used = np.flatnonzero(kept)
+    few = used.size * 3 <= count  # then only these rows are summed and read, under numbers of their own
+    if few:
+        numbers = np.empty(count, index.dtype)
+        numbers[used] = np.arange(used.size)
+        index, count = numbers.take(index), used.size
     one_each = np.ones(index.size, rows.dtype), index, np.arange(index.size + 1, dtype=index.dtype)
-    rows += csc_array(one_each, shape=(count, index.size)) @ values
+    sums = csc_array(one_each, shape=(count, index.size)) @ values
+    if few:
+        rows[used] += sums
+    else:
+        rows += sums
 
 
 def _sparse_matrix():

@@ -1,0 +1,129 @@
+"""Kernels with a way of their own for few or for many elements: both ways give the same."""
+
+import numpy as np
+import pytest
+
+from gradloom.kernels._common import numbers
+from gradloom.kernels._common.windows import Windows
+from gradloom.kernels.activation import smooth, softmax
+from gradloom.kernels.conv import flat, products
+from gradloom.kernels.elementwise import erf, special
+from gradloom.kernels.indexing import places, tensors
+from gradloom.kernels.pool import blocks
+from gradloom.kernels.random import streams
+
+FLOATS = (np.float32, np.float64)
+
+
+def draw(*shape, dtype=np.float32, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("kernel", [smooth.silu, smooth.elu, smooth.gelu, smooth.softplus, special.sigmoid])
+def test_elementwise_kernels_give_the_same_in_blocks(kernel, dtype):
+    x = 4 * draw(numbers.LARGE + 77, dtype=dtype)
+    few = numbers.LARGE // 8
+    parts = [kernel(x[i : i + few]) for i in range(0, x.size, few)]
+    ulp = np.finfo(dtype).eps
+    # Vector loops of different lengths may round the remainder of an array differently.
+    np.testing.assert_allclose(kernel(x), np.concatenate(parts), rtol=4 * ulp, atol=4 * ulp)
+
+
+def test_erf_of_many_float32_numbers_is_off_by_little_more_than_half_a_unit():
+    from scipy.special import erf as exact
+
+    x = np.concatenate((np.linspace(-6, 6, 1 << 15), np.logspace(-44, 1, 1 << 13))).astype(np.float32)
+    wanted = exact(x.astype(np.float64))
+    unit = np.spacing(np.abs(wanted).astype(np.float32)).astype(np.float64)
+    assert np.abs((erf.erf(x) - wanted) / unit).max() < 0.54
+    special_values = np.zeros(1 << 13, np.float32)
+    special_values[:5] = np.inf, -np.inf, np.nan, -0.0, 0.0
+    assert str(erf.erf(special_values)[:5].tolist()) == "[1.0, -1.0, nan, -0.0, 0.0]"
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_softmax_of_small_numbers_needs_no_shift(dtype, dim):
+    x = draw(20, 30, dtype=dtype)
+    exact = np.exp(x.astype(np.longdouble))
+    exact /= exact.sum(dim, keepdims=True)
+    eps = np.finfo(dtype).eps
+    for shift in (0, 50, -50):  # by 50, the sum of squares is above the bound
+        np.testing.assert_allclose(softmax.softmax(x + dtype(shift), dim), exact, rtol=(8 if not shift else 200) * eps)
+
+
+@pytest.mark.parametrize("windows", [(2, 2, 0), (3, 1, 0), (3, 2, 0), (2, 1, 0)])
+def test_pooling_of_a_few_windows_equals_pooling_in_blocks(windows, monkeypatch):
+    kernel, stride, padding = windows
+    x = np.round(draw(3, 9, 8), 1)  # with equal elements
+    x[0, :2, :2] = -0.0, 0.0
+    output = tuple((n - kernel) // stride + 1 for n in x.shape[1:])
+    layout = Windows((9, 8), (kernel,) * 2, (stride,) * 2, (padding,) * 2, (1, 1), output)
+    few = blocks.maximum(x, layout), blocks.add(x, layout, x.dtype), blocks.spread(draw(3, *output), layout)
+    monkeypatch.setattr(blocks, "_FEW", 0)
+    many = blocks.maximum(x, layout), blocks.add(x, layout, x.dtype), blocks.spread(draw(3, *output), layout)
+    np.testing.assert_array_equal(few[0][0], many[0][0])
+    np.testing.assert_array_equal(few[0][1], many[0][1])
+    for a, b in zip(few[1:], many[1:], strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
+def test_a_maximum_that_is_not_finite_is_found_in_blocks():
+    x = draw(1, 4, 4)
+    x[0, 0, 1], x[0, 2, 2], x[0, 3, 3] = np.nan, np.inf, -np.inf
+    layout = Windows((4, 4), (2, 2), (2, 2), (0, 0), (1, 1), (2, 2))
+    values, indices = blocks.maximum(x, layout)
+    assert np.isnan(values[0, 0, 0]) and indices[0, 0, 0] == 1
+    assert values[0, 1, 1] == np.inf and indices[0, 1, 1] == 10
+
+
+@pytest.mark.parametrize("padding, dilation", [(0, 1), (1, 1), (2, 2), (1, 2)])
+def test_flat_windows_equal_the_other_products(padding, dilation, monkeypatch):
+    x, w, bias = draw(2, 3, 9, 7), draw(4, 3, 3, 2, seed=1), draw(4, seed=2)
+    output = tuple(n + 2 * padding - dilation * (k - 1) for n, k in zip((9, 7), (3, 2), strict=True))
+    layout = Windows((9, 7), (3, 2), (1, 1), (padding,) * 2, (dilation,) * 2, output)
+    g = draw(2, 4, *output, seed=3)
+
+    def all_three():
+        return (
+            products.forward(x, w, bias, layout, 1),
+            products.input_gradient(g, w, layout, 1),
+            products.weight_gradient(g, x, (3, 2), layout, 1),
+        )
+
+    assert flat.pays(2, w.shape, layout, 4) and flat.is_small(2, w.shape, layout, 4)
+    found = all_three()
+    monkeypatch.setattr(flat, "pays", lambda *_: False)
+    monkeypatch.setattr(flat, "is_small", lambda *_: False)
+    for a, b in zip(found, all_three(), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("used", [10, 900])
+def test_rows_are_added_in_order_however_many_are_used(used):
+    pytest.importorskip("scipy")
+    index = np.random.default_rng(0).integers(0, used, 2000)
+    values = draw(2000, 32)
+    found, expected = draw(1000, 32, seed=5), draw(1000, 32, seed=5)
+    places.add_rows(found, index, values)
+    np.add.at(expected, index, values)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+
+
+def test_accumulating_at_vectors_of_integers_equals_the_general_way():
+    index = (np.array([0, 2, 2, 0]), np.array([1, 3, 3, 0]))
+    for values in (draw(4), draw(1)):  # the second broadcasts, which is the general way
+        found, expected = np.zeros((3, 4), np.float32), np.zeros((3, 4), np.float32)
+        tensors.index_put_(found, list(index), values, True)
+        np.add.at(expected, index, values)
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(IndexError, match="out of bounds"):
+        tensors.index_put_(np.zeros((3, 4), np.float32), [np.array([3]), np.array([0])], draw(1), True)
+
+
+def test_single_words_and_typed_calls_draw_the_same_stream():
+    few, many = streams.Stream(7), streams.Stream(7)
+    n = streams._FEW
+    np.testing.assert_array_equal(np.concatenate([few.uniform24(n - 1), few.uniform24(3)]), many.uniform24(n + 2))
+    np.testing.assert_array_equal(np.concatenate([few.words64(n // 2), few.words64(1)]), many.words64(n // 2 + 1))
