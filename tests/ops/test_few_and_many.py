@@ -127,3 +127,14 @@ def test_single_words_and_typed_calls_draw_the_same_stream():
     n = streams._FEW
     np.testing.assert_array_equal(np.concatenate([few.uniform24(n - 1), few.uniform24(3)]), many.uniform24(n + 2))
     np.testing.assert_array_equal(np.concatenate([few.words64(n // 2), few.words64(1)]), many.words64(n // 2 + 1))
+
+
+@pytest.mark.parametrize("kernel", [softmax.softmax, softmax.log_softmax])
+def test_softmax_of_many_rows_equals_that_of_parts(kernel):
+    x, grad = 9 * draw(2, 700, 100), draw(2, 700, 100, seed=1)
+    assert softmax._many_rows(x, 2)
+    found = kernel(x, -1)
+    np.testing.assert_allclose(found, np.stack([kernel(part, 1) for part in x]), rtol=1e-6, atol=1e-6)
+    backward = softmax.softmax_backward if kernel is softmax.softmax else softmax.log_softmax_backward
+    expected = [backward(g, out, 1, x.dtype) for g, out in zip(grad, found, strict=True)]
+    np.testing.assert_allclose(backward(grad, found, -1, x.dtype), np.stack(expected), rtol=1e-5, atol=1e-5)

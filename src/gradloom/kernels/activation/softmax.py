@@ -8,6 +8,7 @@ from .._common.errors import not_implemented, refuse
 from .._common.layout import row_major
 from .._common.numbers import is_half, widen
 from .._common.tables import starts
+from .._common.threads import share
 from ..reduction.sums import row_sums
 
 divide, exp, log, maximum, subtract = np.divide, np.exp, np.log, np.maximum, np.subtract
@@ -59,9 +60,40 @@ def softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarr
         if flat.dot(flat) < _BOUND:  # false for NaN
             out = exp(x)
             return narrowed(divide(out, _sum(out, dim), out), self.dtype)
+    if _many_rows(x, dim):
+        return narrowed(_by_rows(_shifted_softmax, x), self.dtype)
+    return narrowed(_shifted_softmax(x, dim), self.dtype)
+
+
+def _shifted_softmax(x, dim=1):
     out = subtract(x, _maximum(x, dim), order="C")
     exp(out, out)
-    return narrowed(divide(out, _sum(out, dim), out), self.dtype)
+    return divide(out, _sum(out, dim), out)
+
+
+_LARGE = 1 << 17  # elements, from which on rows are worked on in blocks, on all threads
+_BLOCK = 1 << 15  # elements whose temporaries stay in a core's cache
+
+
+def _many_rows(x, dim) -> bool:
+    """Return whether the last dimension of a large contiguous array is meant, and its rows fit a block."""
+    return (
+        x.size >= _LARGE and dim in (-1, x.ndim - 1) and x.ndim > 1 and x.shape[-1] <= _BLOCK and x.flags.c_contiguous
+    )
+
+
+def _by_rows(kernel, *arrays) -> np.ndarray:
+    """Run a kernel of matrices with independent rows on blocks of rows of contiguous arrays of one shape."""
+    width = arrays[0].shape[-1]
+    rows = [a.reshape(-1, width) for a in arrays]
+    out = np.empty_like(rows[0])
+    step = max(1, _BLOCK // width)
+
+    def work(part) -> None:
+        out[part] = kernel(*[a[part] for a in rows])
+
+    share(work, [slice(i, i + step) for i in range(0, len(out), step)])
+    return out.reshape(arrays[0].shape)
 
 
 def narrowed(found: np.ndarray, dtype: np.dtype) -> np.ndarray:
@@ -86,13 +118,19 @@ def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.n
         return np.asarray(x - x, self.dtype)
     if x.size == 0:
         return np.zeros_like(self)
+    if x is not self and is_half(self.dtype) and dim in (-1, x.ndim - 1):  # PyTorch rounds the sum and its logarithm
+        out = subtract(x, _maximum(x, dim), order="C")
+        total = log(_sum(exp(out), dim).astype(self.dtype)).astype(x.dtype)
+        return narrowed(subtract(out, total, out), self.dtype)
+    found = _by_rows(_shifted_log_softmax, x) if _many_rows(x, dim) else _shifted_log_softmax(x, dim)
+    return narrowed(found, self.dtype)
+
+
+def _shifted_log_softmax(x, dim=1):
     out = subtract(x, _maximum(x, dim), order="C")
     total = _sum(exp(out), dim)
-    if x is not self and is_half(self.dtype) and dim in (-1, x.ndim - 1):  # PyTorch rounds the sum and its logarithm
-        total = log(total.astype(self.dtype)).astype(x.dtype)
-    else:
-        log(total, total)
-    return narrowed(subtract(out, total, out), self.dtype)
+    log(total, total)
+    return subtract(out, total, out)
 
 
 def _softmax_input(self, dim, half_to_float, name) -> np.ndarray:
@@ -114,15 +152,27 @@ def _softmax_input(self, dim, half_to_float, name) -> np.ndarray:
 def softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype) -> np.ndarray:
     """output * (grad_output - sum(grad_output * output)) along a dimension, where output = softmax(input)."""
     refuse("softmax_backward_lastdim_kernel_impl", grad_output, "c")
-    out = widen(output)
-    found = row_major(np.asarray(out * widen(grad_output)))
-    return narrowed(subtract(found, out * _sum(found, dim), found), input_dtype)
+    out, grad = widen(output), widen(grad_output)
+    if _many_rows(out, dim) and _many_rows(grad, dim) and out.dtype is grad.dtype:
+        return narrowed(_by_rows(_softmax_gradient, grad, out), input_dtype)
+    return narrowed(_softmax_gradient(grad, out, dim), input_dtype)
+
+
+def _softmax_gradient(grad, out, dim=1):
+    found = row_major(np.asarray(out * grad))
+    return subtract(found, out * _sum(found, dim), found)
 
 
 def log_softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype) -> np.ndarray:
     """grad_output - exp(output) * sum(grad_output) along a dimension, where output = log_softmax(input)."""
     refuse("log_softmax_backward_lastdim_kernel_impl", grad_output, "c")
-    grad = widen(grad_output)
-    found = np.asarray(exp(widen(output), order="C"))
+    out, grad = widen(output), widen(grad_output)
+    if _many_rows(out, dim) and _many_rows(grad, dim) and out.dtype is grad.dtype:
+        return narrowed(_by_rows(_log_softmax_gradient, grad, out), input_dtype)
+    return narrowed(_log_softmax_gradient(grad, out, dim), input_dtype)
+
+
+def _log_softmax_gradient(grad, out, dim=1):
+    found = np.asarray(exp(out, order="C"))
     found *= _sum(grad, dim)
-    return narrowed(subtract(grad, found, found), input_dtype)
+    return subtract(grad, found, found)
