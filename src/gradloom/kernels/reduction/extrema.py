@@ -39,6 +39,8 @@ def amin(self, dim=(), keepdim=False):
 
 
 def _extreme(ufunc, name, kernel, array, axis, keepdim):
+    if axis is None and not keepdim and array.size and array.dtype.char in "fd":
+        return ufunc.reduce(array, None)
     refuse(kernel, array, _NO_COMPLEX)
     require_elements(name, array, axis)
     return reduce(ufunc, array, axis, keepdim)
