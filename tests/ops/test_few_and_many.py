@@ -36,10 +36,10 @@ def test_erf_of_many_float32_numbers_is_off_by_little_more_than_half_a_unit():
     x = np.concatenate((np.linspace(-6, 6, 1 << 15), np.logspace(-44, 1, 1 << 13))).astype(np.float32)
     wanted = exact(x.astype(np.float64))
     unit = np.spacing(np.abs(wanted).astype(np.float32)).astype(np.float64)
-    assert np.abs((erf.erf(x) - wanted) / unit).max() < 0.54
+    assert np.abs((erf.error_function(x) - wanted) / unit).max() < 0.54
     special_values = np.zeros(1 << 13, np.float32)
     special_values[:5] = np.inf, -np.inf, np.nan, -0.0, 0.0
-    assert str(erf.erf(special_values)[:5].tolist()) == "[1.0, -1.0, nan, -0.0, 0.0]"
+    assert str(erf.error_function(special_values)[:5].tolist()) == "[1.0, -1.0, nan, -0.0, 0.0]"
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

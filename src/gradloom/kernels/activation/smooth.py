@@ -10,7 +10,7 @@ from .._common.layout import row_major
 from .._common.numbers import floating, is_half, widen
 from .._common.tables import number
 from ..elementwise.choices import bounded, select
-from ..elementwise.erf import erf
+from ..elementwise.erf import error_function
 from .piecewise import as_type
 
 
@@ -86,7 +86,7 @@ def _phi(self) -> np.ndarray:
     """Return the normal distribution function of an array."""
     dtype = self.dtype
     found = self * number(math.sqrt(0.5), dtype)
-    erf(found, found)
+    error_function(found, found)
     found += number(1, dtype)
     found *= number(0.5, dtype)
     return found

@@ -40,7 +40,7 @@ _BLOCK = 1 << 14  # numbers whose temporaries stay in a core's cache
 _MANY = 1 << 13  # numbers, from which on this is faster
 
 
-def erf(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+def error_function(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """Return the error function of a floating array; `out` may be `x`."""
     if x.dtype.char != "f" or x.size < _MANY or not x.flags.c_contiguous or type(x) is not np.ndarray:
         return from_scipy("erf")(x) if out is None else from_scipy("erf")(x, out)

@@ -10,7 +10,7 @@ from .._common.numbers import LARGE, floating, from_scipy, in_blocks, widen
 from .._common.tables import number
 from ..shape.copies import to_copy
 from .dtypes import shared, widened
-from .erf import erf as error_function
+from .erf import error_function
 
 
 @widened
