@@ -6,6 +6,7 @@ from ...dispatch import _operators as ops
 from ...kernels._common.errors import LinAlgError
 from ...kernels.linalg.factorizations import singular_message
 from ...return_types import result_class
+from .solve import failures
 
 _QR = result_class("qr", ("Q", "R"))
 
@@ -13,8 +14,8 @@ _QR = result_class("qr", ("Q", "R"))
 def inv(A):
     """Return the inverses of matrices. Raises LinAlgError for a singular one."""
     inverse, info = ops.linalg_inv_ex(A)
-    if not info.is_meta and info.any():
-        raise LinAlgError(singular_message("linalg.inv", info._array))
+    if (failed := failures(info)) is not None:
+        raise LinAlgError(singular_message("linalg.inv", failed))
     return inverse
 
 

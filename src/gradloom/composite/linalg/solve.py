@@ -23,19 +23,27 @@ _SLOGDET = result_class("slogdet", ("sign", "logabsdet"))
 _LDL_FACTOR = result_class("linalg_ldl_factor", ("LD", "pivots"))
 
 
+def failures(info: Tensor):
+    """Return the array of a factorization's error numbers if one is not zero, else None. Within vmap, those of all
+    batch elements count; on the meta device there are none."""
+    while (physical := getattr(info, "_physical", None)) is not None:
+        info = physical
+    return None if info.is_meta or not info.any() else info._array
+
+
 def linalg_cholesky(self, upper=False):
     """Return Cholesky factors. Raises LinAlgError for a matrix that is not positive-definite."""
     L, info = ops.linalg_cholesky_ex(self, upper=upper)
-    if not info.is_meta and info.any():
-        raise LinAlgError(positive_message("linalg.cholesky", info._array))
+    if (failed := failures(info)) is not None:
+        raise LinAlgError(positive_message("linalg.cholesky", failed))
     return L
 
 
 def lu_factor(A, pivot=True):
     """Return L and U in one matrix, and the pivots. Raises RuntimeError for a singular matrix."""
     LU, pivots, info = ops.linalg_lu_factor_ex(A, pivot=pivot)
-    if not info.is_meta and info.any():
-        raise RuntimeError(zero_pivot_message("torch.linalg.lu_factor", info._array))
+    if (failed := failures(info)) is not None:
+        raise RuntimeError(zero_pivot_message("torch.linalg.lu_factor", failed))
     return _LU_FACTOR((LU, pivots))
 
 
@@ -83,8 +91,8 @@ def solve_ex(A, B, left=True, check_errors=False):
 def solve(A, B, left=True):
     """Return X with A X = B, or X A = B. Raises LinAlgError for singular A."""
     found = ops._linalg_solve_ex(A, B, left=left)
-    if not found[3].is_meta and found[3].any():
-        raise LinAlgError(singular_solve_message("torch.linalg.solve", found[3]._array))
+    if (failed := failures(found[3])) is not None:
+        raise LinAlgError(singular_solve_message("torch.linalg.solve", failed))
     return found[0]
 
 
@@ -127,8 +135,8 @@ def orgqr(self, input2):
 def ldl_factor(self, hermitian=False):
     """Return an LDL factorization and its pivots. Raises RuntimeError if D is singular."""
     LD, pivots, info = ops.linalg_ldl_factor_ex(self, hermitian=hermitian)
-    if not info.is_meta and info.any():
-        raise RuntimeError(ldl_message("torch.linalg.ldl_factor", info._array))
+    if (failed := failures(info)) is not None:
+        raise RuntimeError(ldl_message("torch.linalg.ldl_factor", failed))
     return _LDL_FACTOR((LD, pivots))
 
 
