@@ -296,3 +296,26 @@ def test_a_destroyed_default_group_can_be_made_again(tmp_path):
     port = str(probe.port)
     del probe
     assert run(2, again, tmp_path, port) == [[2.0, 4.0, 6.0, 8.0]] * 2
+
+
+def on_several_hosts(rank, size, store, port):
+    """Ranks that believe to be on different machines use TCP, and find each other's addresses by the store's."""
+    from gradloom.distributed import _backends
+    from gradloom.distributed._engines import sockets
+
+    _backends.host_key = sockets.host_key = lambda: f"host {rank}"
+    limit = timedelta(seconds=LIMIT)
+    dist.init_process_group("gloo", f"tcp://127.0.0.1:{port}", limit, world_size=size, rank=rank)
+    total = full(float(rank))
+    dist.all_reduce(total)
+    dist.barrier()
+    kind = type(dist.group.WORLD._engine).__name__
+    dist.destroy_process_group()
+    return kind, total[0].item()
+
+
+def test_ranks_on_several_machines_use_tcp(tmp_path):
+    probe = dist.TCPStore("127.0.0.1", 0, 1, True)
+    port = probe.port
+    del probe
+    assert run(3, on_several_hosts, tmp_path, port) == [("SocketEngine", 3.0)] * 3
