@@ -48,3 +48,9 @@ def test_abort_ends_a_waiting_call_and_the_job():
 def test_an_exception_of_one_rank_ends_the_others():
     found = mpiexec(2, "uncaught")
     assert found.returncode != 0 and "a defect of rank 1" in found.stderr
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="there is no /dev/shm")
+def test_nothing_stays_in_shared_memory_after_an_abort():
+    found = mpiexec(2, "names")
+    assert found.returncode != 0 and "names: []" in found.stdout, found

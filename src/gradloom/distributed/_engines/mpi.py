@@ -20,6 +20,7 @@ import os
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 from zlib import crc32
 
@@ -86,7 +87,10 @@ class MPIEngine(Engine):
                 _end_together(None)
                 raise CallTimeout("init_process_group", time.monotonic() - begun, [])
             _pause(time.monotonic() - begun)
-        return cls(copies[0][0], copies[1][0])
+        found = cls(copies[0][0], copies[1][0])
+        found.barrier(deadline)
+        _unlink_shared_memory()
+        return found
 
     def subgroup(self, ranks: Sequence[int], number: int, deadline: float | None = None) -> MPIEngine:
         """Return an engine of some ranks of this one, in the given order. Those ranks call this, and no others.
@@ -348,6 +352,19 @@ class MPIEngine(Engine):
 
     def abort(self) -> None:
         self._fail(Aborted("the process group was aborted"))
+
+
+def _unlink_shared_memory() -> None:
+    """Remove the names of MPICH's shared memory, which all processes of this machine have mapped.
+
+    MPICH itself removes them when it ends in order; after MPI_Abort or a signal they would stay in /dev/shm.
+    """
+    with suppress(OSError), open("/proc/self/maps") as maps:
+        for line in maps:
+            path = line.rstrip("\n").partition("/dev/shm/")[2]
+            if path.startswith("mpich_shm_") and not path.endswith("(deleted)"):
+                with suppress(OSError):
+                    os.unlink(f"/dev/shm/{path}")
 
 
 _world: MPIEngine | None = None
