@@ -285,6 +285,17 @@ def test_one_tensor_twice():
     torch.testing.assert_close(whole, again)
 
 
+def test_lambdas_on_one_line():
+    pair = [lambda x: (lambda x: x.cos())(x) + 1, lambda x: x.sin()]
+    inner = [lambda x: x + 1, (lambda x: lambda x: x * 3)(0), lambda x: x - 1]
+    x = torch.ones(3)
+    for f in (*pair, *inner):
+        g = compiled(f)
+        for _ in range(3):
+            torch.testing.assert_close(g(x), f(x))
+        assert graphs_run(g) == 2
+
+
 def test_nested_arguments():
     def f(parts, *, options):
         total = parts["x"] * options[0]

@@ -115,8 +115,9 @@ def _source_of(code: CodeType) -> _Function:
     except SyntaxError as error:
         raise CannotRewriteError(f"the source of {code.co_name} is not Python") from error
     if any(_same(code, other) for other in codes.get((code.co_name, code.co_firstlineno), ())):
-        for node in _candidates(tree, code):
-            return _without_decorators(node)
+        found = list(_candidates(tree, code))
+        if found:  # of lambdas within lambdas, the innermost that has all of the code
+            return _without_decorators(max(found, key=lambda node: (node.lineno, node.col_offset)))
     raise CannotRewriteError(f"the source of {code.co_name} has changed, or is not to be found")
 
 
@@ -126,7 +127,8 @@ def _candidates(tree: ast.Module, code: CodeType) -> Iterator[_Function]:
             if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == code.co_firstlineno:
                 yield node
         elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
-            if _encloses(node.body, code):
+            names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
+            if _encloses(node.body, code) and tuple(names) == code.co_varnames[: code.co_argcount]:
                 yield node
 
 
