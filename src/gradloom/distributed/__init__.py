@@ -9,10 +9,12 @@ on is imported when the first of them is used.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..utils._refused import declare
+from ._placements import Partial, Placement, Replicate, Shard
 from .errors import (
     DistBackendError as DistBackendError,
     DistError as DistError,
@@ -51,6 +53,7 @@ _PLANNERS = "DefaultLoadPlanner DefaultSavePlanner LoadPlanner SavePlanner"
 _NAMES = {
     "": "ProcessGroupNCCL",
     "_composable": "checkpoint fully_shard replicate",
+    "_composable.fsdp": _FSDP,
     "_tensor": f"{_PLACEMENTS} distribute_module distribute_tensor",
     "algorithms._checkpoint": "",
     "algorithms._checkpoint.checkpoint_wrapper": """
@@ -58,12 +61,28 @@ _NAMES = {
         """,
     "algorithms.model_averaging": "",
     "algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
+    "_functional_collectives": """
+        AsyncCollectiveTensor all_gather_tensor all_reduce all_to_all_single_autograd wait_tensor
+        """,
+    "device_mesh": "DeviceMesh init_device_mesh",
+    "fsdp.api": _FSDP,
+    "fsdp.fully_sharded_data_parallel": _FSDP,
+    "fsdp.sharded_grad_scaler": "ShardedGradScaler",
+    "fsdp.wrap": """
+        CustomPolicy ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
+        transformer_auto_wrap_policy wrap
+        """,
+    "nn": "",
+    "nn.functional": """
+        all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter
+        """,
     "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
     "rpc": "RRef init_rpc remote rpc_async rpc_sync shutdown",
     "launcher": "",
     "launcher.api": "LaunchConfig elastic_launch",
     "tensor": f"{_PLACEMENTS} distribute_module distribute_tensor empty full ones rand randn zeros",
     "tensor._utils": "compute_local_shape_and_global_offset",
+    "tensor.device_mesh": "DeviceMesh init_device_mesh",
     "tensor.experimental": "context_parallel local_map",
     "tensor.experimental._attention": "set_rotate_method",
     "tensor.parallel": _PARALLEL,
@@ -72,6 +91,9 @@ _NAMES = {
 }
 
 _refused = declare(__name__, _NAMES, _REASON)
+for _module in ("tensor", "tensor.placement_types", "_tensor"):
+    for _value in (Partial, Placement, Replicate, Shard):
+        setattr(sys.modules[f"{__name__}.{_module}"], _value.__name__, _value)
 _MODULES = frozenset(
     """
     device_mesh distributed_c10d nn rendezvous run launch _functional_collectives constants utils algorithms elastic
