@@ -120,6 +120,7 @@ class DistributedDataParallel(Module, Joinable):
             self._limits = [int(size * (1 << 20)) for size in bucket_cap_mb_list]
         self._comm_hooks: list[tuple[Any, Any]] = []
         self._divide_by_initial_world_size = True
+        self._error: str | None = None  # for `_get_ddp_logging_data`
         self._iterations = 0
         named, sparse = self._reduced_parameters()
         self._check_devices(named, device_ids, output_device)
@@ -298,9 +299,16 @@ class DistributedDataParallel(Module, Joinable):
         return self
 
     def _set_static_graph(self) -> None:
-        """Declare that every pass uses the same parameters; see `static_graph`."""
+        """Declare that every pass uses the same parameters; see `static_graph`.
+
+        Raises:
+            RuntimeError: after a forward pass.
+        """
         if self.static_graph:
             return
+        if self._iterations:
+            self._error = "_set_static_graph() should be called before training loop starts, and after construction"
+            raise RuntimeError(self._error)
         self.static_graph = self.reducer.static = True
 
     def _remove_autograd_hooks(self) -> None:
@@ -356,6 +364,8 @@ class DistributedDataParallel(Module, Joinable):
             "gradient_as_bucket_view": self.gradient_as_bucket_view,
             "static_graph": self.static_graph,
             "broadcast_buffers": self.broadcast_buffers,
+            "has_error": int(self._error is not None),
+            "error": self._error,
         }
 
     # --- copies ---------------------------------------------------------------------------------------------------
