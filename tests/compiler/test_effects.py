@@ -260,3 +260,16 @@ def test_disable_and_graph_break():
         h = compiled(lambda x: x * 2)
         h(torch.ones(2))
         assert optimized_of(h).calls == [0, 0]
+
+
+def test_a_defect_of_the_compiler_leaves_the_call_to_python(monkeypatch):
+    def broken(*_):
+        raise ZeroDivisionError("planted")
+
+    monkeypatch.setattr("gradloom.compiler._entry.Backend.entry", broken)
+    x = torch.ones(3)
+    compiled = torch.compile(lambda x: x + 1)
+    with pytest.warns(UserWarning, match="runs as Python, because the compiler failed with ZeroDivisionError: planted"):
+        assert torch.equal(compiled(x), x + 1)
+    with pytest.raises(ZeroDivisionError, match="planted"):
+        torch.compile(lambda x: x + 1, fullgraph=True)(x)

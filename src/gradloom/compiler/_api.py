@@ -10,6 +10,7 @@ later calls. What prevents it is kept as the reason, for `explain`. A function t
 from __future__ import annotations
 
 import functools
+import warnings
 import weakref
 from types import MethodType
 from typing import Any
@@ -90,6 +91,12 @@ class Optimized:
                 r.reason, r.where = str(error), getattr(error, "where", "")
                 if self.fullgraph:
                     raise Unsupported(f"{r.where or self.name}: {error} (fullgraph=True)") from error
+            except Exception as error:
+                # The call itself has its result: a defect of the compiler must not end the program.
+                if self.fullgraph:
+                    raise
+                r.reason = f"the compiler failed with {type(error).__name__}: {error}"
+                warnings.warn(f"{self.name} runs as Python, because {r.reason}. Please report it.", stacklevel=4)
         if r.reason is not None:
             self.breaks.append((r.where, r.reason))
         return result
