@@ -210,6 +210,12 @@ def test_gathers_of_single_elements():
         compiled([index, table, out])
 
 
+def test_only_arrays_are_taken():
+    compiled, out = _llvm.compile(LoopProgram.parse(POINTWISE.format(n=3))), np.empty(3, "float32")
+    with pytest.raises(TypeError, match="a kernel takes NumPy arrays, not list"):
+        compiled([[1.0, 2.0, 3.0], out], [1.0])
+
+
 def test_nothing_to_do():
     out = np.full(3, 7.0, "float32")
     _llvm.compile(LoopProgram.parse(POINTWISE.format(n=0)))([out, out], [1.0])

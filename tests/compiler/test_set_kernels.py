@@ -98,6 +98,17 @@ def test_what_a_replacement_does_not_take_goes_to_the_kernel():
         assert torch.isnan(F.nll_loss(x, torch.full((4,), -100)))
 
 
+def test_tensors_with_a_negative_bit_are_not_taken_for_arrays():
+    x = torch.randn(3, 4, dtype=torch.complex64)
+    negated = x.conj().imag
+    assert negated.is_neg()
+    with torch.set_kernels("llvm"):
+        torch.testing.assert_close(torch.erf(negated), torch.erf(-x.imag))
+        torch.testing.assert_close(negated.softmax(-1), (-x.imag).softmax(-1))
+        torch.testing.assert_close(negated.sum(-1), -x.imag.sum(-1))
+        torch.testing.assert_close(F.layer_norm(negated, (4,)), F.layer_norm(-x.imag, (4,)))
+
+
 def test_second_derivatives_and_transforms():
     x = torch.randn(3, 5, dtype=torch.float64, requires_grad=True)
     with torch.set_kernels("llvm"):

@@ -3,7 +3,7 @@
 The generated wrappers call kernels as attributes of their modules (`kernels_activation_softmax.softmax(...)`), so a
 kernel is replaced by setting that attribute, and nothing on the way of an operator changes. A replacement takes the
 common case, contiguous float32 and float64 arrays, and passes everything else, errors included, to the kernel that it
-stands for.
+stands for. It asks for `type(x)`: stand-ins for arrays with a conjugate or negative bit have an array's `__class__`.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _compiled(key: Any, text: str) -> Any:
 def _of_one(name: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
         def kernel(self: Any, approximate: str = "none") -> Any:
-            if self.__class__ is ndarray and self.dtype.char in "fd" and self.flags.c_contiguous and self.ndim:
+            if type(self) is ndarray and self.dtype.char in "fd" and self.flags.c_contiguous and self.ndim:
                 which = name
                 if approximate != "none":
                     if approximate != "tanh":
@@ -123,7 +123,7 @@ def _of_two(name: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
         def kernel(grad_output: Any, self: Any, approximate: str = "none") -> Any:
             if (
-                self.__class__ is ndarray and grad_output.__class__ is ndarray and approximate in ("none", "tanh")
+                type(self) is ndarray and type(grad_output) is ndarray and approximate in ("none", "tanh")
                 and self.dtype.char in "fd" and self.dtype == grad_output.dtype and self.shape == grad_output.shape
                 and self.flags.c_contiguous and grad_output.flags.c_contiguous and self.ndim
             ):  # fmt: skip
@@ -168,7 +168,7 @@ def _softmax(name: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
         def kernel(self: Any, dim: int, half_to_float: bool = False) -> Any:
             if (
-                self.__class__ is ndarray and self.dtype.char in "fd" and not half_to_float
+                type(self) is ndarray and self.dtype.char in "fd" and not half_to_float
                 and self.flags.c_contiguous and self.size and -self.ndim <= dim < self.ndim
             ):  # fmt: skip
                 return _rows(name, (self,), dim)
@@ -183,7 +183,7 @@ def _softmax_backward(name: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
         def kernel(grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Any:
             if (
-                output.__class__ is ndarray and grad_output.__class__ is ndarray and output.dtype.char in "fd"
+                type(output) is ndarray and type(grad_output) is ndarray and output.dtype.char in "fd"
                 and output.dtype == grad_output.dtype == input_dtype and output.shape == grad_output.shape
                 and output.flags.c_contiguous and grad_output.flags.c_contiguous
                 and output.size and -output.ndim <= dim < output.ndim
@@ -203,9 +203,9 @@ def _layer_norm(original: Any) -> Any:
         outer = input.ndim - len(sizes)
         parameters = [p for p in (weight, bias) if p is not None]
         if (
-            input.__class__ is not ndarray or dtype.char not in "fd" or not input.size or not sizes or outer < 0
+            type(input) is not ndarray or dtype.char not in "fd" or not input.size or not sizes or outer < 0
             or shape[outer:] != sizes or not input.flags.c_contiguous
-            or any(p.__class__ is not ndarray or p.dtype != dtype or p.shape != sizes or not p.flags.c_contiguous
+            or any(type(p) is not ndarray or p.dtype != dtype or p.shape != sizes or not p.flags.c_contiguous
                    for p in parameters)
         ):  # fmt: skip
             return original(input, normalized_shape, weight, bias, eps)
@@ -231,7 +231,7 @@ def _layer_norm_backward(original: Any) -> Any:
         outer = input.ndim - len(sizes)
         arrays = [a for a in (grad_out, input, mean, rstd, weight) if a is not None]
         if (
-            any(a.__class__ is not ndarray or a.dtype != dtype or not a.flags.c_contiguous for a in arrays)
+            any(type(a) is not ndarray or a.dtype != dtype or not a.flags.c_contiguous for a in arrays)
             or dtype.char not in "fd" or not input.size or grad_out.shape != shape or not sizes or outer < 0
         ):  # fmt: skip
             return original(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
@@ -265,7 +265,7 @@ def _layer_norm_backward(original: Any) -> Any:
 def _nll_loss(original: Any) -> Any:
     def nll_loss_forward(self: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
         if (
-            weight is None and reduction in (1, 2) and self.__class__ is ndarray and target.__class__ is ndarray
+            weight is None and reduction in (1, 2) and type(self) is ndarray and type(target) is ndarray
             and self.ndim == 2 and self.dtype.char in "fd" and self.size and self.flags.c_contiguous
             and target.dtype.char == "l" and target.shape == self.shape[:1] and target.flags.c_contiguous
         ):  # fmt: skip
@@ -293,7 +293,7 @@ def _is_last(x: Any, dim: Any) -> bool:
             return False
         dim = dim[0]
     return (
-        x.__class__ is ndarray and x.ndim > 1 and dim in (-1, x.ndim - 1) and x.dtype.char in "fd"
+        type(x) is ndarray and x.ndim > 1 and dim in (-1, x.ndim - 1) and x.dtype.char in "fd"
         and x.flags.c_contiguous and x.size > 0
     )  # fmt: skip
 
@@ -344,13 +344,7 @@ def _dropout(original: Any) -> Any:
     from ..kernels.random.distributions import fill_bernoulli
 
     def draw_dropout(stream: Any, array: Any, p: float) -> Any:
-        if (
-            array.__class__ is ndarray
-            and array.dtype.char in "fd"
-            and p < 1
-            and array.flags.c_contiguous
-            and array.size
-        ):
+        if type(array) is ndarray and array.dtype.char in "fd" and p < 1 and array.flags.c_contiguous and array.size:
             mask = fill_bernoulli(stream, empty(array.shape, np.bool_), 1 - p)
             key = "dropout", array.size, array.dtype.char
             kernel = _kernels.get(key)

@@ -31,6 +31,7 @@ from . import cache as disk, host as host_module
 from .image import Loaded, load_image, load_object
 from .plan import Plan, Unsupported, lanes_for, make_plan
 
+ndarray = np.ndarray
 # A program is shared by threads if it takes longer than this on one, in nanoseconds by `_cost`; waking a thread takes
 # about as long as half of it.
 SHARED_FROM = 100_000.0
@@ -213,6 +214,9 @@ class Kernel:
             self._items = _chunks(plan, rows)
 
     def __call__(self, arrays: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
+        for x in arrays:
+            if type(x) is not ndarray and not issubclass(type(x), ndarray):  # its memory would be read as an array's
+                raise TypeError(f"a kernel takes NumPy arrays, not {type(x).__name__}")
         if not self._items:
             if self._functions[0](*self._alone, *arrays, *numbers):
                 self._fail()
