@@ -78,6 +78,8 @@ _NAMES = {
         """,
     "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
     "rpc": "RRef init_rpc remote rpc_async rpc_sync shutdown",
+    "checkpoint.default_planner": _PLANNERS,
+    "checkpoint.state_dict_loader": "_load_state_dict load_state_dict",
     "launcher": "",
     "launcher.api": "LaunchConfig elastic_launch",
     "tensor": f"{_PLACEMENTS} distribute_module distribute_tensor empty full ones rand randn zeros",
