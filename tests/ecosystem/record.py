@@ -7,6 +7,9 @@ Without names, record all. Run it in an environment that has PyTorch 2.13 and th
     python3 -m venv .venv-record
     .venv-record/bin/pip install torch==2.13.0
     .venv-record/bin/pip install --no-deps -r tests/ecosystem/requirements.txt
+
+Programs that import torchvision need the PyTorch that its wheel was built for; with the CPU wheel of 2.13.0 its import
+stops at the operator torchvision::nms, which a sitecustomize of the environment can declare by torch.library.
 """
 
 from __future__ import annotations
