@@ -28,7 +28,7 @@ from ._world import (
     get_world_size,
 )
 from .elastic.multiprocessing.errors import get_error_handler
-from .errors import DistBackendError, DistNetworkError, DistStoreError, deadline_after
+from .errors import DistBackendError, DistStoreError, StoreLost, deadline_after
 from .rendezvous import rendezvous
 from .stores import PrefixStore, Store
 
@@ -124,23 +124,21 @@ def _meet(
     _inits += 1
     end = deadline_after(timeout)
     while True:
-        found = store
-        if found is None:
-            found, rank_found, size_found = next(_rendezvous(backend, init_method, rank, size, timeout))
-            found.set_timeout(timeout)
-        else:
-            rank_found, size_found = rank, size
-        attempt = f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{_inits}"
-        meeting = PrefixStore(f"default_pg/{attempt}" if store is None else "default_pg", found)
+        found, place = store, (rank, size)
         try:
+            if found is None:
+                found, *place = next(_rendezvous(backend, init_method, rank, size, timeout))
+                found.set_timeout(timeout)
+            attempt = f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{_inits}"
+            meeting = PrefixStore(f"default_pg/{attempt}" if store is None else "default_pg", found)
             return _make_group(
-                backend, meeting, rank_found, range(size_found), "0", "default_pg", timeout, options
+                backend, meeting, place[0], range(place[1]), "0", "default_pg", timeout, options
             ), meeting
-        except DistNetworkError:
-            # Rank 0 may not have closed the store of the default group before this one yet.
+        except StoreLost:
+            # Rank 0 closed the store of the default group before this one: the new one comes at the same address.
             if store is not None or (end is not None and time.monotonic() > end):
                 raise
-            del found, meeting
+            found = meeting = None  # type: ignore[assignment]
             time.sleep(_RETRY)
 
 

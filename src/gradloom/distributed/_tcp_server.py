@@ -174,7 +174,7 @@ class TCPStoreServer:
                     self._handle(chosen.fileobj, events)  # type: ignore[arg-type]
                 self._expire()
         finally:
-            for connection in [*self._peers, self._listener, self._wake, self._woken]:
+            for connection in [*self._peers, *self._admitted, self._listener, self._wake, self._woken]:
                 connection.close()
             self._selector.close()
 
@@ -212,6 +212,8 @@ class TCPStoreServer:
             connection.close()
         else:
             self._admitted.append(connection)
+            if self._closing:  # too late for the thread to see it
+                connection.close()
             with suppress(OSError):
                 self._wake.send(b"x")
 

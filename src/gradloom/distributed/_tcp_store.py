@@ -14,7 +14,7 @@ from datetime import timedelta
 
 from . import _auth
 from ._tcp_server import LENGTH, TCPStoreServer, packed, unpacked
-from .errors import DistNetworkError, DistStoreError, QueueEmptyError, deadline_after, seconds_until
+from .errors import DistNetworkError, DistStoreError, QueueEmptyError, StoreLost, deadline_after, seconds_until
 from .stores import Store, as_key, as_value
 
 __all__ = ["TCPStore"]
@@ -175,7 +175,7 @@ class TCPStore(Store):
                 (size,) = LENGTH.unpack(_auth.receive(connection, LENGTH.size))
                 kind, *found = unpacked(_auth.receive(connection, size))
         except (OSError, EOFError) as error:
-            raise DistNetworkError(
+            raise StoreLost(
                 "Connection was likely closed. Did the remote server shutdown or crash? "
                 f"TCPStore at {self._host}:{self._port}, {method}: {error}"
             ) from error

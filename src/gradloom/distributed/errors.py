@@ -31,6 +31,10 @@ class DistNetworkError(DistError):
     """A connection could not be made, or broke."""
 
 
+class StoreLost(DistNetworkError):
+    """The server of a store closed the connection."""
+
+
 class DistStoreError(DistError):
     """A store did not answer in time."""
 
