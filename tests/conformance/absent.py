@@ -30,7 +30,7 @@ REASONS = {
     "quantized tensors, their storages and modules: there are none": r"quant|qparams|_q_|\.q_|qscheme|int_repr|QU?Int|"
     r"fbgemm|\.nn\.qat$|\.ao$|nn\.intrinsic$",
     "kernels of cuDNN, MIOpen and MKL-DNN, and their layouts": r"cudnn|miopen|mkldnn|nn\.backends$",
-    "TorchScript and its C++ interface: programs run as they are, and there is no compiler": r"import_ir|type_comment|"
+    "TorchScript and its C++ interface: programs run as they are": r"import_ir|type_comment|"
     r"parse_ir|unify_type_list|torch\.classes$|nn\.cpp$|cpp_backtrace|cpp_extension|hipify|utils\.jit$|mobile|model_dump|"
     r"bundled_inputs|nativert",
     "compressed sparse and nested tensors: the layouts are strided and sparse_coo": r"sparse_(bs|cs|comp)|jagged|"
