@@ -134,7 +134,7 @@ class _Blocked:
             self.lines.append(f"copyto({out}, {yes}, where={condition})")
         else:
             out = self.out(instruction, i, body)
-            self.lines.append(f"{self._function(op)}({', '.join([*args, out])})")
+            self.lines.append(f"{self._function(op)}({', '.join(args)}, out={out})")
 
     def _take(self, instruction: Instruction, number: int, held: str) -> str:
         del self.held[held]
