@@ -94,12 +94,15 @@ def program(rng: random.Random):
     return run
 
 
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
 @pytest.mark.parametrize("block", range(6))
-def test_random_programs_equal_eager(block):
+def test_random_programs_equal_eager(block, backend):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite")
     graphs, reasons = 0, []
     for seed in range(block, COUNT, 6):
         run = program(random.Random(seed))
-        compiled = torch.compile(run, backend="numpy")
+        compiled = torch.compile(run, backend=backend)
         for call in range(3):
             torch.manual_seed(seed + call)
             given = [torch.randn(3, 4), torch.randn(3, 4), torch.randn(4)]
