@@ -19,7 +19,8 @@ def view(self, size):
     try:
         if self.flags.c_contiguous:  # contiguous: every shape is a view
             found = self.reshape(size)
-            if found.shape == size or found.size:  # NumPy infers a size as PyTorch does if there are elements
+            # NumPy infers a size as PyTorch does if there are elements, but for any negative number.
+            if found.shape == size or (found.size and min(size) == -1):
                 return found
         if size and min(size) < 0:
             size = infer_size(size, self.size)

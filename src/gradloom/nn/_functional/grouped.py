@@ -112,6 +112,8 @@ class _SwizzleType(Enum):
 
 
 ScalingType, SwizzleType = _ScalingType, _SwizzleType
+for _kind in (ScalingType, SwizzleType):
+    _kind.__qualname__ = _kind.__name__[1:]  # under which pickles find it; the names that PyTorch prints are private
 
 
 def scaled_mm(
