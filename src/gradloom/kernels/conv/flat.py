@@ -6,6 +6,10 @@ windows, one row after the other, it is one contiguous run that begins at i d W 
 run, and a product of the weights with them gives whole padded rows; the few positions between the rows that are no
 windows are computed, too, and left out when the result is copied. The gradient of the input is such a convolution of
 the gradient, padded, with the kernel turned around.
+
+Padding and the positions between rows are multiplied as zeros, where other kernels multiply nothing: an infinity or NaN
+in the other factor would turn up in results that do not depend on it. Both gradients are therefore left to the other
+kernels then.
 """
 
 from __future__ import annotations
@@ -60,7 +64,12 @@ def forward(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windows: Wind
 
 
 def input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows) -> np.ndarray | None:
-    """g_x (N, C, *size) from g (N, Co, *output) and w (Co, C, *kernel); None if the padding exceeds the kernel."""
+    """g_x (N, C, *size) from g (N, Co, *output) and w (Co, C, *kernel).
+
+    None if the padding exceeds the kernel, or w is not finite.
+    """
+    if not _is_finite(w):
+        return None
     margin = [d * (k - 1) - p for d, k, p in zip(windows.dilation, windows.kernel, windows.padding, strict=True)]
     if min(margin) < 0:
         return None
@@ -68,8 +77,10 @@ def input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows) -> np.ndarray
     return forward(g, turned, None, windows._replace(size=windows.output, padding=tuple(margin), output=windows.size))
 
 
-def weight_gradient(g: np.ndarray, x: np.ndarray, windows: Windows) -> np.ndarray:
-    """g_w (Co, C, *kernel) from g (N, Co, *output) and x (N, C, *size)."""
+def weight_gradient(g: np.ndarray, x: np.ndarray, windows: Windows) -> np.ndarray | None:
+    """g_w (Co, C, *kernel) from g (N, Co, *output) and x (N, C, *size); None if x is not finite."""
+    if not _is_finite(x):
+        return None
     depth = x.shape[1] * volume(windows.kernel)
     total: Any = None
     for images, rows in _blocks(x, depth, windows):
@@ -80,6 +91,11 @@ def weight_gradient(g: np.ndarray, x: np.ndarray, windows: Windows) -> np.ndarra
         term = gradient.dot(columns.reshape(depth, -1).T)
         total = term if total is None else np.add(total, term, out=total)
     return total.reshape(g.shape[1], x.shape[1], *windows.kernel)
+
+
+def _is_finite(array: np.ndarray) -> bool:
+    """Return whether all numbers are finite; also False if their sum overflows."""
+    return bool(np.isfinite(np.add.reduce(array, None)))
 
 
 def _columns(x: np.ndarray, windows: Windows, rows: slice) -> tuple[np.ndarray, int]:

@@ -78,7 +78,9 @@ def weight_gradient(g: np.ndarray, x: np.ndarray, kernel: tuple[int, ...], windo
     if is_depthwise(out, groups):
         return depthwise_weight_gradient(g, x, windows, out)
     if groups == 1 and flat.is_small(len(x), out.shape, windows, x.itemsize):
-        return flat.weight_gradient(g, x, windows)
+        found = flat.weight_gradient(g, x, windows)
+        if found is not None:
+            return found
     channels_first = _channels_first(x, out, windows)
     grouped = g.reshape(len(g), groups, each, *windows.output)
 
