@@ -113,10 +113,12 @@ if _typing.TYPE_CHECKING:
         torch_version,
         types,
     )
-    from . import distributed, export, fx, hub, onnx, package, quasirandom, sparse, utils, version, xpu
+    from . import ao, distributed, export, fx, hub, onnx, package, quasirandom, sparse, utils, version, xpu
     from ._stubs.functions import *
     from .amp.autocast_mode import autocast as autocast
     from .amp.grad_scaler import GradScaler as GradScaler
+    from .compat.rare import legacy_contiguous_format as legacy_contiguous_format
+    from .compat.refused_names import Event as Event, Stream as Stream
     from .compiler import compile as compile
     from .compiler._eager import get_kernels as get_kernels, set_kernels as set_kernels
     from .amp.per_device import get_autocast_cpu_dtype as get_autocast_cpu_dtype
