@@ -63,15 +63,15 @@ def explain(f: Any, *extra_args: Any, **extra_kwargs: Any) -> Any:
 
 
 def mark_static_address(tensor: Any, guard: bool = True) -> None:
-    """Do nothing: only a compiler needs to know that a tensor stays where it is."""
+    """Do nothing: graphs take the memory of their inputs at each call."""
 
 
 def mark_static(tensor: Any, index: Any = None) -> None:
-    """Do nothing: only a compiler distinguishes static from dynamic sizes."""
+    """Do nothing: every shape has a graph of its own, with at most 8 for a function."""
 
 
 def mark_dynamic(tensor: Any, index: Any, *, min: int | None = None, max: int | None = None) -> None:
-    """Do nothing: only a compiler distinguishes static from dynamic sizes."""
+    """Do nothing: every shape has a graph of its own, with at most 8 for a function."""
 
 
 maybe_mark_dynamic = mark_static
