@@ -7,6 +7,7 @@ import signal
 import subprocess
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,9 +45,16 @@ def in_threads(*calls: Callable[[], Any]) -> list[Any]:
     return [thread.result() for thread in running]
 
 
+def fork() -> int:
+    """Return `os.fork()`, without the warning that this process has other threads: they do not matter to the child."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 def forked(call: Callable[[], int]) -> int:
     """Run a function in a fork of this process, and return the exit code: what it returns, or 1 where it raises."""
-    child = os.fork()
+    child = fork()
     if not child:
         code = 1
         try:

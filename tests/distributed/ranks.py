@@ -7,12 +7,11 @@ import pickle
 import signal
 import time
 import traceback
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.waiting import LIMIT
+from tests.waiting import LIMIT, fork
 
 
 class FolderStore:
@@ -77,9 +76,7 @@ def ended(size: int, call: Callable[..., Any], folder: Path, *args: Any) -> list
 
 
 def _fork(rank: int, size: int, call: Callable[..., Any], folder: Path, args: Sequence[Any]) -> int:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # other threads of pytest do not matter to the fork
-        child = os.fork()
+    child = fork()
     if child:
         return child
     code = 1

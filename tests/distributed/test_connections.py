@@ -14,7 +14,7 @@ import pytest
 import gradloom.distributed as dist
 from gradloom.distributed import _auth
 from gradloom.distributed._tcp_server import listen_on
-from tests.waiting import LIMIT, in_threads
+from tests.waiting import LIMIT, forked, in_threads
 
 SHORT = timedelta(seconds=5)
 
@@ -123,3 +123,52 @@ def test_a_server_listens_only_where_it_was_asked_to(monkeypatch):
     monkeypatch.setenv("GRADLOOM_LISTEN_ADDRESS", "127.0.0.1")
     with listen_on("192.0.2.1", 0) as listener:
         assert listener.getsockname()[0] == "127.0.0.1"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners and links of files are Unix's")
+def test_a_file_store_refuses_files_that_others_may_write_and_links(tmp_path):
+    path = tmp_path / "store"
+    dist.FileStore(str(path)).set("key", "value")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o666)
+    with pytest.raises(dist.DistStoreError, match="another user can write"):
+        dist.FileStore(str(path))
+    path.chmod(0o644)
+    assert dist.FileStore(str(path)).get("key") == b"value"
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    with pytest.raises(dist.DistStoreError, match="may not be a symbolic link"):
+        dist.FileStore(str(link))
+
+
+@pytest.mark.parametrize("content", [b"import gradloom as torch\n" * 3, b"\xff" * 64])
+def test_a_file_store_leaves_other_files_alone(tmp_path, content):
+    path = tmp_path / "program.py"
+    path.write_bytes(content)
+    with pytest.raises(dist.DistStoreError, match=r"program\.py is no file of a FileStore"):
+        dist.FileStore(str(path))
+    assert path.read_bytes() == content
+
+
+def test_a_record_that_was_cut_off_is_written_again(tmp_path):
+    path = tmp_path / "store"
+    store = dist.FileStore(str(path))
+    store.set("key", "value")
+    with open(path, "ab") as file:
+        file.write(b"\x03" + bytes(15) + b"ke")  # of its writer, which was killed
+    store.set("other", "value")
+    assert dist.FileStore(str(path)).list_keys() == ["key", "other"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs fork")
+def test_a_fork_that_ends_does_not_release_its_parents_file_store(tmp_path):
+    path = tmp_path / "store"
+    store = dist.FileStore(str(path), 1)
+
+    def release() -> int:
+        store.close()
+        return 0
+
+    assert forked(release) == 0 and path.exists()
+    store.close()
+    assert not path.exists()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import struct
 import sys
 import threading
@@ -313,17 +315,23 @@ class HashStore(Store):
 
 
 _RECORD = struct.Struct("<qq")  # sizes of key and value; a value of size -1 deletes the key
+_LONGEST = 1 << 40  # bytes of a key or value; eight bytes of any other kind of file are nearly always a larger number
 
 
 class FileStore(Store):
     """A store in a file that all ranks can read, write and lock: on a shared disk, also those of several machines.
 
-    The file grows by a record for each change. Only its owner may read it. It is deleted when `world_size` processes
-    have released it.
+    The file grows by a record for each change. A new file is readable by its owner only; it is deleted when
+    `world_size` processes have released it. What the ranks read from it decides which memory and addresses they
+    connect to, so a file that another user can write is refused.
 
     Args:
-        file_name: path; made if it is not there.
+        file_name: path; made if it is not there. May not be a symbolic link.
         world_size: number of processes; if it is negative, the file stays.
+
+    Raises:
+        DistStoreError: if there is a symbolic link, a file of another user or that everybody may write to, or a file
+            that is no store.
     """
 
     def __init__(self, file_name: str, world_size: int = -1) -> None:
@@ -331,7 +339,7 @@ class FileStore(Store):
         self._seen, self._values = 0, dict[str, bytes]()
         self._lock = threading.RLock()
         self._add("refcount/", 1)
-        self.close = weakref.finalize(self, _release_file, self._path, world_size)
+        self.close = weakref.finalize(self, _release_file, self._path, world_size, os.getpid())
 
     @property
     def path(self) -> str:
@@ -414,7 +422,7 @@ class FileStore(Store):
 
 @contextmanager
 def _locked(path: str) -> Iterator[BinaryIO]:
-    with open(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600), "r+b") as file:
+    with open(path, "r+b", opener=_opened) as file:
         if sys.platform == "win32":
             import msvcrt
 
@@ -432,13 +440,34 @@ def _locked(path: str) -> Iterator[BinaryIO]:
             yield file
 
 
+def _opened(path: str, flags: int) -> int:
+    """Open the file of a store, or make it, and return its descriptor: an opener for `open`."""
+    try:
+        descriptor = os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise DistStoreError(f"the file of a FileStore may not be a symbolic link: {path}") from None
+    status = os.fstat(descriptor)
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH):
+        os.close(descriptor)
+        raise DistStoreError(f"another user can write {path}: use a file of your own for a FileStore")
+    return descriptor
+
+
 def _read_records(file: BinaryIO, start: int, values: dict[str, bytes]) -> int:
-    """Read the records behind a position into `values`, and return the position behind the last complete one."""
+    """Read the records behind a position into `values`, and return the position behind the last complete one.
+
+    Raises:
+        DistStoreError: if the file has something else there.
+    """
     file.seek(start)
     data = file.read()
     at = 0
     while at + _RECORD.size <= len(data):
         of_key, of_value = _RECORD.unpack_from(data, at)
+        if not (0 <= of_key <= _LONGEST and -1 <= of_value <= _LONGEST):
+            raise DistStoreError(f"{file.name} is no file of a FileStore")
         begin = at + _RECORD.size
         end = begin + of_key + max(of_value, 0)
         if end > len(data):
@@ -461,10 +490,10 @@ def _append_record(file: BinaryIO, end: int, key: str, value: bytes | None) -> N
     file.flush()
 
 
-def _release_file(path: str, world_size: int) -> None:
-    """Count this process as one that is done, and delete the file with the last."""
-    with suppress(OSError):
-        if not os.path.exists(path):
+def _release_file(path: str, world_size: int, pid: int) -> None:
+    """Count the process that made the store as one that is done, and delete the file with the last."""
+    with suppress(OSError, DistStoreError):
+        if os.getpid() != pid or not os.path.exists(path):  # a fork has not joined
             return
         with _locked(path) as file:
             values: dict[str, bytes] = {}
