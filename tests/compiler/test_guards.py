@@ -17,11 +17,22 @@ from gradloom.compiler._api import optimized_of
 SCALE = 2.0
 TABLE = {"a": 1.0, "b": 2.0}
 LAYERS = [1.0, 2.0]
+SHIFTS = {0, 8}
 BIAS = torch.ones(4)
 
 
-def compiled(function):
-    return torch.compile(function, backend="numpy")
+@pytest.fixture(autouse=True, params=["numpy", "llvm"])
+def backend(request):
+    """Compile with each backend."""
+    if request.param == "llvm":
+        pytest.importorskip("llvmlite")
+    before = torch.compiler.get_default_backend()
+    torch.compiler.set_default_backend(request.param)
+    yield
+    torch.compiler.set_default_backend(before)
+
+
+compiled = torch.compile
 
 
 def graphs_run(function) -> int:
@@ -55,6 +66,12 @@ def uses_list(x):
     return x
 
 
+def uses_set(x):
+    for value in SHIFTS:
+        x = x * 2 + value
+    return x
+
+
 def uses_tensor(x):
     return x + BIAS
 
@@ -77,6 +94,8 @@ def calls_helper(x):
         (uses_dict_in_order, lambda m: m.setitem(globals(), "TABLE", {"b": 2.0, "a": 1.0})),
         (uses_list, lambda m: m.setitem(globals(), "LAYERS", [1.0, 2.0, 3.0])),
         (uses_list, lambda m: m.setattr(sys.modules[__name__], "LAYERS", LAYERS.append(7.0) or LAYERS)),
+        (uses_set, lambda m: (SHIFTS.clear(), SHIFTS.update([8, 0]))),  # equal, in another order
+        (uses_set, lambda m: (SHIFTS.clear(), SHIFTS.update([0, 8]))),
         (uses_tensor, lambda m: m.setitem(globals(), "BIAS", torch.zeros(4))),
         (calls_helper, lambda m: m.setitem(globals(), "helper", torch.cos)),
         (calls_helper, lambda m: m.setattr(helper, "__code__", (lambda x: x.cos()).__code__)),
@@ -135,6 +154,30 @@ def test_attributes_of_an_object_may_change(change, monkeypatch):
         torch.testing.assert_close(f(x, config), with_config(x, config))
 
 
+class Chosen:
+    """A descriptor that gives one of two functions."""
+
+    double = True
+
+    def __get__(self, owner, cls):
+        return (lambda x: x * 2) if Chosen.double else (lambda x: x * 3)
+
+
+class Owner:
+    apply = Chosen()
+
+
+def test_a_descriptor_may_give_something_else(monkeypatch):
+    def f(x, owner):
+        return owner.apply(x)
+
+    g, x, owner = compiled(f), torch.ones(3), Owner()
+    for _ in range(3):
+        torch.testing.assert_close(g(x, owner), f(x, owner))
+    monkeypatch.setattr(Chosen, "double", False)
+    torch.testing.assert_close(g(x, owner), f(x, owner))
+
+
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -178,7 +221,7 @@ def test_a_module_may_change(name):
     torch.manual_seed(0)
     net = Net()
     other = copy.deepcopy(net)
-    f = torch.compile(net, backend="numpy")
+    f = compiled(net)
 
     def both():
         x = torch.linspace(-1, 1, 24).reshape(6, 4).to(net.norm.weight.dtype)

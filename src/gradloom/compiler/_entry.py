@@ -107,7 +107,7 @@ def _same(found: Any, value: Any) -> bool:
     )
 
 
-def same_items(found: list[Any], snapshot: tuple[Any, ...]) -> bool:
+def same_items(found: Any, snapshot: tuple[Any, ...]) -> bool:
     return len(found) == len(snapshot) and all(map(_same, found, snapshot))
 
 
@@ -119,10 +119,6 @@ def same_dict(found: Any, snapshot: tuple[tuple[Any, Any], ...]) -> bool:
 
 def same_keys(found: dict[Any, Any], keys: tuple[Any, ...]) -> bool:
     return len(found) == len(keys) and all(map(_same, found, keys))
-
-
-def same_set(found: Any, snapshot: frozenset[Any]) -> bool:
-    return bool(found == snapshot) and {type(v) for v in found} == {type(v) for v in snapshot}
 
 
 def same_tensor(t: Any, facts: tuple[Any, ...]) -> bool:
@@ -143,7 +139,7 @@ def same_tensor(t: Any, facts: tuple[Any, ...]) -> bool:
 
 _CHECKS = {
     f.__name__: f
-    for f in (same_number, same_float, same_items, same_dict, same_keys, same_set, same_tensor, static, cell_value)
+    for f in (same_number, same_float, same_items, same_dict, same_keys, same_tensor, static, cell_value)
 }
 
 

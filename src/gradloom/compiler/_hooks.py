@@ -6,7 +6,16 @@ import builtins
 import functools
 import operator as _operator
 from collections.abc import Iterator
-from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
+from types import (
+    BuiltinFunctionType,
+    ClassMethodDescriptorType,
+    FunctionType,
+    GeneratorType,
+    MethodDescriptorType,
+    MethodType,
+    ModuleType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import numpy as np
@@ -29,6 +38,10 @@ _OPERATORS = {
     "<<=": _operator.ilshift, ">>=": _operator.irshift,
 }  # fmt: skip
 _CONTAINERS = (list, dict, set, tuple, frozenset)
+# Descriptors whose result follows from the object alone.
+_BINDING = (
+    FunctionType, staticmethod, classmethod, MethodDescriptorType, WrapperDescriptorType, ClassMethodDescriptorType,
+)  # fmt: skip
 _OBJECT = vars(object)
 _EMPTY: dict[Any, Any] = {}
 _VIEWS: tuple[type, ...] = (type(_EMPTY.keys()), type(_EMPTY.values()), type(_EMPTY.items()))
@@ -416,7 +429,7 @@ def _attr_of_object(r: Any, obj: Any, cls: type, name: str) -> Any:
             r.guard(("absent", id(obj), name), f"{name!r} not in {{0}}.__dict__", obj)
         if value is raw:
             r.read(value)
-        elif not isinstance(raw, (FunctionType, staticmethod, classmethod)) and not callable(value):
+        elif not isinstance(raw, _BINDING):
             r.taint(f"it reads the attribute {name} of a {cls.__name__} through a descriptor")
         return value
     if _module_getattr is not None and _static(cls, "__getattr__") is _module_getattr and members is not None:

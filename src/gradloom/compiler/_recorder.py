@@ -122,13 +122,9 @@ class Recorder:
             self._all(value, tuple(value), "same_items")
         elif cls is dict or cls.__name__ == "OrderedDict" and cls.__module__ == "collections":
             self._all(value, tuple(value.items()), "same_dict")
-        elif cls in (set, frozenset):
-            self._all(value, frozenset(value), "same_set")
-        elif cls is tuple:
-            pass
-        elif cls.__name__ in ("dict_keys", "dict_values", "dict_items"):
-            self.taint(f"it reads a {cls.__name__} from outside")
-        else:
+        elif cls in (set, frozenset):  # equal sets may differ in order
+            self._all(value, tuple(value), "same_items")
+        elif cls is not tuple:
             self.taint(f"it reads a {cls.__name__} from outside")
 
     def _all(self, value: Any, snapshot: Any, function: str) -> None:
