@@ -46,7 +46,6 @@ class Optimized:
         self.entries: list[Entry] = []
         self.breaks: list[tuple[str, str]] = []
         self.misses = 0
-        self.parts: dict[Any, Optimized] = {}
         self.calls = [0, 0]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -150,7 +149,7 @@ class OptimizedModule(Module):
 
     Attributes:
         _orig_mod: the original module.
-        dynamo_ctx: the `Optimized` of its call.
+        _optimized: the `Optimized` of its call.
     """
 
     __module__ = "gradloom._dynamo.eval_frame"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from ._entry import Backend
@@ -39,8 +38,8 @@ def _machine_code(program: Any) -> Any:
 
 
 def has_llvm() -> bool:
-    """Return whether machine code can be made: llvmlite and gradloom's backend on it are there."""
-    return find_spec("llvmlite") is not None and find_spec("gradloom.compiler._llvm") is not None
+    """Return whether machine code can be made: llvmlite is installed, and new enough."""
+    return import_module("gradloom.compiler._llvm").available()  # type: ignore[no-any-return]
 
 
 def available() -> list[str]:
@@ -63,5 +62,5 @@ def find(backend: Any, options: Any = None, mode: Any = None) -> Backend:
             f"Invalid backend: {backend!r}, see `torch._dynamo.list_backends()` for available backends."
         )
     if backend == "llvm" and not has_llvm():
-        raise RuntimeError("the backend `llvm` needs llvmlite: pip install 'gradloom[compile]'")
+        raise RuntimeError("the backend `llvm` needs llvmlite 0.45 or newer: pip install 'gradloom[compile]'")
     return _named(backend)

@@ -138,8 +138,7 @@ def same_tensor(t: Any, facts: tuple[Any, ...]) -> bool:
 
 
 _CHECKS = {
-    f.__name__: f
-    for f in (same_number, same_float, same_items, same_dict, same_keys, same_tensor, static, cell_value)
+    f.__name__: f for f in (same_number, same_float, same_items, same_dict, same_keys, same_tensor, static, cell_value)
 }
 
 

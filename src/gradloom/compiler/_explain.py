@@ -22,14 +22,13 @@ class Explanation:
     """
 
     def __init__(self, optimized: Any) -> None:
-        every = list(_all(optimized))
-        self.graphs = [entry.compiled for o in every for entry in o.entries]
-        self.break_reasons = [b for o in every for b in o.breaks]
+        self.graphs = [entry.compiled for entry in optimized.entries]
+        self.break_reasons = list(optimized.breaks)
         self.graph_count = len(self.graphs)
         self.graph_break_count = len(self.break_reasons)
         self.op_count = sum(c.graph.forward for c in self.graphs)
         self.ops_per_graph = [[n.wrapper for n in c.graph.nodes[: c.graph.forward]] for c in self.graphs]
-        self.out_guards = [g for o in every for entry in o.entries for g in entry.guards.splitlines()[1:-1]]
+        self.out_guards = [g for entry in optimized.entries for g in entry.guards.splitlines()[1:-1]]
         self.compile_times = [c.seconds for c in self.graphs]
         self.name, self.backend = optimized.name, optimized.backend.name
 
@@ -70,12 +69,6 @@ class Explanation:
             source = getattr(program.run.__globals__.get(f"kernel{number}"), "source", None)
             if source:
                 yield from _indented(str(source))
-
-
-def _all(optimized: Any) -> Iterator[Any]:
-    yield optimized
-    for part in optimized.parts.values():
-        yield from _all(part)
 
 
 def _indented(text: str) -> Iterator[str]:

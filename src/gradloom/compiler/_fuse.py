@@ -4,8 +4,7 @@ Note [Fusion]
 A node whose operator has a scalar definition can be computed in a loop with others. Nodes join a group in the order of
 the program, if they walk over the same space, read what the group makes at the point where it is made (so that it
 stays in a register), share an operand or a result with it, and if no path leads from the group to the node through
-something outside of it. A group may reduce the last dimensions of its space; its members are then computed for each
-element (*full*) or once a row. What a later pass over the row needs is computed again from what was loaded.
+something outside of it. Reductions are not fused: they are calls.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._graph import Content, Graph, Node, Value, same_layout, size_of, values_in
+from ._graph import Content, Node, Value
 from ._loops import Buffer, Instruction, LoopProgram, Pass, widened
 from ._scalar import CannotFuseError, Expr, Exprs, definition_of, lower
 
@@ -35,13 +34,11 @@ class Group:
 
     Attributes:
         space: the sizes of the loops.
-        inner: how many of the last dimensions are reduced.
         nodes: in the order of the program.
         made: content -> how its value is written, in the space.
     """
 
     space: tuple[int, ...]
-    inner: int = 0
     nodes: list[Node] = field(default_factory=list)
     made: dict[Content, Access] = field(default_factory=dict)
     loads: set[Content] = field(default_factory=set)
@@ -361,8 +358,5 @@ def collapsed(space: tuple[int, ...], accesses: list[Access]) -> tuple[tuple[int
             for s, a in zip(strides, accesses, strict=True):
                 s.append(a[d])
     if not shape:
-        return (1,), [(0,) * 0 + (0,) for _ in accesses]
+        return (1,), [(0,) for _ in accesses]
     return tuple(shape), [tuple(s) for s in strides]
-
-
-__all__ = ["Fuser", "Graph", "Group", "Kernel", "kernel_of", "result_of", "same_layout", "size_of", "values_in"]

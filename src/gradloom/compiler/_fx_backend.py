@@ -10,7 +10,7 @@ from ..dispatch.state import GRAD_OFF
 from ..fx import Graph, GraphModule
 from ..nn import Module
 from ._entry import Arguments, Backend, Entry, Opaque, check_of, template_of
-from ._joint import Recording, Slot, learn, without_tensors
+from ._joint import Recording, Slot, without_tensors
 from ._recorder import Recorder
 
 
@@ -87,6 +87,3 @@ class _Function(Backend):
 def of_function(function: Callable[..., Any]) -> Backend:
     """Return the backend that a function is."""
     return _Function(function)
-
-
-__all__ = ["graph_module", "learn", "of_function"]

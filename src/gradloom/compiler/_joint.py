@@ -17,10 +17,10 @@ from ..core.edge import gradient_edge
 from ..core.engine import execute
 from ..core.tensor import Tensor
 from ..dispatch.state import AUTOCAST, GRAD_OFF, INTERCEPT, state
-from ._graph import INPUT, Content, Graph, Value, contiguous_strides
+from ._graph import INPUT, Content, Graph, Value
 from ._passes import Partition, without_common_nodes, without_dead_nodes
 from ._program import Program, compile_program
-from ._trace import NeedsCopy, TracedArray, TraceError, Tracer
+from ._trace import NeedsCopy, TraceError, Tracer
 
 
 class Slot:
@@ -44,8 +44,7 @@ class Step:
     """A call of a function on tensors.
 
     Attributes:
-        flags: the thread's GRAD_OFF and AUTOCAST bits.
-        autocast: the thread's settings of autocast.
+        flags: the thread's GRAD_OFF bit.
         where: file and line of the program.
     """
 
@@ -54,7 +53,6 @@ class Step:
     kwargs: dict[str, Any]
     result: Any
     flags: int
-    autocast: Any
     where: str
 
 
@@ -114,15 +112,7 @@ def without_tensors(recording: Recording) -> Recording:
     new = Recording(flags=recording.flags)
     new.inputs = [slot(t) for t in recording.inputs]
     for step in recording.steps:
-        made = Step(
-            step.function,
-            shown(step.args),
-            shown(step.kwargs),
-            shown(step.result),
-            step.flags,
-            step.autocast,
-            step.where,
-        )
+        made = Step(step.function, shown(step.args), shown(step.kwargs), shown(step.result), step.flags, step.where)
         new.steps.append(made)
     new.outputs = [slot(t) for t in recording.outputs]
     return new
@@ -164,7 +154,7 @@ class Compiled:
 
     Attributes:
         graph: the joint graph after the passes; `before` is its text as recorded.
-        outputs: for each output: ("result", number of the array), ("input", position) or ("view", position, Value).
+        outputs: for each output: ("result", number of the array) or ("input", position).
         leaves: positions of the inputs that get a gradient.
         differentiable: numbers of the results that have a history.
         mutated: positions of the inputs that are written to.
@@ -174,7 +164,7 @@ class Compiled:
 
     graph: Graph
     before: str
-    outputs: list[tuple[Any, ...]]
+    outputs: list[tuple[str, int]]
     results: list[Value]
     leaves: list[int]
     differentiable: list[int]
@@ -249,7 +239,7 @@ class _Traced:
         self.graph = tracer.graph
         self.recording, self.inputs, self.defined = recording, inputs, defined
         self.line = ""
-        flags, autocast = state.flags, state.autocast
+        flags = state.flags
         try:
             with tracer.running():
                 self._forward()
@@ -259,7 +249,7 @@ class _Traced:
             error.where = error.where or self.line
             raise
         finally:
-            state.flags, state.autocast = flags, autocast
+            state.flags = flags
         for content, position in self._last_contents():
             self.graph.final[position] = content
 
@@ -282,14 +272,13 @@ class _Traced:
         for step in recording.steps:
             self.line = step.where
             state.flags = outside | step.flags | INTERCEPT
-            state.autocast = step.autocast
             found = step.function(*filled(step.args, self.known), **filled(step.kwargs, self.known))
             learn(step.result, found, self.known)
         self.graph.forward = len(self.graph.nodes)
 
     def _backward(self) -> None:
         tracer, graph, recording = self.tracer, self.graph, self.recording
-        self.outputs: list[tuple[Any, ...]] = []
+        self.outputs: list[tuple[str, int]] = []
         self.results: list[Value] = []
         self.differentiable: list[int] = []
         roots, grads = [], []
@@ -392,6 +381,3 @@ def _variant(made: Compiled, defined: tuple[bool, ...], inputs: Sequence[Tensor]
 
 def _whole(content: Content) -> Value:
     return Value(content, content.shape, content.strides, content.dtype)
-
-
-__all__ = ["Compiled", "Recording", "Step", "TraceError", "TracedArray", "compiled", "contiguous_strides", "tensors_in"]

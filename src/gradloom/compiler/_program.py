@@ -1,13 +1,13 @@
 """Programs: the Python function that runs a list of steps, kernels and calls of operators, on arrays.
 
 Its source is straight-line code and can be printed. Buffers that a later step no longer needs are used again where
-sizes, strides and dtype agree, or given back; a kernel writes over an operand that ends with it. A write in place goes
-to the memory itself, after a copy if the former content is still needed.
+sizes, strides and dtype agree, or given back; a kernel writes over an operand that ends with it. A call that writes in
+place writes to the memory itself: steps are ordered so that no later one reads the former content.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.tensor import wrap
 from ._fuse import Fuser, Group, Kernel, broadcast_access, kernel_of
-from ._graph import CONSTANT, INPUT, Content, Node, Value, contiguous_strides
+from ._graph import CONSTANT, Content, Node, Value, contiguous_strides, values_in
 from ._loops import LoopProgram, Pass
 from ._memory import laid, new, placed, strided
 
@@ -198,34 +198,6 @@ class _Writer:
         return None
 
     def call(self, node: Node, step: int) -> None:
-        written = {c.before: c for c in node.writes}
-        for before, after in written.items():
-            assert before is not None
-            if self.last.get(before, -1) > step:
-                base = self.content(before)
-                self.count += 1
-                name = f"b{self.count}"
-                self.lines.append(f"{name} = new({before.shape}, {before.strides}, {self._dtype(before.dtype)})")
-                self.lines.append(f"copyto({name}, {base})")
-                for value in [v for v in self.views if v.content is before]:
-                    del self.views[value]
-                if before in self.fixed:  # the write must reach that memory
-                    self.fixed.discard(before)
-                    self._write_call(node, {before: base})
-                    self.variables[before], self.variables[after] = name, base
-                    self.fixed.add(after)
-                    self._made(node)
-                    return
-                self.variables[before] = base
-        self._write_call(node, {})
-        for before, after in written.items():
-            assert before is not None
-            self.variables[after] = self.variables[before]
-            if before in self.fixed:
-                self.fixed.add(after)
-        self._made(node)
-
-    def _write_call(self, node: Node, _: Any) -> None:
         args = [self.argument(a) for a in node.args]
         keywords = getattr(node.wrapper, "keyword_only", ())
         count = len(args) - len(keywords)
@@ -233,11 +205,19 @@ class _Writer:
         function = self.name(node.wrapper, f"{node.wrapper.__name__}_")
         target = "r" if node.made else "_"
         self.lines.append(f"{target} = {function}({', '.join(words)})")
+        for after in node.writes:
+            before = after.before
+            # The fuser puts a write after all readers of what it overwrites.
+            assert before is not None and self.last.get(before, -1) <= step, f"{before!r} is read after {node.name}"
+            self.variables[after] = self.variables[before]
+            if before in self.fixed:
+                self.fixed.add(after)
+        self._made(node)
 
     def argument(self, value: Any) -> str:
         if value.__class__ is Value:
             return f"W({self.value(value)})"
-        if value.__class__ in (tuple, list) and any(True for _ in _values(value)):
+        if value.__class__ in (tuple, list) and any(True for _ in values_in(value)):
             inner = ", ".join(self.argument(v) for v in value)
             return f"({inner},)" if value.__class__ is tuple else f"[{inner}]"
         if value.__class__ in (int, bool, str, type(None)) or value.__class__ is float and abs(value) < 1e308:
@@ -285,14 +265,6 @@ def _in_place(program: LoopProgram, aliases: tuple[tuple[int, int], ...]) -> Loo
     return replace(program, aliases=aliases, passes=(Pass((*[i for i in body if i not in last], *last)),))
 
 
-def _values(value: Any) -> Iterable[Value]:
-    if value.__class__ is Value:
-        yield value
-    elif value.__class__ in (tuple, list):
-        for v in value:
-            yield from _values(v)
-
-
 def _read(step: Any) -> set[Content]:
     nodes = step.nodes if step.__class__ is Group else [step]
     found = {v.content for n in nodes for v in n.values()}
@@ -323,6 +295,3 @@ def compile_program(
     exec(compile(source, "<compiled graph>", "exec"), names)
     calls = [s for s in fuser.steps if s.__class__ is Node]
     return Program(names["run"], source, writer.kernels, calls, fuser.reasons)
-
-
-__all__ = ["INPUT", "Program", "compile_program"]

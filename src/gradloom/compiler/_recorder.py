@@ -177,7 +177,7 @@ class Recorder:
                 )
             else:
                 self._made(result)
-                step = Step(function, _frozen(args), _frozen(kwargs), result, flags & GRAD_OFF, None, place())
+                step = Step(function, _frozen(args), _frozen(kwargs), result, flags & GRAD_OFF, place())
                 self.recording.steps.append(step)
         return result
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.edge import gradient_edge
 from ..core.engine import execute
-from ..core.node import NO_EDGE, Node, bump_version, next_sequence_nr
+from ..core.node import Node, bump_version, next_sequence_nr
 from ..core.saved_variable import RELEASED, save, unpack
 from ..core.tensor import Tensor, wrap
 from ..dispatch import _operators
@@ -138,6 +138,3 @@ def _record(compiled: Compiled, inputs: Any, results: list[Any], found: list[Any
         metadata += [result._array.shape, result._array.dtype]
         result._edge = (fn, position)
     fn.input_metadata = tuple(metadata)
-
-
-__all__ = ["NO_EDGE", "CompiledFunctionBackward", "run"]
