@@ -172,6 +172,7 @@ def between_two(rank, size):
     else:
         senders = [dist.recv(got) for _ in range(size - 1)]
         yield "any source", sorted(senders) == list(range(1, size)) and got[0].item() == senders[-1]
+    dist.barrier()  # what a rank sends next must not be received as its message of before
     calls = [dist.P2POp(dist.isend, full(float(rank)), after), dist.P2POp(dist.irecv, got, before)]
     for work in dist.batch_isend_irecv(calls):
         work.wait()
