@@ -55,6 +55,35 @@ def test_a_timeout_names_the_call_and_the_ranks_that_are_missing(tmp_path, backe
         assert "rank 1 did not arrive" in text, text  # what this rank found, or another reports
 
 
+def stops(rank, size, store, folder, backend, call):
+    """Rank 1 is stopped, and does not take what the other sends, until the other has given up."""
+    dist.init_process_group(backend, f"file://{folder}/rendezvous", timedelta(seconds=LIMIT), size, rank)
+    group = dist.new_group(timeout=timedelta(seconds=0.5))
+    if rank == 1:
+        store.set("pid", str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return ""
+    pid, end = int(store.get("pid")), time.monotonic() + LIMIT
+    while sys.platform == "linux" and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < end
+        time.sleep(0.002)
+    try:
+        return error_of(lambda: call(gl.ones(10_000_000), group))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("backend", ["shm", "sockets"])
+@pytest.mark.parametrize("name", ["all_reduce", "send"])
+def test_a_stopped_rank_does_not_hold_up_a_call_beyond_its_timeout(tmp_path, backend, name):
+    calls = {
+        "all_reduce": lambda tensor, group: dist.all_reduce(tensor, group=group),
+        "send": lambda tensor, group: dist.send(tensor, 1, group),
+    }
+    text, _ = run(2, stops, tmp_path, tmp_path, backend, calls[name])
+    assert text.startswith(f"[Rank 0] {name} (call ") and "rank 1 did not arrive" in text, text
+
+
 def detail(rank, size, store, folder, what):
     os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
     dist.set_debug_level_from_env()

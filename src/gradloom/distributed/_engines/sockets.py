@@ -5,7 +5,8 @@ Note [Socket engine]
 Each rank listens, writes its address into the store, connects to the ranks below it and accepts those above. Both ends
 prove that they know the job's key (Note [The job's key]). A message is a head (channel, tag, number of bytes) and
 bytes. One thread per engine reads all connections and sorts messages by sender, channel and tag, so a rank that sends
-never waits for the receiver to ask. Collectives have a channel of their own, with the number of the call as tag.
+never waits for the receiver to ask, unless the receiver's process is stopped: then it waits until its deadline.
+Collectives have a channel of their own, with the number of the call as tag.
 
 Large arrays are reduced by parts: rank i gets part i of all others, reduces these in the order of the ranks, and sends
 the result back. So each rank sends 2 (n - 1) / n of the array, the least possible, and every rank has the same bits.
@@ -24,7 +25,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -40,10 +41,22 @@ _HEAD = struct.Struct("<qqq")
 _USER, _CALL, _ASK, _TELL = range(4)  # channels
 _SMALL = 1 << 15  # bytes below which each rank reduces all, rather than its part
 _ASKING = 0.5  # seconds that other ranks have to say where they are
+_Waiter: Any = getattr(selectors, "PollSelector", selectors.SelectSelector)
+
+
+class _Stuck(TimeoutError):
+    """A peer did not take a message in time.
+
+    Attributes:
+        is_cut: whether it has the beginning of the message, so that nothing else can follow.
+    """
+
+    def __init__(self, is_cut: bool) -> None:
+        self.is_cut = is_cut
 
 
 class _Peer:
-    """A connection, and what of a message has been read from it."""
+    """A connection, which does not block, and what of a message has been read from it."""
 
     def __init__(self, rank: int, connection: socket.socket) -> None:
         self.rank, self.connection, self.sending = rank, connection, threading.Lock()
@@ -81,7 +94,7 @@ class SocketEngine(Engine):
         self._selector = selectors.DefaultSelector()
         self._peers = {peer: _Peer(peer, connection) for peer, connection in self._connect(store, deadline).items()}
         for peer in self._peers.values():
-            peer.connection.settimeout(None)
+            peer.connection.setblocking(False)
             peer.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._selector.register(peer.connection, selectors.EVENT_READ, peer)
         self._reader = threading.Thread(target=self._read, name="socket engine", daemon=True)
@@ -92,25 +105,31 @@ class SocketEngine(Engine):
         alone = len({bytes(store.get(f"host/{rank}")) for rank in range(self.size)}) == 1
         listener = listen_on("127.0.0.1" if alone else _own_address(store), 0)
         key = _auth.job_key(beyond_loopback=not is_loopback(listener.getsockname()[0]))
+        found: dict[int, socket.socket] = {}
         try:
             host = "127.0.0.1" if alone else _own_address(store)
             store.set(f"address/{self.rank}", f"{host} {listener.getsockname()[1]}")
-            found: dict[int, socket.socket] = {}
             for rank in range(self.rank):
                 host, port = bytes(store.get(f"address/{rank}")).decode().split()
-                connection = socket.create_connection((host, int(port)), seconds_until(deadline))
+                found[rank] = connection = socket.create_connection((host, int(port)), seconds_until(deadline))
                 _auth.prove(connection, key, server=False, deadline=deadline)
                 connection.sendall(struct.pack("<q", self.rank))
-                found[rank] = connection
             while len(found) < self.size - 1:
                 listener.settimeout(seconds_until(deadline))
                 connection, _ = listener.accept()
-                with suppress(DistNetworkError):  # a stranger does not stop the job
+                try:
                     _auth.prove(connection, key, server=True, deadline=deadline)
-                    (rank,) = struct.unpack("<q", _auth.receive(connection, 8, deadline))
-                    found[rank] = connection
+                except DistNetworkError:  # a stranger does not stop the job
+                    connection.close()
+                    continue
+                (rank,) = struct.unpack("<q", _auth.receive(connection, 8, deadline))
+                found[rank] = connection
             return found
-        except TimeoutError as error:
+        except BaseException as error:
+            for connection in found.values():
+                connection.close()
+            if not isinstance(error, TimeoutError):
+                raise
             raise CallTimeout("init_process_group", time.monotonic() - self._started, []) from error
         finally:
             listener.close()
@@ -123,6 +142,8 @@ class SocketEngine(Engine):
                 peer = chosen.data
                 try:
                     self._read_some(peer)
+                except BlockingIOError:
+                    continue
                 except OSError as error:
                     self._lose(peer, f"cannot be reached: {error}")
         self._selector.close()
@@ -144,7 +165,11 @@ class SocketEngine(Engine):
         (channel, tag, _), data = peer.head, peer.buffer
         peer.start()
         if channel == _ASK:
-            self._send_raw(peer, _TELL, self._number, b"")
+            try:
+                self._send_raw(peer, _TELL, self._number, b"", time.monotonic() + _ASKING)
+            except _Stuck as stuck:
+                if stuck.is_cut:
+                    self._broken_by(CallTimeout(self._call, _ASKING, [peer.rank]))
             return
         with self._arrived:
             if channel == _TELL:
@@ -160,14 +185,32 @@ class SocketEngine(Engine):
             self._lost[peer.rank] = how
             self._arrived.notify_all()
 
-    def _send_raw(self, peer: _Peer, channel: int, tag: int, data: Any) -> None:
-        with peer.sending:
-            peer.connection.sendall(_HEAD.pack(channel, tag, len(data)))
-            if len(data):
-                peer.connection.sendall(data)
+    def _send_raw(self, peer: _Peer, channel: int, tag: int, data: Any, deadline: float | None) -> None:
+        """Send a message.
+
+        Raises:
+            _Stuck: if the peer does not take it before the deadline.
+            OSError: if the connection is lost.
+        """
+        left = seconds_until(deadline)
+        if not peer.sending.acquire(timeout=-1 if left is None else left):
+            raise _Stuck(is_cut=False)
+        try:
+            is_cut = False
+            for part in (_HEAD.pack(channel, tag, len(data)), data):
+                rest = memoryview(part)
+                while len(rest):
+                    try:
+                        rest = rest[peer.connection.send(rest) :]
+                        is_cut = True
+                    except BlockingIOError:
+                        if not _writable(peer.connection, deadline):
+                            raise _Stuck(is_cut) from None
+        finally:
+            peer.sending.release()
 
     def _send(self, rank: int, array: np.ndarray, deadline: float | None, channel: int = _CALL, tag: int = 0) -> None:
-        """Send an array; a peer's reading thread always takes it, so this ends unless the peer is stopped or lost."""
+        """Send an array. A peer's reading thread takes it at once, unless the peer's process is stopped."""
         if self._error is not None:
             raise self._error
         if rank == self.rank:
@@ -177,8 +220,17 @@ class SocketEngine(Engine):
             return
         if rank in self._lost:
             self._fail(PeerLost(self._call, rank, self._lost[rank]))
+        began = time.monotonic()
         try:
-            self._send_raw(self._peers[rank], channel, self._number if channel == _CALL else tag, _bytes(array))
+            number = self._number if channel == _CALL else tag
+            self._send_raw(self._peers[rank], channel, number, _bytes(array), deadline)
+        except _Stuck as stuck:
+            if channel == _CALL:
+                self._fail(CallTimeout(self._call, time.monotonic() - self._started, [rank]))
+            error = CallTimeout("send", time.monotonic() - began, [rank])
+            if stuck.is_cut:
+                self._fail(error)
+            raise error from None
         except OSError as error:
             self._fail(PeerLost(self._call, rank, f"cannot be reached: {error}"))
 
@@ -213,7 +265,9 @@ class SocketEngine(Engine):
         missing = self._behind() if channel == _CALL else [] if rank is None else [rank]
         call = self._call if channel == _CALL else "recv"
         error = CallTimeout(call, time.monotonic() - (self._started if channel == _CALL else began), missing)
-        return self._fail(error) if channel == _CALL else _raised(error)
+        if channel == _CALL:
+            self._fail(error)
+        raise error
 
     def _unpack(self, array: np.ndarray, data: bytearray, sender: int) -> None:
         if len(data) != array.nbytes:
@@ -227,19 +281,24 @@ class SocketEngine(Engine):
     def _behind(self) -> list[int]:
         """Ask the other ranks for the number of their last call, and return those that have not made this one."""
         self._answers.clear()
+        end = time.monotonic() + _ASKING
         for peer in self._peers.values():
             with suppress(OSError):
-                self._send_raw(peer, _ASK, 0, b"")
+                self._send_raw(peer, _ASK, 0, b"", end)
         with self._arrived:
-            self._arrived.wait_for(lambda: len(self._answers) + len(self._lost) >= self.size - 1, _ASKING)
+            self._arrived.wait_for(lambda: len(self._answers) + len(self._lost) >= self.size - 1, seconds_until(end))
             return sorted(rank for rank in self._others if self._answers.get(rank, -1) < self._number)
 
-    def _fail(self, error: BaseException) -> Any:
-        """Break the engine: later calls raise the same, and the others lose their connections."""
+    def _fail(self, error: BaseException) -> NoReturn:
+        """Break the engine and raise the error that broke it: this one, unless it is a consequence of another."""
+        raise self._broken_by(error)
+
+    def _broken_by(self, error: BaseException) -> BaseException:
+        """Break the engine: later calls raise the same error, and the others lose their connections."""
         if self._error is None:
             self._error = error
             self._hang_up()
-        raise error
+        return self._error
 
     def _hang_up(self) -> None:
         for peer in self._peers.values():
@@ -378,12 +437,14 @@ class SocketEngine(Engine):
             peer.connection.close()
 
     def abort(self) -> None:
-        with suppress(Aborted):
-            self._fail(Aborted("the process group was aborted"))
+        self._broken_by(Aborted("the process group was aborted"))
 
 
-def _raised(error: BaseException) -> Any:
-    raise error
+def _writable(connection: socket.socket, deadline: float | None) -> bool:
+    """Wait until a connection takes more bytes, or is lost; return False if that takes until the deadline."""
+    with _Waiter() as waiter:
+        waiter.register(connection, selectors.EVENT_WRITE)
+        return bool(waiter.select(seconds_until(deadline)))
 
 
 def _bytes(array: np.ndarray) -> memoryview:
