@@ -273,3 +273,20 @@ def test_a_defect_of_the_compiler_leaves_the_call_to_python(monkeypatch):
         assert torch.equal(compiled(x), x + 1)
     with pytest.raises(ZeroDivisionError, match="planted"):
         torch.compile(lambda x: x + 1, fullgraph=True)(x)
+
+
+def test_an_operator_without_derivative_is_left_to_python():
+    def f(x):
+        return torch.special.zeta(x, torch.full((3,), 2.0))
+
+    g, x = compiled(f), torch.full((3,), 3.0, requires_grad=True)
+    for _ in range(2):  # without a warning
+        torch.testing.assert_close(g(x), f(x))
+    assert optimized_of(g).calls == [0, 2]
+    assert "the derivative for 'zeta' is not implemented" in optimized_of(g).breaks[0][1]
+
+
+def test_infinity_among_integers():
+    g, x = compiled(torch.isposinf), torch.arange(3)
+    for _ in range(2):  # without a warning
+        torch.testing.assert_close(g(x), torch.isposinf(x))

@@ -248,6 +248,10 @@ class _Traced:
         except TraceError as error:
             error.where = error.where or self.line
             raise
+        except RuntimeError as error:  # of an operator: it has no derivative, or reads values
+            reason = TraceError(f"tracing it ends with {type(error).__name__}: {str(error).partition(chr(10))[0]}")
+            reason.where = self.line
+            raise reason from error
         finally:
             state.flags = flags
         for content, position in self._last_contents():

@@ -65,7 +65,7 @@ class Exprs:
             value = bool(value)
         elif dtype.startswith("float"):
             value = float(value)
-        elif isinstance(value, float) and value != int(value):
+        elif isinstance(value, float) and not value.is_integer():
             raise CannotFuseError(f"{value} in {dtype}")
         else:
             value = int(value)

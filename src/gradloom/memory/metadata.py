@@ -77,9 +77,9 @@ class Metadata:
         """Return the metadata with the dimensions in another order."""
         return Metadata(tuple([self.shape[d] for d in axes]), self.dtype, tuple([self.strides[d] for d in axes]))
 
-    def reshape(self, shape: tuple[int, ...], copy: bool | None = False) -> Metadata:
+    def reshape(self, *shape: Any, copy: bool | None = False) -> Metadata:
         """Return the metadata of a view in another shape. Raises ValueError if the strides do not allow it."""
-        return Metadata(*view_geometry(self, shape))
+        return Metadata(*view_geometry(self, tuple(shape[0]) if isinstance(shape[0], (tuple, list)) else shape))
 
     def __len__(self) -> int:
         if not self.shape:
