@@ -12,7 +12,7 @@ from datetime import timedelta
 import pytest
 
 import gradloom.distributed as dist
-from gradloom.distributed import _auth
+from gradloom.distributed import _auth, _tcp_server, _tcp_store
 from gradloom.distributed._tcp_server import listen_on
 from tests.waiting import LIMIT, forked, in_threads
 
@@ -113,6 +113,19 @@ def test_the_users_secret_is_theirs_alone(monkeypatch, tmp_path):
     with pytest.raises(dist.DistNetworkError, match="others may read"):
         _auth.job_key(beyond_loopback=True)
     assert _auth.job_key() != first
+
+
+def test_a_key_that_can_be_guessed_is_refused_by_both_ends_beyond_loopback(monkeypatch, tmp_path):
+    monkeypatch.delenv(_auth.VARIABLE, raising=False)
+    (tmp_path / "file").write_bytes(b"")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))  # no folder: there can be no secret
+    store = server()
+    for module in (_tcp_server, _tcp_store):
+        monkeypatch.setattr(module, "is_loopback", lambda host: False)
+    with pytest.raises(dist.DistNetworkError, match="set GRADLOOM_JOB_KEY"):
+        dist.TCPStore("127.0.0.1", store.port, None, False, timedelta(seconds=LIMIT))
+    with pytest.raises(dist.DistNetworkError, match="set GRADLOOM_JOB_KEY"):
+        server()
 
 
 def test_a_server_listens_only_where_it_was_asked_to(monkeypatch):

@@ -13,7 +13,7 @@ The key is, in this order:
 2. A secret of the user: 32 random bytes in `gradloom/job_key` of the user's cache folder (`XDG_CACHE_HOME`, or
    ~/.cache), which only the user may read, made when first needed. Machines that share the home folder share it.
 3. Where that folder cannot be written, a hash of the user's name and the machine's. It keeps jobs apart that meet by
-   mistake. It does not protect against somebody who wants in, so a store that listens beyond loopback refuses it.
+   mistake. It does not protect against somebody who wants in, so both ends of a connection beyond loopback refuse it.
 
 The proof keeps strangers from connecting. It neither hides what is sent nor notices that somebody on the way alters it:
 a network that others can write to needs a tunnel.
@@ -40,6 +40,10 @@ _MISMATCH = (
     "{peer} does not know this job's key, so it was refused. Set GRADLOOM_JOB_KEY to the same random text for all "
     "ranks (torchrun does so for the workers of one machine)"
 )
+
+
+class NoAnswer(DistNetworkError):
+    """A peer closed the connection before its proof was complete, or took too long."""
 
 
 def new_key() -> str:
@@ -103,7 +107,8 @@ def prove(connection: socket.socket, key: bytes, *, server: bool, deadline: floa
         deadline: time of `time.monotonic`; 20 seconds from now if None.
 
     Raises:
-        DistNetworkError: if the peer does not know the key, or does not answer in time.
+        NoAnswer: if the peer does not answer in time.
+        DistNetworkError: if it does not know the key.
     """
     peer = _named(connection)
     end = min(time.monotonic() + _PATIENCE, float("inf") if deadline is None else deadline)
@@ -119,7 +124,7 @@ def prove(connection: socket.socket, key: bytes, *, server: bool, deadline: floa
         _send(connection, hmac.digest(key, roles[0] + both, "sha256"), end)
         answer = receive(connection, _SIZE, end)
     except (OSError, EOFError) as error:
-        raise DistNetworkError(f"{peer} did not prove that it knows the job's key: {error}") from error
+        raise NoAnswer(f"{peer} did not prove that it knows the job's key: {error}") from error
     if not hmac.compare_digest(answer, hmac.digest(key, roles[1] + both, "sha256")):
         raise DistNetworkError(_MISMATCH.format(peer=peer))
     connection.settimeout(None)

@@ -134,7 +134,11 @@ class TCPStoreServer:
     def __init__(self, host: str, port: int, listener: socket.socket | None = None) -> None:
         self._listener = listen_on(host, port) if listener is None else listener
         self.port: int = self._listener.getsockname()[1]
-        self._key = _auth.job_key(beyond_loopback=not is_loopback(self._listener.getsockname()[0]))
+        try:
+            self._key = _auth.job_key(beyond_loopback=not is_loopback(self._listener.getsockname()[0]))
+        except BaseException:
+            self._listener.close()
+            raise
         self._table = Table()
         self._peers: dict[socket.socket, _Peer] = {}
         self._admitted = deque[socket.socket]()

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 
 from . import _auth
-from ._tcp_server import LENGTH, TCPStoreServer, packed, unpacked
+from ._tcp_server import LENGTH, TCPStoreServer, is_loopback, packed, unpacked
 from .errors import DistNetworkError, DistStoreError, QueueEmptyError, StoreLost, deadline_after, seconds_until
 from .stores import Store, as_key, as_value
 
@@ -137,26 +137,12 @@ class TCPStore(Store):
             self._idle.append(connection)
 
     def _connect(self, deadline: float | None) -> socket.socket:
-        error: Exception | None = None
         while True:
             left = seconds_until(deadline)
             try:
-                connection = socket.create_connection(
-                    (self._host, self._port), 5.0 if left is None else min(5.0, left + 0.01)
-                )
-            except OSError as raised:
+                return self._connected(5.0 if left is None else min(5.0, left + 0.01), deadline)
+            except (OSError, _auth.NoAnswer) as raised:  # the server may come yet
                 error = raised
-            else:
-                try:
-                    _auth.prove(connection, _auth.job_key(), server=False, deadline=deadline)
-                except DistNetworkError as raised:
-                    connection.close()
-                    if raised.__cause__ is None:  # it answered, and is not one of ours
-                        raise
-                    error = raised
-                else:
-                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    return connection
             if left is not None and left <= 0:
                 milliseconds = round(self._timeout / timedelta(milliseconds=1))
                 raise DistNetworkError(
@@ -164,6 +150,18 @@ class TCPStore(Store):
                     f"({self._host}, {self._port}): {error}"
                 ) from error
             time.sleep(_RETRY)
+
+    def _connected(self, seconds: float, deadline: float | None) -> socket.socket:
+        """Return a connection to the server; both ends have proved that they know the job's key."""
+        connection = socket.create_connection((self._host, self._port), seconds)
+        try:
+            key = _auth.job_key(beyond_loopback=not is_loopback(connection.getpeername()[0]))
+            _auth.prove(connection, key, server=False, deadline=deadline)
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
 
     def _ask(self, method: str, *fields: str | bytes, seconds: float = 0.0) -> list[bytes]:
         """Send a request and return the fields of the answer; `seconds` is how long the server may take."""

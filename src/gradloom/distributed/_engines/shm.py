@@ -87,10 +87,13 @@ class SharedMemoryEngine(Engine):
         fence()
         self._words[line + STATE] = OPEN
         wake(segment.address + (line + STATE) * 4)
-        for rank in self._others:
-            self._wait_for(partial(self._state, rank), rank, STATE, deadline)
-        if done is not None:
-            done()
+        try:
+            for rank in self._others:
+                self._wait_for(partial(self._state, rank), rank, STATE, deadline)
+        finally:
+            if done is not None:
+                done()
+        if self.rank == 0:
             store.delete_key(key)
 
     # --- waiting --------------------------------------------------------------------------------------------------
