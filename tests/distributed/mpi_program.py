@@ -9,6 +9,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
+from mpi4py import MPI
 
 from gradloom.distributed._engines import Aborted, CallTimeout, Mismatch
 from gradloom.distributed._engines.mpi import MPIEngine, connect
@@ -43,8 +44,11 @@ def late(world: MPIEngine) -> list[str]:
     try:
         world.allreduce(np.ones(3), "sum", time.monotonic() + 0.5)
     except CallTimeout as error:
-        print(f"rank {world.rank}: missing {error.missing}: {error}", flush=True)
-        time.sleep(0.7)  # a rank that ends, ends all: let the other print
+        line = f"rank {world.rank}: missing {error.missing}: {error}\n"
+        sys.stdout.write(line)  # in one write, because mpiexec joins what the ranks write
+        sys.stdout.flush()
+        other = 2 - world.rank
+        MPI.COMM_WORLD.sendrecv(None, other, source=other)  # a rank that ends, ends all: let the other write, too
         raise
     return ["no timeout"]
 
