@@ -439,4 +439,5 @@ def _at_exit() -> None:
     if failed or hasattr(sys, "last_value"):
         sys.stdout.flush()
         sys.stderr.flush()
+        time.sleep(0.5)  # mpiexec drops what it has not read when it learns of the abort, such as a traceback
         _mpi().COMM_WORLD.Abort(1)
