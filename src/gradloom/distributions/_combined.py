@@ -185,14 +185,15 @@ class TransformedDistribution(Distribution):
 
     def log_prob(self, value):
         self._check(value)
-        event_dim, volume = len(self.event_shape), 0.0
+        event_dim, log_prob = len(self.event_shape), 0.0
         for transform in reversed(self.transforms):
             x = transform.inv(value)
             event_dim += transform.domain.event_dim - transform.codomain.event_dim
             term = transform.log_abs_det_jacobian(x, value)
-            volume = volume + _sum_rightmost(term, event_dim - transform.domain.event_dim)
+            log_prob = log_prob - _sum_rightmost(term, event_dim - transform.domain.event_dim)
             value = x
-        return _sum_rightmost(self.base_dist.log_prob(value), event_dim - len(self.base_dist.event_shape)) - volume
+        term = self.base_dist.log_prob(value)
+        return log_prob + _sum_rightmost(term, event_dim - len(self.base_dist.event_shape))
 
     def _monotonize_cdf(self, value: Tensor) -> Tensor:
         """Return the probability on the other side where the transforms decrease; self-inverse."""
