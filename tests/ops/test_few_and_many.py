@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gradloom.kernels._common import numbers
+from gradloom.kernels._common import numbers, tables
 from gradloom.kernels._common.windows import Windows
 from gradloom.kernels.activation import smooth, softmax
 from gradloom.kernels.conv import flat, products
@@ -138,3 +138,9 @@ def test_softmax_of_many_rows_equals_that_of_parts(kernel):
     backward = softmax.softmax_backward if kernel is softmax.softmax else softmax.log_softmax_backward
     expected = [backward(g, out, 1, x.dtype) for g, out in zip(grad, found, strict=True)]
     np.testing.assert_allclose(backward(grad, found, -1, x.dtype), np.stack(expected), rtol=1e-5, atol=1e-5)
+
+
+def test_a_kept_zero_has_no_sign():
+    for zero in (-0.0, 0.0):
+        assert not np.signbit(tables.number(zero, np.dtype(np.float32)))
+        tables.number.cache_clear()

@@ -97,6 +97,8 @@ class TensorBase(TensorMembers):
         shape = self._array.shape
         if dim is None:
             return Size(shape)
+        if dim.__class__ is bool:
+            raise _not_an_int("size", dim)
         try:
             return shape[dim]
         except IndexError:
@@ -119,6 +121,8 @@ class TensorBase(TensorMembers):
         strides = array.strides if array.size else _strides_without_elements(array)
         if dim is None:
             return tuple([s // item for s in strides])
+        if dim.__class__ is bool:
+            raise _not_an_int("stride", dim)
         try:
             return strides[dim] // item
         except IndexError:
@@ -305,6 +309,10 @@ class TensorBase(TensorMembers):
         if self._array.dtype.kind not in "iub" or self._array.size != 1:
             raise TypeError("only integer tensors of a single element can be converted to an index")
         return int(self.item())
+
+
+def _not_an_int(method: str, dim: object) -> TypeError:
+    return TypeError(f"{method}(): argument 'dim' (position 1) must be int, not {type(dim).__name__}")
 
 
 def _no_such_dim(dim: int, ndim: int) -> IndexError:

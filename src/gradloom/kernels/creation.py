@@ -163,7 +163,10 @@ def _range_length(start, end, step) -> float:
         raise RuntimeError(f"unsupported range: {start} -> {end}")
     if (end - start) * step < 0:
         raise RuntimeError("upper bound and lower bound inconsistent with step sign")
-    return (end - start) / step
+    length = (end - start) / step
+    if length >= 2.0**63:  # NumPy would wrap it around
+        raise RuntimeError("invalid size, possible overflow?")
+    return length
 
 
 def _refuse(name, dtype, kinds):

@@ -36,8 +36,8 @@ def _kept_starts(count: int, step: int) -> np.ndarray:
 
 @lru_cache(64)
 def number(value: float, dtype: np.dtype) -> np.ndarray:
-    """Return a Python number as a 0-dim array, which NumPy takes as an operand faster than the number. Read-only. Not
-    for numbers whose sign matters if they are zero: -0.0 and 0.0 share an entry."""
-    found = np.array(value, dtype)
+    """Return a Python number as a 0-dim array, which NumPy takes as an operand faster than the number. Read-only. Zeros
+    have no sign, because -0.0 and 0.0 share an entry."""
+    found = np.array(value or 0, dtype)
     found.flags.writeable = False
     return found

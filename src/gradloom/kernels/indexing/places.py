@@ -14,7 +14,7 @@ from .._common.dims import wrap_dim
 from .._common.layout import check_apart, check_no_internal_overlap
 from .._common.tables import starts
 
-_UNSIGNED = {"l": np.dtype(np.uint64), "q": np.dtype(np.uint64), "i": np.dtype(np.uint32)}
+_UNSIGNED = {char: np.dtype(char.upper()) for char in "ilq"}  # char of a dtype -> its unsigned one
 
 
 def check_range(index, n: int, axis: int, error=RuntimeError) -> None:

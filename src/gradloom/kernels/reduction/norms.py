@@ -6,7 +6,7 @@ from math import inf
 
 import numpy as np
 
-from ...types.dtype import TYPE_OF, can_cast, scalar_type_name
+from ...types.dtype import TYPE_OF, c_name, can_cast, scalar_type_name
 from .._common.dims import axes, cast, count, dropped
 from .._common.errors import not_implemented, size_mismatch, type_name
 from .._common.layout import row_major
@@ -134,8 +134,8 @@ def dist(self, other, p=2):
 
 
 def cdist(x1, x2, p, compute_mode=None):
-    """Return the p-norm distance of each row of `x1` to each row of `x2`. Returns (..., P, R). Raises RuntimeError for
-    integers and complex numbers.
+    """Return the p-norm distance of each row of `x1` to each row of `x2`: (..., P, R). Raises RuntimeError for
+    integers, complex numbers and two dtypes, NotImplementedError for half precision without a matrix product.
 
     Args:
         x1, x2: (..., P, M) and (..., R, M), floating, whose batch shapes broadcast.
@@ -150,6 +150,10 @@ def cdist(x1, x2, p, compute_mode=None):
         return np.zeros((*x1.shape[:-1], columns), x1.dtype)
     if p == 2 and by_product:
         return euclidean(x1, x2)
+    if is_half(x1.dtype):
+        raise not_implemented("cdist", x1)
+    if x1.dtype is not x2.dtype:
+        raise RuntimeError(f"expected scalar type {type_name(x1.dtype)} but found {type_name(x2.dtype)}")
     out = np.empty((*x1.shape[:-1], columns), x1.dtype)
     step = max(1, _BLOCK // max(1, x2.size))
     for i in range(0, rows, step):
@@ -195,6 +199,10 @@ def _floating(x1, x2):
 def euclidean(x1, x2):
     """Return all distances between rows, from |a - b|**2 = |a|**2 + |b|**2 - 2 a.b, clamped at zero."""
     _floating(x1, x2)
+    if x1.dtype is not x2.dtype:
+        raise RuntimeError(
+            f"expected m1 and m2 to have the same dtype, but got: {c_name(x1.dtype)} != {c_name(x2.dtype)}"
+        )
     squares = np.add.reduce(x1 * x1, -1)[..., :, None] + np.add.reduce(x2 * x2, -1)[..., None, :]
     squares -= 2 * (x1 @ np.swapaxes(x2, -1, -2))
     return np.sqrt(np.maximum(squares, 0, out=squares), out=squares)

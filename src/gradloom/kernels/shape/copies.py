@@ -126,13 +126,13 @@ def roll(self, shifts, dims=()):
     """Shift the elements cyclically along dimensions (along the flat array if none are given)."""
     if not shifts:
         raise RuntimeError("`shifts` required")
-    if not self.size and len(dims) == len(shifts) == 1:
-        return self.copy()
     array = self if not self.ndim or suggested_format(self) is not None else np.ascontiguousarray(self)
     if not dims and len(shifts) == 1:
         return np.roll(array, shifts[0])
     if len(dims) != len(shifts):
         raise RuntimeError(f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}")
+    if not self.size:  # PyTorch does not look at the dimensions then
+        return self.copy()
     if not self.ndim:
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     axes = tuple([wrap_dim(d, self.ndim) for d in dims])
@@ -203,7 +203,8 @@ def triu(self, diagonal=0):
     return np.where(_triangle(rows, columns, diagonal), number(0, self.dtype), np.ascontiguousarray(self))
 
 
-_BITS = {"f": np.dtype(np.int32), "d": np.dtype(np.int64), "l": np.dtype(np.int64), "i": np.dtype(np.int32)}
+# char of a dtype -> integers of its size, which differs between platforms for long
+_BITS = {char: np.dtype(f"i{np.dtype(char).itemsize}") for char in "fdil"}
 
 
 def _masked(array, bits):
@@ -270,11 +271,8 @@ def constant_pad_nd(self, pad, value=0):
         d, before, after = self.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]
         n = self.shape[d]
         shape[d] = n + before + after
-        if shape[d] < 0:
-            raise RuntimeError(
-                f"The input size {n}, plus negative padding {before} and {after} resulted in a "
-                f"negative output size, which is invalid. Check dimension {d} of your input."
-            )
+        if n + min(before, 0) + min(after, 0) < 0:  # cropping comes first
+            raise RuntimeError("narrow(): length must be non-negative.")
         source[d] = _slice(max(-before, 0), n - max(-after, 0))
         target[d] = _slice(max(before, 0), shape[d] - max(after, 0))
     if max(pad, default=0) <= 0:

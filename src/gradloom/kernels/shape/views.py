@@ -198,11 +198,15 @@ def unsqueeze(self, dim):
     shape = self.shape
     if not 0 <= dim <= len(shape):
         dim = wrap_dim(dim, len(shape) + 1)
-    if self.flags.c_contiguous:
-        return self.reshape((*shape[:dim], 1, *shape[dim:]))
-    if dim == self.ndim and dim and self.strides[-1] != self.itemsize:  # reshape would repeat the last stride
-        return _restrided(self, (*shape, 1), (*self.strides, self.itemsize))
-    return reshape_view(self, (*shape[:dim], 1, *shape[dim:]))
+    new_shape = (*shape[:dim], 1, *shape[dim:])
+    if self.flags.c_contiguous and 1 not in shape or not self.size:
+        return self.reshape(new_shape)
+    strides = self.strides  # which reshape would change for dimensions of size 1
+    stride = shape[dim] * strides[dim] if dim < len(shape) else self.itemsize
+    new_strides = (*strides[:dim], stride, *strides[dim:])
+    if self.flags.c_contiguous and type(self) is np.ndarray and self.dtype.kind != "V":
+        return np.ndarray(new_shape, self.dtype, self, 0, new_strides)
+    return _restrided(self, new_shape, new_strides)
 
 
 def _restrided(array, shape, byte_strides):
