@@ -290,3 +290,14 @@ def test_infinity_among_integers():
     g, x = compiled(torch.isposinf), torch.arange(3)
     for _ in range(2):  # without a warning
         torch.testing.assert_close(g(x), torch.isposinf(x))
+
+
+@pytest.mark.parametrize("exponent", [2, 3, -2, 3.0])
+def test_small_powers_are_products_as_in_the_kernel(exponent):
+    def f(x):
+        return x**exponent
+
+    g, x = compiled(f), torch.randn(100)
+    for _ in range(2):
+        assert torch.equal(g(x), f(x))
+    assert optimized_of(g).calls == [1, 1]

@@ -17,17 +17,17 @@ import numpy as np
 
 from ..types.public import found_in as _found_in
 from ._eager_programs import (
-    DEFINITIONS,
-    LAYER_NORM_INPUT,
     LAYER_NORM_PARAMETERS,
     NLL_LOSS,
     ROW_SUM,
     ROW_VARIANCE,
     ROWS,
     layer_norm,
-    program_of,
+    layer_norm_input,
+    pointwise,
 )
 from ._loops import LoopProgram
+from ._scalar import table
 
 NAMES = ("numpy", "llvm")
 KEPT = 1024  # compiled shapes; more start anew
@@ -92,26 +92,26 @@ def _switch(name: str) -> None:
     _current = name
 
 
-def _compiled(key: Any, text: str) -> Any:
+def _compiled(key: Any, program: str | LoopProgram) -> Any:
     """Compile a program and keep it under a key."""
     from ._llvm import compile
 
     if len(_kernels) >= KEPT:
         _kernels.clear()
-    kernel = _kernels[key] = compile(LoopProgram.parse(text))
+    if isinstance(program, str):
+        program = LoopProgram.parse(program)
+    kernel = _kernels[key] = compile(program)
     return kernel
 
 
 def _of_one(name: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
         def kernel(self: Any, approximate: str = "none") -> Any:
-            if type(self) is ndarray and self.dtype.char in "fd" and self.flags.c_contiguous and self.ndim:
-                which = name
-                if approximate != "none":
-                    if approximate != "tanh":
-                        return original(self, approximate)
-                    which = f"{name}_tanh"
-                return _pointwise(which, (self,))
+            if (
+                type(self) is ndarray and approximate in ("none", "tanh")
+                and self.dtype.char in "fd" and self.flags.c_contiguous and self.ndim
+            ):  # fmt: skip
+                return _pointwise(name, (self,), approximate)
             return original(self, approximate) if name == "gelu" else original(self)
 
         return kernel
@@ -127,7 +127,7 @@ def _of_two(name: str) -> Callable[[Any], Any]:
                 and self.dtype.char in "fd" and self.dtype == grad_output.dtype and self.shape == grad_output.shape
                 and self.flags.c_contiguous and grad_output.flags.c_contiguous and self.ndim
             ):  # fmt: skip
-                return _pointwise(name if approximate == "none" else "gelu_tanh_backward", (grad_output, self))
+                return _pointwise(name, (grad_output, self), approximate)
             return original(grad_output, self, approximate) if name == "gelu_backward" else original(grad_output, self)
 
         return kernel
@@ -135,13 +135,16 @@ def _of_two(name: str) -> Callable[[Any], Any]:
     return make
 
 
-def _pointwise(name: str, arrays: tuple[Any, ...]) -> Any:
+def _pointwise(name: str, arrays: tuple[Any, ...], approximate: str) -> Any:
+    """Run an operator by its scalar definition; its tensors are its first arguments."""
     x = arrays[-1]
-    key = name, x.size, x.dtype.char
+    key = name, approximate, x.size, x.dtype.char
     kernel = _kernels.get(key)
     if kernel is None:
-        names = ("g", "x")[-len(arrays) :]
-        kernel = _compiled(key, program_of(DEFINITIONS[name], names, x.size, _DTYPES[x.dtype.char]))
+        source, arguments, *_ = table()[name]
+        dtype = _DTYPES[x.dtype.char]
+        inputs = dict.fromkeys(arguments.split(", ")[: len(arrays)], dtype)
+        kernel = _compiled(key, pointwise(source, inputs, x.size, dtype, {"approximate": approximate}))
     out = empty(x.shape, x.dtype)
     kernel((*arrays, out))
     return out
@@ -239,14 +242,7 @@ def _layer_norm_backward(original: Any) -> Any:
         found = _kernels.get(key)
         if found is None:
             rows, count, name = math.prod(shape[:outer]), math.prod(sizes), _DTYPES[dtype.char]
-            for_input = LAYER_NORM_INPUT.format(
-                rows=rows, count=count, dtype=name,
-                weight="" if weight is None else f"input 4: {name} strides [0, 1]",
-                weighted=f"one = const 1.0: {name}\n  gw = * g one: {name}" if weight is None
-                else f"w = load 4: {name}\n  gw = * g w: {name}",
-                weighted1=f"one1 = const 1.0: {name}\n  gw1 = * g1 one1: {name}" if weight is None
-                else f"w1 = load 4: {name}\n  gw1 = * g1 w1: {name}",
-            ).replace("\n\n", "\n")  # fmt: skip
+            for_input = layer_norm_input(rows, count, name, weight is not None)
             for_parameters = LAYER_NORM_PARAMETERS.format(rows=rows, count=count, dtype=name)
             found = _compiled((key, 1), for_input), _compiled((key, 2), for_parameters)
             _kernels[key] = found
@@ -267,7 +263,7 @@ def _nll_loss(original: Any) -> Any:
         if (
             weight is None and reduction in (1, 2) and type(self) is ndarray and type(target) is ndarray
             and self.ndim == 2 and self.dtype.char in "fd" and self.size and self.flags.c_contiguous
-            and target.dtype.char == "l" and target.shape == self.shape[:1] and target.flags.c_contiguous
+            and target.dtype == np.int64 and target.shape == self.shape[:1] and target.flags.c_contiguous
         ):  # fmt: skip
             key = "nll_loss", self.shape, self.dtype.char, reduction
             kernel = _kernels.get(key)
@@ -350,10 +346,9 @@ def _dropout(original: Any) -> Any:
             kernel = _kernels.get(key)
             if kernel is None:
                 dtype = _DTYPES[array.dtype.char]
-                text = program_of("x * kept * scale", ("x",), array.size, dtype, ("scale",))
-                text = text.replace("output 0", "input 1: bool strides [1]\noutput 0")
-                text = text.replace("pass 0:", f"pass 0:\n  drawn = load 1: bool\n  kept = cast drawn: {dtype}")
-                kernel = _compiled(key, text)
+                arrays = {"x": dtype, "kept": "bool"}
+                program = pointwise("x * kept * scale", arrays, array.size, dtype, {}, ("scale",))
+                kernel = _compiled(key, program)
             out = empty(array.shape, array.dtype)
             kernel((array, mask, out), (1 / (1 - p),))
             return out, mask

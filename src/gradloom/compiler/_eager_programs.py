@@ -1,75 +1,40 @@
-"""The loop programs of eager mode's kernels (`set_kernels`), as text with gaps for sizes and dtypes."""
+"""The loop programs of eager mode's kernels (`set_kernels`).
+
+Pointwise ones follow from the definitions in native_functions.yaml (`pointwise`); the others are text with gaps for
+sizes and dtypes.
+"""
 
 from __future__ import annotations
 
-import ast
-import math
+from typing import Any
+
+from ._loops import Buffer, Instruction, LoopProgram, Pass
+from ._scalar import Exprs, expression, ordered
 
 
-def program_of(definition: str, names: tuple[str, ...], count: int, dtype: str, numbers: tuple[str, ...] = ()) -> str:
-    """Return the program that computes a definition for contiguous arrays of `count` elements.
+def pointwise(
+    source: str, arrays: dict[str, str], count: int, dtype: str, known: dict[str, Any], numbers: tuple[str, ...] = ()
+) -> LoopProgram:
+    """Return the program that computes a scalar definition for contiguous arrays of `count` elements, in `dtype`.
 
     Args:
-        names: the arrays, all of `dtype`; numbers: scalars that are passed at each call.
+        arrays: for each name that stands for an array, its dtype.
+        known: names that stand for Python values.
+        numbers: names that stand for floats, which are passed at each call.
     """
-    lines = [f"loop [{count}] inner 0"]
-    lines += [f"input {i}: {dtype} strides [1]" for i in range(len(names))]
-    lines += [f"output 0: {dtype} strides [1]", *(f"number {i}: float64" for i in range(len(numbers))), "pass 0:"]
-    lines += [f"  {name} = load {i}: {dtype}" for i, name in enumerate(names)]
+    exprs = Exprs()
+    env = dict(known)
+    for i, (name, kind) in enumerate(arrays.items()):
+        env[name] = exprs.cast(exprs.make("load", (), kind, i), dtype)
     for i, name in enumerate(numbers):
-        lines += [f"  wide_{name} = number {i}: float64", f"  {name} = cast wide_{name}: {dtype}"]
-    writer = _Expression(dtype)
-    result = writer.visit(ast.parse(definition, mode="eval").body)
-    return "\n".join([*lines, *writer.lines, f"  store 0 {result}"])
-
-
-_OPERATORS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
-
-
-class _Expression(ast.NodeVisitor):
-    """Writes an expression as instructions; `visit` returns the name of its value."""
-
-    def __init__(self, dtype: str) -> None:
-        self.dtype, self.lines = dtype, list[str]()
-
-    def value(self, words: str) -> str:
-        name = f"t{len(self.lines)}"
-        self.lines.append(f"  {name} = {words}: {self.dtype}")
-        return name
-
-    def visit_Name(self, node: ast.Name) -> str:
-        return node.id
-
-    def visit_Constant(self, node: ast.Constant) -> str:
-        return self.value(f"const {float(node.value)!r}")  # type: ignore[arg-type]
-
-    def visit_UnaryOp(self, node: ast.UnaryOp) -> str:
-        return self.value(f"neg {self.visit(node.operand)}")
-
-    def visit_BinOp(self, node: ast.BinOp) -> str:
-        left, right = self.visit(node.left), self.visit(node.right)
-        return self.value(f"{_OPERATORS[type(node.op)]} {left} {right}")
-
-    def visit_Call(self, node: ast.Call) -> str:
-        operands = " ".join(self.visit(argument) for argument in node.args)
-        return self.value(f"{node.func.id} {operands}")  # type: ignore[attr-defined]
-
-
-_HALF_ROOT, _DENSITY, _BETA = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi), math.sqrt(2 / math.pi)
-_INNER = f"{_BETA!r} * x * (1 + 0.044715 * x * x)"
-DEFINITIONS = {
-    "erf": "erf(x)",
-    "erfc": "erfc(x)",
-    "silu": "x / (1 + exp(-x))",
-    "silu_backward": "g * (1 / (1 + exp(-x))) * (1 + x * (1 - 1 / (1 + exp(-x))))",
-    "gelu": f"0.5 * x * (1 + erf(x * {_HALF_ROOT!r}))",
-    "gelu_backward": f"g * (0.5 * (1 + erf(x * {_HALF_ROOT!r})) + x * {_DENSITY!r} * exp(-0.5 * x * x))",
-    "gelu_tanh": f"0.5 * x * (1 + tanh({_INNER}))",
-    "gelu_tanh_backward": (
-        f"g * (0.5 * (1 + tanh({_INNER})) + 0.5 * x * (1 - tanh({_INNER}) * tanh({_INNER}))"
-        f" * {_BETA!r} * (1 + {3 * 0.044715!r} * x * x))"
-    ),
-}
+        env[name] = exprs.cast(exprs.make("number", (), "float64", i), dtype)
+    order = ordered([expression(source, env, exprs, dtype)])
+    names = {id(e): f"v{i}" for i, e in enumerate(order)}
+    body = [Instruction(names[id(e)], e.op, tuple(names[id(a)] for a in e.args), e.dtype, e.attribute) for e in order]
+    body.append(Instruction("", "store", (body[-1].name,), "", 0))
+    inputs = tuple(Buffer(kind, (1,)) for kind in arrays.values())
+    output = (Buffer(dtype, (1,)),)
+    return LoopProgram((count,), 0, inputs, output, (Pass(tuple(body)),), ("float64",) * len(numbers))
 
 
 _SOFTMAX = """
@@ -113,6 +78,7 @@ pass 1:
 
 
 def layer_norm(rows: int, count: int, dtype: str, weighted: bool, biased: bool) -> str:
+    """Return the program of layer_norm's result, mean and rstd from input, weight and bias; its number is eps."""
     lines = [f"loop [{rows}, {count}] inner 1", f"input 0: {dtype} strides [{count}, 1]"]
     lines += [f"input {i}: {dtype} strides [0, 1]" for i in range(1, 1 + weighted + biased)]
     lines += [f"output 0: {dtype} strides [{count}, 1]", *(f"output {i}: {dtype} strides [1, 0]" for i in (1, 2))]
@@ -152,41 +118,40 @@ pass 2:
     return "\n".join(lines) + text.replace(": T", f": {dtype}").replace("COUNT", f"{count}.0") + f"  store 0 {last}"
 
 
-LAYER_NORM_INPUT = """loop [{rows}, {count}] inner 1
-input 0: {dtype} strides [{count}, 1]
-input 1: {dtype} strides [{count}, 1]
-input 2: {dtype} strides [1, 0]
-input 3: {dtype} strides [1, 0]
-{weight}
-output 0: {dtype} strides [{count}, 1]
-pass 0:
-  mean = load 2: {dtype}
-  rstd = load 3: {dtype}
-  g = load 0: {dtype}
-  x = load 1: {dtype}
-  c = - x mean: {dtype}
-  h = * c rstd: {dtype}
-  {weighted}
-  gh = * gw h: {dtype}
-  a = reduce sum gw: {dtype}
-  b = reduce sum gh: {dtype}
+# What both passes of the backward of layer_norm begin with: the gradient times the weight, and the normalized input.
+_NORMALIZED = """
+  mean# = load 2: T
+  rstd# = load 3: T
+  g# = load 0: T
+  x# = load 1: T
+  c# = - x# mean#: T
+  h# = * c# rstd#: T
+  w# = WEIGHT: T
+  gw# = * g# w#: T
+"""
+
+
+def layer_norm_input(rows: int, count: int, dtype: str, weighted: bool) -> str:
+    """Return the program of the gradient of layer_norm's input from: gradient, input, mean, rstd, and weight."""
+    lines = [f"loop [{rows}, {count}] inner 1", *(f"input {i}: {dtype} strides [{count}, 1]" for i in (0, 1))]
+    lines += [f"input {i}: {dtype} strides [1, 0]" for i in (2, 3)]
+    lines += [f"input 4: {dtype} strides [0, 1]"] * weighted + [f"output 0: {dtype} strides [{count}, 1]"]
+    text = f"""
+pass 0:{_NORMALIZED.replace("#", "")}  gh = * gw h: T
+  a = reduce sum gw: T
+  b = reduce sum gh: T
 row:
-  n = const {count}.0: {dtype}
-  am = / a n: {dtype}
-  bm = / b n: {dtype}
-pass 1:
-  mean1 = load 2: {dtype}
-  rstd1 = load 3: {dtype}
-  g1 = load 0: {dtype}
-  x1 = load 1: {dtype}
-  c1 = - x1 mean1: {dtype}
-  h1 = * c1 rstd1: {dtype}
-  {weighted1}
-  p = * h1 bm: {dtype}
-  d = - gw1 am: {dtype}
-  f = - d p: {dtype}
-  y = * f rstd1: {dtype}
+  n = const {count}.0: T
+  am = / a n: T
+  bm = / b n: T
+pass 1:{_NORMALIZED.replace("#", "1")}  p = * h1 bm: T
+  d = - gw1 am: T
+  f = - d p: T
+  y = * f rstd1: T
   store 0 y"""
+    weight = "load 4" if weighted else "const 1.0"
+    return "\n".join(lines) + text.replace("WEIGHT", weight).replace(": T", f": {dtype}")
+
 
 LAYER_NORM_PARAMETERS = """loop [{count}, {rows}] inner 1
 input 0: {dtype} strides [1, {count}]

@@ -15,7 +15,7 @@ from typing import Any
 
 from ._graph import Content, Node, Value
 from ._loops import Buffer, Instruction, LoopProgram, Pass, widened
-from ._scalar import CannotFuseError, Expr, Exprs, definition_of, lower
+from ._scalar import CannotFuseError, Expr, Exprs, definition_of, lower, ordered
 
 MOST_NODES, MOST_BUFFERS, MOST_OPEN = 48, 24, 12
 
@@ -307,20 +307,7 @@ class _Builder:
 
     def _body(self) -> tuple[list[int], list[Instruction]]:
         """Return the inputs that are loaded, in the order of their numbers, and the instructions."""
-        order: list[Expr] = []
-        seen: set[int] = set()
-        for _, root in self.stores:
-            stack = [(root, iter(root.args))]
-            while stack:
-                expr, args = stack[-1]
-                following = next((a for a in args if id(a) not in seen), None)
-                if following is not None:
-                    stack.append((following, iter(following.args)))
-                    continue
-                stack.pop()
-                if id(expr) not in seen:
-                    seen.add(id(expr))
-                    order.append(expr)
+        order = ordered(root for _, root in self.stores)
         used = sorted({e.attribute for e in order if e.op == "load"})
         place = {number: i for i, number in enumerate(used)}
         names: dict[int, str] = {}

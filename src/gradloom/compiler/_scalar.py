@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -165,10 +165,34 @@ def lower(node: Node, exprs: Exprs, operand: Callable[[Value], Expr], result_dty
             env[name] = value
         if common in HALVES and not half_numbers and isinstance(env[name], (int, float)) and number is not None:
             env[name] = exprs.rounded(exprs.const(env[name], "float32"), common)
-    result = _Evaluator(exprs, env, widened(common)).value(_parsed(source))
+    result: Any = expression(source, env, exprs, widened(common))
     if not isinstance(result, Expr):
         result = exprs.const(result, widened(result_dtype))
     return exprs.rounded(result, result_dtype)
+
+
+def expression(source: str, env: dict[str, Any], exprs: Exprs, dtype: str) -> Expr:
+    """Return a definition's expression; `env` has an Expr of `dtype` or a Python value for each of its names."""
+    return _Evaluator(exprs, env, dtype).value(_parsed(source))  # type: ignore[no-any-return]
+
+
+def ordered(roots: Iterable[Expr]) -> list[Expr]:
+    """Return expressions and all of their parts, each after its operands."""
+    order: list[Expr] = []
+    seen: set[int] = set()
+    for root in roots:
+        stack = [(root, iter(root.args))]
+        while stack:
+            expr, args = stack[-1]
+            following = next((a for a in args if id(a) not in seen), None)
+            if following is not None:
+                stack.append((following, iter(following.args)))
+                continue
+            stack.pop()
+            if id(expr) not in seen:
+                seen.add(id(expr))
+                order.append(expr)
+    return order
 
 
 def _common(arguments: dict[str, Any], promotion: str, promotes: list[str]) -> str:
@@ -282,8 +306,11 @@ class _Evaluator:
         exprs = self.exprs
         if not isinstance(left, Expr) and not isinstance(right, Expr):
             return _on_numbers(symbol, left, right)
-        if symbol == "**" and right.__class__ in (int, float) and right == 2:
-            return exprs.operation("*", left, left)
+        if symbol == "**" and right.__class__ in (int, float) and right in (2, 3, -2):  # as the kernel of pow
+            square = exprs.operation("*", left, left)
+            if right == -2:
+                return exprs.operation("/", exprs.const(1, square.dtype), square)
+            return square if right == 2 else exprs.operation("*", square, left)
         if symbol == "**" and _is_one(right):
             return left
         if symbol == "*" and (_is_one(left) or _is_one(right)):
