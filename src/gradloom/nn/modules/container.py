@@ -372,9 +372,6 @@ class ParameterList(Module):
             "  " + _described(position, value, lambda tensor: tensor.dtype) for position, value in enumerate(self)
         )
 
-    def __repr__(self) -> str:
-        return _listed(self)
-
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise RuntimeError("ParameterList should not be called.")
 
@@ -511,9 +508,6 @@ class ParameterDict(Module):
     def extra_repr(self) -> str:
         return "\n".join("  " + _described(key, value, lambda tensor: tensor.type()) for key, value in self.items())
 
-    def __repr__(self) -> Any:
-        return _listed(self)
-
     def __call__(self, input: Any) -> Any:
         raise RuntimeError("ParameterDict should not be called.")
 
@@ -525,13 +519,3 @@ def _checked_pair(number, pair):
     if len(pair) != 2:
         raise ValueError(f"ParameterDict update sequence element #{number} has length {len(pair)}; 2 is required")
     return pair
-
-
-def _listed(holder):
-    """Return a repr with every entry on its own line, followed by child modules in full."""
-    lines = holder.extra_repr().split("\n") if len(holder) else []
-    lines += [f"({name}): {module!r}".replace("\n", "") for name, module in holder._modules.items()]
-    if not lines:
-        return holder._get_name() + "()"
-    body = "\n  ".join(lines)
-    return f"{holder._get_name()}(\n  {body}\n)"
