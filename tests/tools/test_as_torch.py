@@ -46,10 +46,14 @@ def test_torch_is_gradloom():
         print(torch.__name__, torch.__version__, type(torch.ones(1)), nn.Linear)
         print(torch.ones(2, requires_grad=True).exp())
         print(torch.ones(1) / 0)
+        class Twice(torch.autograd.Function):
+            forward = staticmethod(lambda ctx, x: 2 * x)
+        print(type(Twice.apply(torch.ones(1, requires_grad=True)).grad_fn))
         """).splitlines() == [
         "torch 2.13.0+gradloom <class 'torch.Tensor'> <class 'torch.nn.modules.linear.Linear'>",
         "tensor([2.7183, 2.7183], grad_fn=<ExpBackward0>)",
         "tensor([inf])",
+        "<class 'torch.autograd.function.TwiceBackward'>",
     ]
 
 

@@ -95,7 +95,8 @@ class FunctionMeta(type):
 
     def __init__(cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> None:
         super().__init__(name, bases, namespace)
-        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), {"_forward_cls": cls})
+        members = {"_forward_cls": cls, "__module__": BackwardCFunction.__module__}
+        cls._backward_cls = type(f"{name}Backward", (BackwardCFunction,), members)
 
 
 def _unpacked(saved, node):
@@ -121,7 +122,7 @@ class BackwardCFunction(FunctionCtx, Node):
         return type(self).__name__
 
     def __repr__(self):
-        return f"<{__name__}.{type(self).__name__} object at {id(self):#x}>"
+        return f"<{type(self).__module__}.{type(self).__name__} object at {id(self):#x}>"
 
     @property
     def saved_tensors(self):
