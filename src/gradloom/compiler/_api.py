@@ -102,7 +102,10 @@ class Optimized:
 
     @property
     def name(self) -> str:
+        """The function's qualified name, or the class of a module."""
         target = self.target
+        if isinstance(target, MethodType) and isinstance(target.__self__, Module) and target.__name__ == "_call_impl":
+            target = target.__self__
         return getattr(target, "__qualname__", type(target).__name__)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..nn.modules import module as _module
+from ..nn.modules import _calling, module as _module
 from ..nn.modules._calling import Calling
 from . import _known as known
 from ._recorder import MISSING, active, cell_value
@@ -61,6 +61,7 @@ _WRITERS = frozenset(
     difference_update intersection_update __setitem__ __delitem__""".split()
 )
 _SAFE = (*known.NUMBERS, Tensor, slice, np.dtype)
+_CALLS = (Calling.__dict__["__call__"], Calling._call_impl)
 _module_getattr = _module.Module.__getattr__ if hasattr(_module.Module, "__getattr__") else None
 
 
@@ -450,6 +451,8 @@ def _attr_of_object(r: Any, obj: Any, cls: type, name: str) -> Any:
 def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     cls = type(function)
     if cls is MethodType:
+        if function.__func__ in _CALLS:
+            return _module_followed(hooks, r, function.__self__, args, kwargs)
         if known.is_operator(function.__func__):
             return _operated(r, function.__func__, (function.__self__, *args), kwargs)
         return _called(hooks, r, function.__func__, (function.__self__, *args), kwargs)
@@ -680,34 +683,38 @@ def _length(hooks: Hooks, r: Any, value: Any) -> int:
     return len(value)
 
 
-_HOOKED = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_HAS_NO_HOOKS = (
+    "not ({0}['_forward_hooks'] or {0}['_forward_pre_hooks'] or {0}['_backward_hooks'] "
+    "or len({0}['_backward_pre_hooks']))"
+)
 
 
 def _module_called(hooks: Hooks, r: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a module: follow its `forward`, if nothing hooks into it."""
-    from ..nn.modules import _calling
-
+    """Call a module by its class's `__call__`."""
     cls = type(module)
-    members = module.__dict__
-    tables = [members[name] for name in _HOOKED]
+    method = _static(cls, "__call__")
+    r.guard(("class", id(cls), "__call__"), "static({0}, '__call__') is {1}", cls, method)
+    if method is Calling.__dict__["__call__"]:
+        return _module_followed(hooks, r, module, args, kwargs)
+    if isinstance(method, FunctionType):
+        return _called(hooks, r, method, (module, *args), kwargs)
+    r.taint(f"it calls a {cls.__name__}, which has a __call__ of its own")
+    return module(*args, **kwargs)
+
+
+def _module_followed(hooks: Hooks, r: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Do what `Calling.__call__` does: follow a module's `forward`, if nothing hooks into it."""
     shared = [
         _calling._global_forward_hooks, _calling._global_forward_pre_hooks, _calling._global_backward_hooks,
         _calling._global_backward_pre_hooks,
     ]  # fmt: skip
-    if _static(cls, "__call__") is not Calling.__dict__["__call__"]:
-        method = _static(cls, "__call__")
-        if isinstance(method, FunctionType):
-            r.guard(("class", id(cls), "__call__"), "static({0}, '__call__') is {1}", cls, method)
-            return _called(hooks, r, method, (module, *args), kwargs)
-        r.taint(f"it calls a {cls.__name__}, which has a __call__ of its own")
-    if any(tables) or any(shared):
-        r.taint(f"hooks are registered on a {cls.__name__}")
+    if _calling.has_hooks(module):
+        r.taint(f"hooks are registered on a {type(module).__name__}")
     if r.reason is not None:
-        return module(*args, **kwargs)
-    r.guard(("class", id(cls), "__call__"), "static({0}, '__call__') is {1}", cls, _static(cls, "__call__"))
+        return Calling._call_impl(module, *args, **kwargs)
     r.guard("global hooks", "not ({0} or {1} or {2} or {3})", *shared)
     if r.is_outer(module):
-        r.guard(("hooks", id(module)), "not ({0} or {1} or {2} or {3})", *tables)
+        r.guard(("hooks", id(module)), _HAS_NO_HOOKS, module.__dict__)
     return hooks.call(hooks.attr(module, "forward"), *args, **kwargs)
 
 

@@ -122,8 +122,30 @@ def registered(kind: str, module: Any, name: str, value: Any) -> Any:
     return value
 
 
+class _TrueTable(OrderedDict):
+    """A table of hooks that counts as true; Note [Compiled modules]."""
+
+    def __bool__(self) -> bool:
+        return True
+
+
+class _CompiledCall:
+    """The attribute `_compiled_call_impl` of modules: the compiled call, or None; Note [Compiled modules]."""
+
+    def __get__(self, module: Any, cls: type | None = None) -> Any:
+        return None if module is None else module.__dict__.get("_compiled_call_impl")
+
+    def __set__(self, module: Any, value: Any) -> None:
+        members = module.__dict__
+        members["_compiled_call_impl"] = value
+        kind = OrderedDict if value is None else _TrueTable
+        members["_backward_pre_hooks"] = kind(members["_backward_pre_hooks"])
+
+
 class Calling:
     """Calling of a module, and registration of the hooks around it."""
+
+    _compiled_call_impl = _CompiledCall()
 
     def __call__(
         self: _HasForward[_Arguments, _Result], *args: _Arguments.args, **kwargs: _Arguments.kwargs
@@ -144,7 +166,28 @@ class Calling:
         return self.forward(*args, **kwargs)
 
     def _call_impl(self, *args, **kwargs):
-        return Calling.__call__(self, *args, **kwargs)
+        """Call the module as Python, also if it was compiled."""
+        if has_hooks(self):
+            return _call_hooked(self, args, kwargs)
+        return self.forward(*args, **kwargs)
+
+    def compile(self, *args: Any, **kwargs: Any) -> None:
+        """Compile calls of this module, in place: `gradloom.compile(self)` that keeps the module, its type and names.
+
+        Copies and pickles of the module are not compiled.
+
+        Args:
+            args: see `gradloom.compile`, without the model.
+            kwargs: the same by name.
+        """
+        self._compiled_call_impl = gl.compile(self._call_impl, *args, **kwargs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes that copies and pickles get: all but the compiled call."""
+        state = self.__dict__.copy()
+        if state.pop("_compiled_call_impl", None) is not None:
+            state["_backward_pre_hooks"] = OrderedDict(state["_backward_pre_hooks"])
+        return state
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's output; every subclass defines it."""
@@ -234,7 +277,29 @@ class Calling:
         return [*_global_backward_pre_hooks.values(), *self._backward_pre_hooks.values()]
 
 
+def has_hooks(module: Any) -> bool:
+    """Return whether any hook would run in a call of a module."""
+    members = module.__dict__
+    return bool(
+        members["_forward_hooks"]
+        or members["_forward_pre_hooks"]
+        or members["_backward_hooks"]
+        or len(members["_backward_pre_hooks"])
+        or _global_forward_hooks
+        or _global_forward_pre_hooks
+        or _global_backward_hooks
+        or _global_backward_pre_hooks
+    )
+
+
 def _call_with_hooks(module, args, kwargs):
+    compiled = module.__dict__.get("_compiled_call_impl")
+    if compiled is not None:
+        return compiled(*args, **kwargs)
+    return _call_hooked(module, args, kwargs)
+
+
+def _call_hooked(module, args, kwargs):
     if not (_global_forward_hooks_always_called or module._forward_hooks_always_called):
         return _hooked_forward(module, _Progress(args, kwargs))
     progress = _Progress(args, kwargs)
@@ -281,7 +346,7 @@ def _hooked_forward(module, progress):
     full, partial, pre = [], [], []
     if module._backward_hooks or _global_backward_hooks:
         full, partial = module._get_backward_hooks()
-    if module._backward_pre_hooks or _global_backward_pre_hooks:
+    if len(module._backward_pre_hooks) or _global_backward_pre_hooks:
         pre = module._get_backward_pre_hooks()
     _run_forward_pre_hooks(module, progress)
     backward = BackwardHook(module, full, pre) if full or pre else None

@@ -1,0 +1,102 @@
+"""Modules that are compiled in place: which calls run as graphs."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+import gradloom as torch
+from gradloom.compiler._api import optimized_of
+
+
+class Block(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        return torch.sigmoid(self.linear(x)) * x
+
+
+class Doubled(Block):
+    def __call__(self, x):
+        return super().__call__(x) * 2
+
+
+def calls_of(module):
+    return optimized_of(module._compiled_call_impl).calls
+
+
+def breaks_of(module):
+    return optimized_of(module._compiled_call_impl).breaks
+
+
+@pytest.mark.parametrize("kind", [Block, Doubled])
+def test_calls_run_as_graphs(kind):
+    module = kind()
+    x = torch.randn(2, 4)
+    expected = module(x)
+    module.compile()
+    for _ in range(4):
+        torch.testing.assert_close(module(x), expected)
+    assert (calls_of(module), breaks_of(module)) == ([3, 1], [])
+
+
+def test_a_submodule_of_an_eager_model():
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block = Block()
+
+        def forward(self, x):
+            return self.block(x).sum().item()
+
+    model = Model()
+    x = torch.randn(2, 4)
+    expected = model(x)
+    model.block.compile()
+    assert all(abs(model(x) - expected) < 1e-5 for _ in range(3))
+    assert calls_of(model.block) == [2, 1]
+
+
+def test_a_compiled_module_is_part_of_the_graph_that_calls_it():
+    block = Block()
+    block.compile()
+
+    @torch.compile(fullgraph=True)
+    def f(x):
+        return block(x) + 1
+
+    x = torch.randn(2, 4)
+    for _ in range(3):
+        torch.testing.assert_close(f(x), Block.forward(block, x) + 1)
+    assert optimized_of(f).calls == [2, 1]
+    assert calls_of(block) == [0, 0]
+
+
+def test_hooks_registered_later_run():
+    calls = []
+    model = torch.nn.Sequential(Block(), Block())
+    compiled = torch.compile(model)
+    x = torch.randn(2, 4, requires_grad=True)
+    compiled(x)
+    model[0].compile()
+    compiled(x)
+    model[0].register_full_backward_pre_hook(lambda *_: calls.append("backward"))
+    model[1].register_forward_hook(lambda *_: calls.append("forward"))
+    compiled(x).sum().backward()
+    assert calls == ["forward", "backward"]
+
+
+@pytest.mark.parametrize("kind", [torch.nn.LSTM, torch.nn.GRU])
+def test_copies_of_recurrent_modules_are_not_compiled(kind):
+    made = kind(2, 3)
+    made.compile()
+    assert copy.deepcopy(made)._compiled_call_impl is None
+
+
+def test_names_in_explanations():
+    module = Block()
+    module.compile()
+    assert optimized_of(module._compiled_call_impl).name == "Block"
