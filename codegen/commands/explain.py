@@ -13,7 +13,26 @@ from ..target import project
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="an operator (mul, mul.Tensor, add_, linalg.inv) or a node (MulBackward0)")
+    parser.add_argument(
+        "name",
+        help="an operator (mul, mul.Tensor, add_, linalg.inv) or a node (MulBackward0); with --compiled, a function or "
+        "nn.Module of a program: module:function, file.py:function, train:model.encoder",
+    )
+    parser.add_argument(
+        "--compiled",
+        action="store_true",
+        help="compile a function, call it once, and show its graphs, what was fused and why not, the code, and the "
+        "bytes that it moves",
+    )
+    parser.add_argument(
+        "--call",
+        metavar="ARGUMENTS",
+        help="with --compiled: the arguments, as in a call: 'torch.randn(8, 3, requires_grad=True), scale=2'",
+    )
+    parser.add_argument("--backend", default="inductor", help="with --compiled: the backend; default: inductor")
+    parser.add_argument(
+        "--machine-code", action="store_true", help="with --compiled: show LLVM's code of the loops, too"
+    )
     parser.add_argument(
         "--package",
         metavar="NAME",
@@ -33,6 +52,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from gradloom.tools.explain import UnknownName, explain
 
+    if arguments.compiled:
+        return _run_compiled(arguments)
+    for option in ("call", "machine_code"):
+        if getattr(arguments, option):
+            raise UsageError(f"--{option.replace('_', '-')} needs --compiled")
     _import_package(arguments.package)
     try:
         explanation = explain(arguments.name)
@@ -45,6 +69,20 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         arguments.html.write_text(explanation.html(), encoding="utf-8")
         print(f"wrote {arguments.html}")
+    return 0
+
+
+def _run_compiled(arguments: argparse.Namespace) -> int:
+    from gradloom.tools.explain import UnknownName
+    from gradloom.tools.explain.compiled import explain_compiled
+
+    if arguments.html is not None:
+        raise UsageError("--html shows operators and nodes; an account of a compiled function is text")
+    try:
+        explanation = explain_compiled(arguments.name, arguments.call, arguments.backend)
+    except (UnknownName, RuntimeError) as error:
+        raise UsageError(str(error)) from None
+    _write(explanation.text(sources=not arguments.brief, machine_code=arguments.machine_code) + "\n")
     return 0
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 from ._fuse import Kernel
 from ._graph import Node, values_in
 from ._program import Program
+from ._scalar import definition_of
 
 
 class Explanation:
@@ -32,10 +34,19 @@ class Explanation:
         self.compile_times = [c.seconds for c in self.graphs]
         self.name, self.backend = optimized.name, optimized.backend.name
 
-    def __str__(self) -> str:
-        return "\n".join(self._lines())
+    def text(self, *, sources: bool = True, machine_code: bool = False) -> str:
+        """Return the account.
 
-    def _lines(self) -> Iterator[str]:
+        Args:
+            sources: include the generated Python code and the loops.
+            machine_code: include LLVM's text of the loops, where the backend has made machine code of them.
+        """
+        return "\n".join(self._lines(sources, machine_code))
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def _lines(self, sources: bool, machine_code: bool) -> Iterator[str]:
         yield f"{self.name}: {self.graph_count} graph(s), {self.graph_break_count} break(s), backend {self.backend}"
         for place, reason in self.break_reasons:
             yield f"break at {place or 'the call'}: {reason}"
@@ -48,27 +59,62 @@ class Explanation:
                 f"removed: {dead} dead and {common} common operator(s); the backward pass computes "
                 f"{compiled.recomputed} value(s) again and reads {compiled.saved} saved ones"
             )
-            yield from self._program("forward", compiled.forward)
+            if dead or common:
+                yield "after that:"
+                yield from _indented(str(compiled.graph))
+            yield from _program("forward", compiled.forward, sources, machine_code)
             if compiled.backward is not None:
-                yield from self._program("backward", compiled.backward)
+                yield from _program("backward", compiled.backward, sources, machine_code)
+            yield from _saved(compiled.forward, compiled.backward)
 
-    def _program(self, title: str, program: Program) -> Iterator[str]:
-        fused = sum(len(k.nodes) for k in program.kernels)
-        yield ""
-        yield f"{title}: {fused} operator(s) in {len(program.kernels)} kernel(s), {len(program.calls)} call(s)"
-        moved, alone = sum(map(_bytes, program.kernels)), sum(map(_bytes_alone, program.kernels))
-        if program.kernels:
-            yield f"memory traffic of the kernels: {moved:,} bytes; of the operators one by one: {alone:,}"
-        for node in program.calls:
-            yield f"not fused: {node.name}, {program.reasons.get(node, '')} ({node.where})"
+
+def _program(title: str, program: Program, sources: bool, machine_code: bool) -> Iterator[str]:
+    fused = sum(len(k.nodes) for k in program.kernels)
+    yield ""
+    yield f"{title}: {fused} operator(s) in {len(program.kernels)} kernel(s), {len(program.calls)} call(s)"
+    for node in program.calls:
+        yield f"not fused: {node.name}, {program.reasons.get(node, '')} ({node.where})"
+    if sources:
         yield from _indented(program.source)
-        for number, kernel in enumerate(program.kernels):
-            entries = ", ".join(dict.fromkeys(n.name for n in kernel.nodes))
-            yield f"kernel{number}: of the entries {entries} of native_functions.yaml"
-            yield from _indented(str(kernel.program))
-            source = getattr(program.run.__globals__.get(f"kernel{number}"), "source", None)
-            if source:
-                yield from _indented(str(source))
+    for number, kernel in enumerate(program.kernels):
+        entries = ", ".join(dict.fromkeys(n.name for n in kernel.nodes))
+        yield f"kernel{number}: {entries}; moves {_bytes(kernel):,} bytes, the operators alone {_bytes_alone(kernel):,}"
+        if not sources:
+            continue
+        yield from _indented("\n".join(_definitions(kernel)))
+        yield from _indented(str(kernel.program))
+        function = program.run.__globals__.get(f"kernel{number}")
+        source = getattr(function, "source", None)
+        if source:
+            yield from _indented(str(source))
+        if machine_code:
+            yield from _indented(_machine_code(kernel, function))
+
+
+def _definitions(kernel: Kernel) -> Iterator[str]:
+    """Yield, as comments, what native_functions.yaml says of the operators that a kernel computes."""
+    for name, node in {n.name: n for n in kernel.nodes}.items():
+        row = definition_of(node)
+        yield f"# native_functions.yaml, {name}: {'' if row is None else f'scalar: {row[0]}'}".rstrip(": ")
+
+
+def _machine_code(kernel: Kernel, function: Any) -> str:
+    llvm = import_module("gradloom.compiler._llvm")
+    if not isinstance(function, llvm.Kernel):
+        return "# this loop runs on NumPy"
+    return str(llvm.emitted(kernel.program))
+
+
+def _saved(*programs: Program | None) -> Iterator[str]:
+    """Yield the memory traffic of all loops of a graph."""
+    kernels = [k for program in programs if program is not None for k in program.kernels]
+    moved, alone = sum(map(_bytes, kernels)), sum(map(_bytes_alone, kernels))
+    if kernels:
+        yield ""
+        yield (
+            f"memory traffic of the kernels: {moved:,} bytes; of their operators one by one: {alone:,}; "
+            f"saved: {alone - moved:,}"
+        )
 
 
 def _indented(text: str) -> Iterator[str]:
