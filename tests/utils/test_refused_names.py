@@ -52,6 +52,22 @@ def test_modules_give_the_same_class_away():
         from gradloom.distributed.tensor import nothing  # noqa: F401
 
 
+@pytest.mark.parametrize(
+    ("module", "name", "home"),
+    [
+        ("tensor", "Shard", "_placements"),
+        ("tensor.placement_types", "Partial", "_placements"),
+        ("tensor.device_mesh", "init_device_mesh", "device_mesh"),
+        ("_composable.fsdp", "fully_shard", "fsdp"),
+        ("checkpoint.default_planner", "DefaultSavePlanner", "checkpoint"),
+        ("checkpoint.state_dict_saver", "save", "checkpoint"),
+    ],
+)
+def test_refusing_modules_give_away_what_exists(module, name, home):
+    found, expected = (importlib.import_module(f"gradloom.distributed.{one}") for one in (module, home))
+    assert getattr(found, name) is getattr(expected, name)
+
+
 def test_the_front_end_of_the_compiler_changes_nothing():
     import gradloom._dynamo as dynamo
 

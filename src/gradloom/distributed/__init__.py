@@ -9,12 +9,10 @@ on is imported when the first of them is used.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ..utils._refused import declare
-from ._placements import Partial, Placement, Replicate, Shard
 from .errors import (
     DistBackendError as DistBackendError,
     DistError as DistError,
@@ -36,19 +34,14 @@ def is_available() -> bool:
 
 
 _REASON = "gradloom has nothing of this kind yet; docs/distributed.md lists what there is"
-# What programs import, and gradloom refuses on use, by module. A module of which there is a file is left out.
-_FSDP = """
-    BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FlatParameter FullOptimStateDictConfig FullStateDictConfig
-    FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig MixedPrecision MixedPrecisionPolicy
-    OffloadPolicy OptimStateDictConfig OptimStateKeyType ShardedOptimStateDictConfig ShardedStateDictConfig
-    ShardingStrategy StateDictConfig StateDictSettings StateDictType fully_shard register_fsdp_forward_method
-    """
+# What programs import, and gradloom refuses on use, by module; but `_GIVEN` says where it has some of these names.
+# fsdp, checkpoint and optim declare their own.
+_FSDP = "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard register_fsdp_forward_method"
 _PLACEMENTS = "DTensor Partial Placement Replicate Shard _StridedShard"
 _PARALLEL = """
     ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel
     SequenceParallel loss_parallel parallelize_module
     """
-_PLANNERS = "DefaultLoadPlanner DefaultSavePlanner LoadPlanner SavePlanner"
 
 _NAMES = {
     "": "ProcessGroupNCCL",
@@ -61,25 +54,8 @@ _NAMES = {
         """,
     "algorithms.model_averaging": "",
     "algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
-    "_functional_collectives": """
-        AsyncCollectiveTensor all_gather_tensor all_reduce all_to_all_single_autograd wait_tensor
-        """,
-    "device_mesh": "DeviceMesh init_device_mesh",
-    "fsdp.api": _FSDP,
-    "fsdp.fully_sharded_data_parallel": _FSDP,
-    "fsdp.sharded_grad_scaler": "ShardedGradScaler",
-    "fsdp.wrap": """
-        CustomPolicy ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy size_based_auto_wrap_policy
-        transformer_auto_wrap_policy wrap
-        """,
-    "nn": "",
-    "nn.functional": """
-        all_gather all_reduce all_to_all all_to_all_single broadcast gather reduce reduce_scatter scatter
-        """,
     "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
     "rpc": "RRef init_rpc remote rpc_async rpc_sync shutdown",
-    "checkpoint.default_planner": _PLANNERS,
-    "checkpoint.state_dict_loader": "_load_state_dict load_state_dict",
     "launcher": "",
     "launcher.api": "LaunchConfig elastic_launch",
     "tensor": f"{_PLACEMENTS} distribute_module distribute_tensor empty full ones rand randn zeros",
@@ -92,10 +68,12 @@ _NAMES = {
     "utils": "_sync_module_states",
 }
 
-_refused = declare(__name__, _NAMES, _REASON)
-for _module in ("tensor", "tensor.placement_types", "_tensor"):
-    for _value in (Partial, Placement, Replicate, Shard):
-        setattr(sys.modules[f"{__name__}.{_module}"], _value.__name__, _value)
+_GIVEN = {
+    **dict.fromkeys(_FSDP.split(), ".fsdp"),
+    **dict.fromkeys("Partial Placement Replicate Shard".split(), "._placements"),
+    **dict.fromkeys("DeviceMesh init_device_mesh".split(), ".device_mesh"),
+}
+_refused = declare(__name__, _NAMES, _REASON, _GIVEN)
 _MODULES = frozenset(
     """
     device_mesh distributed_c10d nn rendezvous run launch _functional_collectives constants utils algorithms elastic

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from types import FunctionType, ModuleType
+from importlib import import_module
+from types import FunctionType, MappingProxyType, ModuleType
 from typing import Any, NoReturn
 
 from ..types.absent import absent
@@ -66,7 +67,9 @@ def _has_file(package: str, module: str) -> bool:
     )
 
 
-def declare(package: str, names: Mapping[str, str], reason: str) -> Callable[[str], Any]:
+def declare(
+    package: str, names: Mapping[str, str], reason: str, given: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[str], Any]:
     """Declare the names that a package and modules below it refuse on use, and return the package's `__getattr__`.
 
     Args:
@@ -74,6 +77,8 @@ def declare(package: str, names: Mapping[str, str], reason: str) -> Callable[[st
         names: names by module, relative to the package ("" is the package itself): words separated by spaces, or "*"
             for all. A module that has a file is left out.
         reason: as for `refused`.
+        given: names among them that gradloom has, and in which module, relative to the package: they are imported from
+            there when a program asks for them.
     """
     made: dict[str, Any] = {}  # by name: PyTorch gives the same class away in several modules
     words = {module: frozenset(text.split()) for module, text in names.items()}
@@ -82,6 +87,8 @@ def declare(package: str, names: Mapping[str, str], reason: str) -> Callable[[st
         known = words.get(module[len(package) + 1 :], frozenset())
         if name not in known and ("*" not in known or name.startswith("__")):
             return None
+        if name in given:
+            return getattr(import_module(given[name], package), name)
         if name not in made:
             made[name] = refused(f"{module.replace('gradloom', 'torch', 1)}.{name}", reason)
         return made[name]

@@ -36,9 +36,13 @@ __getattr__ = declare(
     __name__,
     {
         "": "LoadPlanner SavePlanner StorageReader StorageWriter HuggingFaceStorageReader HuggingFaceStorageWriter",
+        "default_planner": "DefaultLoadPlanner DefaultSavePlanner LoadPlanner SavePlanner",
         "format_utils": "dcp_to_torch_save torch_save_to_dcp",
         "hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
         "optimizer": "load_sharded_optimizer_state_dict",
+        "state_dict_loader": "_load_state_dict load load_state_dict",
+        "state_dict_saver": "async_save save save_state_dict",
     },
     "save and load of torch.distributed.checkpoint have one format, a folder of safetensors files",
+    dict.fromkeys("DefaultLoadPlanner DefaultSavePlanner async_save load save".split(), "._saving"),
 )
