@@ -186,7 +186,7 @@ def test_tensors_are_tried_before_numbers(x):
         ("Scalar", 2j, 2j),
         ("Scalar", np.float64(1.5), 1.5),
         ("Scalar", np.float16(1.5), 1.5),
-        ("Scalar", np.bool_(True), True),
+        ("Scalar", np.bool_(True), 1.0),  # a float, as PyTorch takes it
         ("Scalar", np.complex64(2j), 2j),
         ("Scalar", np.longdouble(1.5), 1.5),
         ("Scalar", FakeTensor(2), 2),

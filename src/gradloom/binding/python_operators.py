@@ -160,8 +160,8 @@ def _rsub(self, other):
 
 
 def _rtruediv(self, other):
-    """`other / self`, computed as in PyTorch: the reciprocal times `other`."""
-    if isinstance(other, _OPERANDS):
+    """`other / self`, computed as in PyTorch: the reciprocal times `other`, which may be a NumPy array."""
+    if isinstance(other, (*_OPERANDS, np.ndarray)):
         return self.reciprocal() * other
     return _unknown("__rtruediv__", self, other)
 

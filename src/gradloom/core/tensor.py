@@ -14,6 +14,7 @@ need only the array (sizes, strides, memory, values). This file has the rest: au
 
 from __future__ import annotations
 
+import numbers
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
@@ -523,7 +524,7 @@ class Tensor(TensorBase):
         return self.flip(0) if self._array.ndim else self
 
     def __contains__(self, element: Tensor | Number) -> bool:
-        if isinstance(element, (Tensor, int, float, complex)):
+        if isinstance(element, (Tensor, numbers.Number)):
             equal: Any = element == self
             return bool(equal._array.any())
         raise RuntimeError(f"Tensor.__contains__ only supports Tensor or scalar, but you passed in a {type(element)}.")

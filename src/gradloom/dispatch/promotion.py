@@ -54,11 +54,11 @@ def number_type(value) -> dtype:
         return default.float
     if kind is complex:
         return default.complex
-    if isinstance(value, (bool, np.bool_)):
+    if isinstance(value, bool):
         return bool_
     if isinstance(value, (int, np.integer)):
         return int64
-    if isinstance(value, (float, np.floating)):
+    if isinstance(value, (float, np.floating, np.bool_)):  # PyTorch, too, takes NumPy's bool for a float
         return default.float
     return default.complex
 

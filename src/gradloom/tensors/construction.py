@@ -12,6 +12,7 @@ from ..core.node import NO_EDGE
 from ..core.tensor import Tensor, new, wrap
 from ..core.variants import mark_inference, require_gradient
 from ..dispatch import _operators
+from ..dispatch.overloads.registry import type_name
 from ..dispatch.state import INFERENCE, state
 from ..kernels.shape.copies import to_copy
 from ..memory.ownership import flat, offset_in_elements, owner, rooted, strided_view
@@ -202,20 +203,27 @@ def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype
         array = np.empty((0,), wanted.numpy)
     elif len(args) == 1 and hasattr(args[0], "untyped"):
         array = _of_storage(args[0], wanted)
-    elif len(args) == 1 and (not isinstance(args[0], int) or args[0].__class__ is bool):
+    elif len(args) == 1 and not _is_size(args[0]):
         from ..types.size import Size
 
         if isinstance(args[0], Size):
             array = np.empty(args[0], wanted.numpy)
         else:
             array = array_of(args[0], wanted)
-            if not array.ndim:
-                raise TypeError(f"new(): data must be a sequence (got {type(args[0]).__name__})")
+            if not array.ndim and not isinstance(args[0], np.ndarray):
+                raise TypeError(f"new(): data must be a sequence (got {type_name(type(args[0]))})")
     else:
         array = np.empty(_sizes(args), wanted.numpy)
     out = new(cls)
     out._array, out._edge, out._vc = array, NO_EDGE, None
     return made(out)
+
+
+def _is_size(value) -> bool:
+    """Return whether a value of Python or NumPy is one integer."""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return not value.ndim and value.dtype.kind in "iu"
+    return isinstance(value, int) and value.__class__ is not bool
 
 
 def _sizes(args):

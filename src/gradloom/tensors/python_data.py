@@ -25,6 +25,8 @@ def array_of(data, wanted: dtype | None) -> np.ndarray:
     if kind is float and (wanted is None or wanted.category > INTEGRAL):
         with np.errstate(over="ignore"):
             return np.array(data, default.numpy_float if wanted is None else wanted.numpy)
+    if wanted is not None and isinstance(data, np.generic) and wanted.category <= INTEGRAL:
+        data, kind = _whole(data, wanted), int
     if kind is np.ndarray or isinstance(data, (np.ndarray, np.generic)):
         array = np.asarray(data)
         TYPE_OF[array.dtype]  # raises for an unsupported type
@@ -38,7 +40,7 @@ def array_of(data, wanted: dtype | None) -> np.ndarray:
         return _of_numbers(data, wanted)
     if any(issubclass(t, (Tensor, np.generic)) for t in leaves):
         types: list[dtype] = []
-        values = _plain(data, types)
+        values = _plain(data, types, wanted)
         return _of_numbers(values, _common(types) if wanted is None else wanted)
     if kind in _SEQUENCES and any(issubclass(t, np.ndarray) for t in leaves):
         return _of_arrays(data, wanted)
@@ -59,20 +61,31 @@ def _leaf_types(data) -> set[type]:
     return found - _SEQUENCES
 
 
-def _plain(data, types: list):
+def _whole(number: np.generic, wanted: dtype):
+    """Return a NumPy scalar as a Python number for an integral dtype: like PyTorch, of floats only those that are
+    Python's, too, and bool for bool."""
+    if not isinstance(number, (np.integer, float, np.bool_ if wanted.category == BOOL else float)):
+        raise TypeError(f"'numpy.{type(number).__name__}' object cannot be interpreted as an integer")
+    return number.item()
+
+
+def _plain(data, types: list, wanted: dtype | None):
     """Return `data` with tensors and NumPy scalars as Python numbers; add the dtype of every leaf to `types`."""
     if type(data) in _SEQUENCES:
-        return [_plain(d, types) for d in data]
+        return [_plain(d, types, wanted) for d in data]
+    whole = wanted is not None and wanted.category <= INTEGRAL
     if isinstance(data, Tensor):
         if data._array.size != 1:
             if data._array.dtype.kind in "iub":
                 raise TypeError("only integer tensors of a single element can be converted to an index")
             raise ValueError("only one element tensors can be converted to Python scalars")
+        if whole and data.dtype.category > INTEGRAL:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
         types.append(data.dtype)
         return data.item()
     if isinstance(data, np.generic):
         types.append(TYPE_OF[data.dtype])
-        return data.item()
+        return _whole(data, wanted) if whole else data.item()
     if type(data) in _NUMBERS:
         types.append(number_type(data))
     return data

@@ -62,7 +62,9 @@ def _python_number(cls):
         return float, True
     if issubclass(cls, np.clongdouble):
         return complex, True
-    return (cls.item, True) if issubclass(cls, (np.number, np.bool_)) else None
+    if issubclass(cls, np.bool_):
+        return float, True  # as in PyTorch
+    return (cls.item, True) if issubclass(cls, np.number) else None
 
 
 def _zero_dim(kinds, convert):
