@@ -19,6 +19,7 @@ from gradloom.distributed.algorithms.ddp_comm_hooks import (
     register_ddp_comm_hook,
 )
 from gradloom.nn.parallel import DistributedDataParallel
+from gradloom.nn.parallel.distributed import _MixedPrecision
 from gradloom.utils.checkpoint import checkpoint
 from tests.distributed import groups
 
@@ -254,6 +255,66 @@ def test_autocast_and_frozen_parameters(rank, size):
 
 
 @inside
+def test_mixed_precision_computes_and_reduces_in_other_dtypes(rank, size):
+    seen = []
+
+    class Watched(nn.Linear):
+        def forward(self, x):
+            seen.append((x.dtype, self.weight.dtype))
+            return super().forward(x)
+
+    torch.manual_seed(0)
+    module = nn.Sequential(Watched(4, 6), nn.Tanh(), nn.Linear(6, 4, bias=False))
+    module[2].register_buffer("scale", torch.ones(1))
+    module[2].weight = nn.Parameter(module[0].weight.detach().T.clone())
+    expected = copy.deepcopy(module)
+    for number in range(size):
+        (expected(batch(number)).square().mean() / size).backward()
+    dtypes = _MixedPrecision(torch.bfloat16, torch.float32, torch.float64)
+    parallel = DistributedDataParallel(module, mixed_precision=dtypes)
+    out = parallel(batch(rank))
+    assert out.dtype == torch.bfloat16 and seen[-1] == (torch.bfloat16, torch.bfloat16)
+    out.float().square().mean().backward()
+    assert [p.dtype for p in parallel.parameters()] == [p.grad.dtype for p in parallel.parameters()]
+    assert all(p.dtype == torch.float32 for p in parallel.parameters()) and module[2].scale.dtype == torch.float64
+    assert_close(gradients(parallel), gradients(expected), 5e-2)
+    reduced = DistributedDataParallel(
+        copy.deepcopy(module), mixed_precision=_MixedPrecision(reduce_dtype=torch.bfloat16)
+    )
+    reduced.zero_grad()
+    reduced(batch(rank)).square().mean().backward()
+    for grad in gradients(reduced):
+        np.testing.assert_array_equal(grad, torch.from_numpy(grad).bfloat16().float().numpy())
+    assert_close(gradients(reduced), gradients(expected), 3e-2)
+
+
+@inside
+def test_it_reports_settings_times_and_errors(rank, size):
+    parallel = DistributedDataParallel(Branches(), bucket_cap_mb=3)
+    data = parallel._get_ddp_logging_data()
+    assert (data["rank"], data["world_size"], data["bucket_cap_bytes"]) == (rank, size, 3 << 20)
+    assert "forward_compute_time" not in data and "has_error" not in data
+    with pytest.raises(ValueError, match="equal or greater than 1"):
+        parallel._set_ddp_runtime_logging_sample_rate(0)
+    numbers = []
+    parallel(batch(rank), 0)["out"][0].sum().backward()
+    with pytest.raises(RuntimeError, match="finished reduction"):
+        parallel(batch(rank), 1)
+    assert "finished reduction" in parallel._get_ddp_logging_data()["error"]
+    parallel = DistributedDataParallel(two_layers())
+    parallel._set_ddp_runtime_logging_sample_rate(4)
+    for _ in range(14):
+        parallel(batch(rank)).square().mean().backward()
+        numbers.append(parallel._get_ddp_logging_data()["iteration"])
+    assert numbers == [*range(10), 9, 9, 12, 12]
+    data = parallel._get_ddp_logging_data()
+    assert (
+        data["prev_iteration_grad_ready_order_indices"].split(", ") == data["rebuilt_per_bucket_param_indices"].split()
+    )
+    assert data["forward_compute_time_start"] <= data["backward_compute_time_start"] <= data["backward_comm_time_start"]
+
+
+@inside
 def test_buffers_are_those_of_rank_0(rank, size):
     module = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
     parallel = DistributedDataParallel(module)
@@ -327,8 +388,6 @@ def test_different_modules_and_wrong_options_are_refused(rank, size):
         DistributedDataParallel(nn.ReLU())
     with pytest.raises(ValueError, match="device_ids and output_device arguments only work"):
         DistributedDataParallel(two_layers(), device_ids=[0])
-    with pytest.raises(NotImplementedError, match="autocast"):
-        DistributedDataParallel(two_layers(), mixed_precision=object())
     with pytest.raises(TypeError, match="must be callable"):
         DistributedDataParallel(two_layers()).register_comm_hook(None, 3)
 

@@ -30,6 +30,7 @@ from ..dispatch.state import state
 from ..utils._pytree import tree_leaves
 from . import distributed_c10d as dist
 from ._buckets import Bucket, GradBucket, assigned
+from ._reduction_log import PassTimes, ReductionLog
 
 __all__ = ["FIRST_BUCKET", "Reducer"]
 
@@ -71,11 +72,14 @@ class Reducer:
         self._expecting = False  # between `prepare` and the end of the backward pass
         self._order: list[int] = []
         self.rebuilt = False
-        self._unused: list[int] = []
+        self.log = ReductionLog()
+        self.times: PassTimes | None = None  # of the pass that goes on, if it is measured
+        self.unused: list[int] = []  # parameters that the last pass did not use
         self._used = np.zeros(len(named), np.int32)
         self._uses: list[int] = []  # of a static graph: how often each parameter gets a gradient in a pass
         self._first_pass, self.is_ending = True, False
         self._make_buckets(range(len(named) - 1, -1, -1))
+        self.first_sizes = ", ".join(str(bucket.array.nbytes) for bucket in self.buckets)
         self._nodes = [get_gradient_edge(parameter).node for parameter in self.parameters]
         self._handles = [node.register_hook(partial(self._arrived, n)) for n, node in enumerate(self._nodes)]
 
@@ -119,16 +123,18 @@ class Reducer:
     def prepare(self, outputs: Any) -> None:
         """Expect the gradients of a backward pass from `outputs`, of whatever structure."""
         self.check_finished()
+        if self.times is not None:
+            self.times.starts_backward()
         for bucket in self.buckets:
             bucket.pending, bucket.work = len(bucket.numbers), None
         self._next, self._expecting, self._order = 0, True, []
         self._left = list(self._uses)
         self._arrivals = [False] * len(self.parameters)
         if self.static:
-            self._unused = [number for number, uses in enumerate(self._uses) if not uses]
+            self.unused = [number for number, uses in enumerate(self._uses) if not uses]
         elif self.find_unused:
-            self._unused = self._not_reached(outputs)
-        for number in self._unused:
+            self.unused = self._not_reached(outputs)
+        for number in self.unused:
             self._mark(number)
 
     def _not_reached(self, outputs: Any) -> list[int]:
@@ -173,7 +179,7 @@ class Reducer:
     def _mark(self, number: int) -> None:
         """Put a gradient into its bucket, and start the buckets that are full."""
         if self._arrivals[number]:
-            raise RuntimeError(self._twice(number))
+            raise self.log.failed(RuntimeError(self._twice(number)))
         self._arrivals[number] = True
         bucket, place = self._place[number]
         view, grad = bucket.views[place], self.parameters[number]._grad
@@ -212,6 +218,8 @@ class Reducer:
 
     def _start(self, bucket: Bucket, in_background: bool) -> Any:
         """Start reducing a bucket; return what to wait for, or None if it is done."""
+        if self.times is not None:
+            self.times.starts_reducing()
         if self._sparse[bucket.numbers[0]]:
             self._reduce_sparse(bucket)
             return None
@@ -236,6 +244,8 @@ class Reducer:
 
     def _finish(self) -> None:
         """Wait for the buckets, and give the parameters their gradients: the end of a backward pass."""
+        if self.times is not None:
+            self.times.has_gradients()
         last = self.buckets[-1]
         last.work = self._start(last, False)
         self._expecting, self._first_pass = False, False
@@ -243,6 +253,9 @@ class Reducer:
             if bucket.work is not None:
                 self._take(bucket, bucket.work.wait())
                 bucket.work = None
+        if self.times is not None:
+            self.log.end(self.times, self._order)
+            self.times = None
         used: np.ndarray | None = None
         if self.find_unused and not self.static and not self._skip_unused:
             used = self._used.copy()
@@ -306,7 +319,7 @@ class Reducer:
         if dist.get_debug_level() is not dist.DebugLevel.OFF:
             named = f"\nParameters which did not receive grad for rank {rank}: {', '.join(map(self._name, missing))}"
         self._expecting = False
-        raise RuntimeError(
+        text = (
             "Expected to have finished reduction in the prior iteration before starting a new one. Some parameters got "
             "no gradient: the loss does not depend on them. Pass `find_unused_parameters=True` to "
             "`torch.nn.parallel.DistributedDataParallel`, and let all outputs of `forward` be found in what it returns "
@@ -314,6 +327,7 @@ class Reducer:
             f"Parameter indices which did not receive grad for rank {rank}: {' '.join(map(str, missing))}{named}\n"
             "The environment variable TORCH_DISTRIBUTED_DEBUG, set to INFO or DETAIL, adds the names of the parameters."
         )
+        raise self.log.failed(RuntimeError(text))
 
     def _name(self, number: int) -> str:
         return self.names[number]

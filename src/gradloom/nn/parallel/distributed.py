@@ -16,14 +16,17 @@ from ...core.engine import queue_callback
 from ...core.tensor import wrap
 from ...distributed import distributed_c10d as dist
 from ...distributed._reducer import FIRST_BUCKET, Reducer
+from ...distributed._reduction_log import describe, dump_environment as _dump_DDP_relevant_env_vars
+from ...distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, compress_wrapper
 from ...distributed.algorithms.join import Join, Joinable, JoinHook
 from ...utils._pytree import tree_map
 from ..modules.module import Module
 from ..modules.sparse import Embedding, EmbeddingBag
+from ._mixed_precision import _MixedPrecision, cast_buffers, run as _run_cast
 
-__all__ = ["DistributedDataParallel"]
+__all__ = ["DistributedDataParallel", "_MixedPrecision", "_dump_DDP_relevant_env_vars"]
 
-_BUCKET = 25  # MiB
+_DEFAULT_BUCKET_CAP_MB, _MB_TO_BYTES = 25, 1 << 20
 
 
 class DistributedDataParallel(Module, Joinable):
@@ -47,7 +50,7 @@ class DistributedDataParallel(Module, Joinable):
         static_graph: every pass uses the same parameters, as often. Allows parts that are checkpointed and share
             parameters.
         delay_all_reduce_named_params, param_to_hook_all_reduce: None; PyTorch's private options.
-        mixed_precision: None: use `torch.autocast`.
+        mixed_precision: a `_MixedPrecision`, with the dtypes of parameters, reduction and buffers; None to keep them.
         device_mesh: a mesh of one dimension, instead of `process_group`.
         skip_all_reduce_unused_params: with `find_unused_parameters`, do not ask which parameters other ranks used:
             all ranks use the same.
@@ -91,8 +94,6 @@ class DistributedDataParallel(Module, Joinable):
     ) -> None:
         super().__init__()
         Joinable.__init__(self)
-        if mixed_precision is not None:
-            raise NotImplementedError("DistributedDataParallel(mixed_precision=...): use torch.autocast around forward")
         if delay_all_reduce_named_params is not None or param_to_hook_all_reduce is not None:
             raise NotImplementedError("DistributedDataParallel does not delay the reduction of single parameters")
         if process_group is not None and device_mesh is not None:
@@ -110,24 +111,24 @@ class DistributedDataParallel(Module, Joinable):
         self.broadcast_buffers, self.find_unused_parameters = broadcast_buffers, find_unused_parameters
         self.gradient_as_bucket_view, self.static_graph = gradient_as_bucket_view, static_graph
         self.require_backward_grad_sync = self.require_forward_param_sync = True
-        self.mixed_precision = None
+        self.mixed_precision: _MixedPrecision | None = mixed_precision
         self.parameters_to_ignore = set(getattr(module, "_ddp_params_and_buffers_to_ignore", ()))
         self._skip_unused = skip_all_reduce_unused_params
         self.bucket_bytes_cap_default = bucket_cap_mb is None and bucket_cap_mb_list is None
-        self.bucket_bytes_cap = int((_BUCKET if bucket_cap_mb is None else bucket_cap_mb) * (1 << 20))
+        self.bucket_bytes_cap = int((_DEFAULT_BUCKET_CAP_MB if bucket_cap_mb is None else bucket_cap_mb) * _MB_TO_BYTES)
         self._limits = [min(FIRST_BUCKET, self.bucket_bytes_cap), self.bucket_bytes_cap]
         if bucket_cap_mb_list is not None:
-            self._limits = [int(size * (1 << 20)) for size in bucket_cap_mb_list]
+            self._limits = [int(size * _MB_TO_BYTES) for size in bucket_cap_mb_list]
         self._comm_hooks: list[tuple[Any, Any]] = []
         self._divide_by_initial_world_size = True
-        self._error: str | None = None  # for `_get_ddp_logging_data`
-        self._iterations = 0
         named, sparse = self._reduced_parameters()
         self._check_devices(named, device_ids, output_device)
         self._module_parameters = [parameter for _, parameter in named]
         if init_sync:
             self._check_same_parameters([parameter for _, parameter in named])
             self._broadcast([*self._kept("parameters"), *self._kept("buffers")], 0)
+        if mixed_precision is not None and mixed_precision.buffer_dtype is not None:
+            cast_buffers(module, mixed_precision.buffer_dtype, self.parameters_to_ignore)
         self._find_buffers()
         self._make_reducer(named, sparse)
 
@@ -201,6 +202,14 @@ class DistributedDataParallel(Module, Joinable):
             skip_unused=self._skip_unused,
         )
         self._set_divisor_of_batchnorms()
+        self._set_reduced_dtype()
+
+    def _set_reduced_dtype(self) -> None:
+        """Let gradients be reduced in the dtype that `mixed_precision` names."""
+        precision = self.mixed_precision
+        if precision is not None and (dtype := precision.reduce_dtype or precision.param_dtype) is not None:
+            state, hook = self.reducer.hook or (self.process_group, allreduce_hook)
+            self.reducer.hook = state, compress_wrapper(dtype, hook)
 
     def _set_divisor_of_batchnorms(self) -> None:
         for part in self.module.modules():
@@ -259,8 +268,8 @@ class DistributedDataParallel(Module, Joinable):
         """Return the module's result, and expect its backward pass."""
         reduces = gl.is_grad_enabled() and self.require_backward_grad_sync
         if reduces:
-            self._iterations += 1
             self.reducer.check_finished()
+            self.reducer.times = self.reducer.log.begin()
         work = Join.notify_join_context(self)
         if work is not None and not self._divide_by_initial_world_size:
             work.wait()
@@ -279,7 +288,10 @@ class DistributedDataParallel(Module, Joinable):
 
     def _run(self, inputs: Any, kwargs: Any) -> Any:
         DistributedDataParallel._active_ddp_module = self
+        dtype = None if self.mixed_precision is None else self.mixed_precision.param_dtype
         try:
+            if dtype is not None:
+                return _run_cast(self.module, dtype, self.parameters_to_ignore, inputs, kwargs)
             return self.module(*inputs, **kwargs)
         finally:
             DistributedDataParallel._active_ddp_module = None
@@ -306,9 +318,10 @@ class DistributedDataParallel(Module, Joinable):
         """
         if self.static_graph:
             return
-        if self._iterations:
-            self._error = "_set_static_graph() should be called before training loop starts, and after construction"
-            raise RuntimeError(self._error)
+        log = self.reducer.log
+        if log.has_begun:
+            text = "_set_static_graph() should be called before training loop starts, and after construction"
+            raise log.failed(RuntimeError(text))
         self.static_graph = self.reducer.static = True
 
     def _remove_autograd_hooks(self) -> None:
@@ -334,10 +347,11 @@ class DistributedDataParallel(Module, Joinable):
         """
         if not callable(hook):
             raise TypeError("Communication hook must be callable.")
-        if self.reducer.hook is not None:
+        if self._comm_hooks:
             raise RuntimeError("register_comm_hook or register_builtin_comm_hook can only be called once.")
         self._comm_hooks.append((hook, state))
         self.reducer.hook = state, hook
+        self._set_reduced_dtype()
 
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module: Module, params_and_buffers_to_ignore: Any) -> None:
@@ -345,28 +359,12 @@ class DistributedDataParallel(Module, Joinable):
         module._ddp_params_and_buffers_to_ignore = params_and_buffers_to_ignore
 
     def _get_ddp_logging_data(self) -> dict[str, Any]:
-        """Return numbers that describe the reduction."""
-        buckets = self.reducer.buckets
-        sizes = ", ".join(str(bucket.array.nbytes) for bucket in buckets)
-        return {
-            "world_size": dist.get_world_size(self.process_group),
-            "rank": dist.get_rank(self.process_group),
-            "module_name": type(self.module).__name__,
-            "backend_name": dist.get_backend(self.process_group),
-            "iteration": self._iterations,
-            "num_parameter_tensors": len(self._module_parameters),
-            "total_parameter_size_bytes": sum(bucket.array.nbytes for bucket in buckets),
-            "bucket_cap_bytes": self.bucket_bytes_cap,
-            "bucket_sizes": sizes,
-            "rebuilt_bucket_sizes": sizes if self.reducer.rebuilt else "",
-            "has_rebuilt_buckets": int(self.reducer.rebuilt),
-            "find_unused_parameters": self.find_unused_parameters,
-            "gradient_as_bucket_view": self.gradient_as_bucket_view,
-            "static_graph": self.static_graph,
-            "broadcast_buffers": self.broadcast_buffers,
-            "has_error": int(self._error is not None),
-            "error": self._error,
-        }
+        """Return settings, buckets and times, by PyTorch's names; see `distributed._reduction_log.describe`."""
+        return describe(self)
+
+    def _set_ddp_runtime_logging_sample_rate(self, sample_rate: int) -> None:
+        """Measure the times of one of so many passes, and of the first ten."""
+        self.reducer.log.set_rate(sample_rate)
 
     # --- copies ---------------------------------------------------------------------------------------------------
 

@@ -51,7 +51,9 @@ def bf16_compress_hook(process_group: Any, bucket: Any) -> Any:
     return _compressed(gl.bfloat16, process_group, bucket)
 
 
-def _compress_wrapper(dtype: Any, hook: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def compress_wrapper(dtype: Any, hook: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Return a hook that passes the gradients to another one in another dtype."""
+
     def compressing(state: Any, bucket: Any) -> Any:
         buffer = bucket.buffer()
         bucket.set_buffer(buffer.to(dtype))
@@ -66,9 +68,9 @@ def _tensor(value: Any) -> Any:
 
 def fp16_compress_wrapper(hook: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return a hook that passes the gradients to another one as float16."""
-    return _compress_wrapper(gl.float16, hook)
+    return compress_wrapper(gl.float16, hook)
 
 
 def bf16_compress_wrapper(hook: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Return a hook that passes the gradients to another one as bfloat16."""
-    return _compress_wrapper(gl.bfloat16, hook)
+    return compress_wrapper(gl.bfloat16, hook)
