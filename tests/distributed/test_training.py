@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from types import MappingProxyType
 
 import pytest
 
@@ -17,15 +18,8 @@ from tests.distributed.programs import PROGRAMS, assert_equal_up_to_rounding, tr
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="needs fork and shared memory")
 
 
-def with_ddp(rank, size, name, options):
+def with_ddp(rank, size, name, options=MappingProxyType({})):
     return train(PROGRAMS[name](), None, rank, size, lambda module: DistributedDataParallel(module, **options))
-
-
-@pytest.mark.parametrize("size", [1, 2, 4])
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_ddp_equals_training_alone(name, size, tmp_path):
-    found = groups.run(size, with_ddp, tmp_path, name, {})
-    assert_equal_up_to_rounding(PROGRAMS[name](), found)
 
 
 @pytest.mark.parametrize(
@@ -48,16 +42,6 @@ def with_zero(rank, size, name):
     return train(PROGRAMS[name](), None, rank, size, DistributedDataParallel, optimizer)
 
 
-@pytest.mark.parametrize("name, size", [("mlp", 2), ("gpt", 3), ("gpt", 2)])
-def test_zero_equals_training_alone(name, size, tmp_path):
-    found = groups.run(size, with_zero, tmp_path, name)
-    if size == 3:  # not of the same batches: 8 examples are 3, 3 and 2
-        alone = groups.run(size, with_ddp, tmp_path / "ddp", name, {})
-        assert all((alone[0][1][key] == value).all() for key, value in found[0][1].items())
-    else:
-        assert_equal_up_to_rounding(PROGRAMS[name](), found)
-
-
 def with_shards(rank, size, name, reshard):
     def wrap(module):
         for block in module.children():
@@ -75,7 +59,15 @@ def with_shards(rank, size, name, reshard):
     return train(PROGRAMS[name](), None, rank, size, wrap, full=full)
 
 
-@pytest.mark.parametrize("name, size, reshard", [("mlp", 2, None), ("convnet", 2, False), ("gpt", 4, True)])
-def test_sharded_modules_equal_training_alone(name, size, reshard, tmp_path):
-    found = groups.run(size, with_shards, tmp_path, name, reshard)
-    assert_equal_up_to_rounding(PROGRAMS[name](), found)
+@pytest.mark.parametrize("size", [1, 2, 4])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_each_way_equals_training_alone(name, size, tmp_path):
+    ways = (with_ddp,), (with_zero,), (with_shards, {"mlp": None, "convnet": False, "gpt": True}[name])
+    for number, (way, *args) in enumerate(ways):
+        found = groups.run(size, way, tmp_path / str(number), name, *args)
+        assert_equal_up_to_rounding(PROGRAMS[name](), found)
+
+
+def test_zero_equals_ddp_on_uneven_parts(tmp_path):
+    alone, found = (groups.run(3, way, tmp_path / way.__name__, "gpt") for way in (with_ddp, with_zero))
+    assert all((alone[0][1][key] == value).all() for key, value in found[0][1].items())
