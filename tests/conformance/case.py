@@ -140,6 +140,13 @@ class Case:
             return None if forward_excused(self, expected, actual, tolerances) else reason
         return reason
 
+    def mixed(self) -> bool:
+        """Whether some tensors have less precision than the case's dtype."""
+        return self.dtype not in WIDER and any(
+            isinstance(leaf, TensorRecord) and leaf.dtype in WIDER
+            for leaf in leaves((self.input, self.args, self.kwargs))
+        )
+
     def widened(self) -> Case:
         """This case with its low-precision tensors in float64, and the same random numbers."""
         return replace(
@@ -147,17 +154,17 @@ class Case:
             input=self._widened(self.input),
             args=self._widened(self.args),
             kwargs=self._widened(self.kwargs),
-            dtype=WIDER[self.dtype],
-            rounded=self.dtype,
+            dtype=WIDER.get(self.dtype, self.dtype),
+            rounded=self.dtype if self.dtype in WIDER else "",
         )
 
     def _widened(self, recorded: Any) -> Any:
-        """A recorded tree with its tensors of this case's dtype in the wider one."""
+        """A recorded tree with its tensors of low precision in wider dtypes."""
 
         def leaf(value: Any) -> Any:
-            if not isinstance(value, TensorRecord) or value.dtype != self.dtype:
+            if not isinstance(value, TensorRecord) or value.dtype not in WIDER:
                 return value
-            wide = WIDER[self.dtype]
+            wide = WIDER[value.dtype]
             return replace(value, flat=value.flat.astype(wide), dtype=wide)
 
         return map_leaves(leaf, recorded)

@@ -133,12 +133,13 @@ def values_differ(
 
 def further_off(truth: np.ndarray, theirs: np.ndarray, ours: np.ndarray, tolerance: tuple[float, float]) -> bool:
     """Whether some value of `ours` is further from `truth` than the tolerance and than twice the error of
-    `theirs`. What is not finite must be as theirs."""
+    `theirs`, if that is finite. What is not finite in `ours` must be as theirs."""
     wide = np.complex128 if truth.dtype.kind == "c" else np.float64
     truth, theirs, ours = (array.astype(wide) for array in (truth, theirs, ours))
     with np.errstate(all="ignore"):
         same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
-        allowed = np.maximum(2 * np.abs(theirs - truth), tolerance[1] + tolerance[0] * np.abs(truth))
+        error = np.abs(theirs - truth)
+        allowed = np.maximum(2 * np.where(np.isfinite(error), error, 0), tolerance[1] + tolerance[0] * np.abs(truth))
         return bool((~same & ~(np.abs(ours - truth) <= allowed)).any())
 
 

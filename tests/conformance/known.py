@@ -12,6 +12,7 @@ from .results import ABSENT, OpResult
 
 DEFAULT_PATH = Path(__file__).with_name("known_misses.yaml")
 KINDS = ("operators", "modules", "optimizers")
+WHOLE = "with --whole"
 
 #: kind -> name -> stage -> reason
 Known = dict[str, dict[str, dict[str, str]]]
@@ -29,16 +30,23 @@ class Verdict:
         return not self.new and not self.gone
 
 
-def load_known(path: Path | None = DEFAULT_PATH) -> Known:
-    """The list in a YAML file, or an empty one. ValueError for all but kind -> name -> stage -> reason."""
+def load_known(path: Path | None = DEFAULT_PATH, every_sample: bool = False) -> Known:
+    """The list in a YAML file, or an empty one. ValueError for all but kind -> name -> stage -> reason.
+
+    With `every_sample`, what is listed below `with --whole` counts too: misses that all samples of all dtypes have.
+    """
     data = {} if path is None else yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    if not isinstance(data, dict) or set(data) - set(KINDS):
-        raise ValueError(f"{path}: the top level must be {', '.join(KINDS)}")
-    for kind, names in data.items():
-        for name, stages in (names or {}).items():
-            if not isinstance(stages, dict) or not all(isinstance(r, str) and r.strip() for r in stages.values()):
-                raise ValueError(f"{path}: {kind}: {name}: write `stage: reason` for each stage that misses")
-    return {kind: data.get(kind) or {} for kind in KINDS}
+    if not isinstance(data, dict) or set(data) - {*KINDS, WHOLE}:
+        raise ValueError(f"{path}: the top level must be {', '.join((*KINDS, WHOLE))}")
+    found: Known = {kind: {} for kind in KINDS}
+    for part in (data, data.pop(WHOLE, None) or {}):
+        for kind, names in part.items():
+            for name, stages in (names or {}).items():
+                if not isinstance(stages, dict) or not all(isinstance(r, str) and r.strip() for r in stages.values()):
+                    raise ValueError(f"{path}: {kind}: {name}: write `stage: reason` for each stage that misses")
+                if part is data or every_sample:
+                    found[kind].setdefault(name, {}).update(stages)
+    return found
 
 
 def judge(results: Iterable[OpResult], known: Known, stages: Iterable[str], whole: bool) -> Verdict:

@@ -16,6 +16,8 @@ from .records import (
     DeviceRecord,
     ForeignFunction,
     GeneratorRecord,
+    MetaRecord,
+    ModuleRecord,
     OptionsRecord,
     Symbol,
     TensorRecord,
@@ -108,6 +110,11 @@ class Library:
                 return self.find("device")(value.name)
             if isinstance(value, OptionsRecord):
                 return self.find(value.name)(**map_leaves(leaf, value.fields))
+            if isinstance(value, MetaRecord):
+                placed = {"dtype": self.find(value.dtype), "device": "meta", "requires_grad": value.requires_grad}
+                return self.find("empty_strided")(value.shape, value.strides, **placed)
+            if isinstance(value, ModuleRecord):
+                return self.module_of(value, leaf)
             if isinstance(value, GeneratorRecord):
                 generator = self.find("Generator")()
                 generator.manual_seed(value.seed)
@@ -115,6 +122,24 @@ class Library:
             return value
 
         return map_leaves(leaf, recorded)
+
+    def module_of(self, record: ModuleRecord, leaf: Callable[[Any], Any]) -> Any:
+        """A module of this library's class of the same name that holds what the record does."""
+        kind = self.find(record.name)
+        module = kind.__new__(kind)
+        self.find("nn.Module").__init__(module)
+        for name, value in map_leaves(leaf, record.attributes).items():
+            setattr(module, name, value)
+        for name, value in map_leaves(leaf, record.parameters).items():
+            flag = value is not None and value.requires_grad
+            module.register_parameter(
+                name, None if value is None else self.find("nn.Parameter")(value.detach(), requires_grad=flag)
+            )
+        for name, value in map_leaves(leaf, record.buffers).items():
+            module.register_buffer(name, value)
+        for name, value in map_leaves(leaf, record.modules).items():
+            module.add_module(name, value)
+        return module
 
     def tensor(self, record: TensorRecord) -> Any:
         """A new tensor with the record's values, dtype, strides, storage and requires_grad flag."""

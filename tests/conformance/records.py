@@ -71,6 +71,27 @@ class GeneratorRecord:
 
 
 @dataclass(frozen=True)
+class MetaRecord:
+    """A tensor on the meta device."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    requires_grad: bool
+
+
+@dataclass(eq=False)
+class ModuleRecord:
+    """A module with parameters: the full name of its class, and what it holds, without the constructor's arguments."""
+
+    name: str
+    parameters: dict[str, Any]
+    buffers: dict[str, Any]
+    modules: dict[str, Any]
+    attributes: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class ForeignFunction:
     """A callable argument without a public name: a lambda over PyTorch functions, or a module instance."""
 
@@ -171,13 +192,27 @@ class Recorder:
             fields = {field.name: self.record(getattr(value, field.name)) for field in dataclasses.fields(value)}
             return OptionsRecord("nn.LinearCrossEntropyOptions", fields)
         if isinstance(value, torch.nn.Module) and any(True for _ in value.parameters()):
-            raise Unconvertible("a module with parameters as an argument")
+            return self._module(value)
         if callable(value) and not isinstance(value, type):
             names = NAMES.of(value)
             return Symbol(names[0]) if names else ForeignFunction(value)
         return value
 
-    def _tensor(self, tensor: torch.Tensor) -> TensorRecord:
+    def _module(self, module: torch.nn.Module) -> Any:
+        space, _, name = f"{type(module).__module__}.{type(module).__qualname__}".partition(".")
+        if space != "torch":
+            raise Unconvertible(f"a module of {space} as an argument")
+        inner = {key: None if part is None else self._module(part) for key, part in module._modules.items()}
+        own = set(vars(torch.nn.Module())) - {"training"}
+        plain = {key: self.record(value) for key, value in vars(module).items() if key not in own}
+        tensors = [self.record(dict(part)) for part in (module._parameters, module._buffers)]
+        return ModuleRecord(name, *tensors, inner, plain)
+
+    def _tensor(self, tensor: torch.Tensor) -> TensorRecord | MetaRecord:
+        if tensor.device.type == "meta":
+            return MetaRecord(
+                dtype_name(tensor.dtype), tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad
+            )
         known = self._seen.get(id(tensor))
         if known is None:
             known = self._seen[id(tensor)] = record_tensor(tensor)

@@ -121,7 +121,7 @@ def run(
     results = [found[task.kind, task.name] for task in tasks]
     listed = known or (DEFAULT_PATH if candidate.name == "gradloom" else None)
     whole = selection == Selection(kinds=selection.kinds, stages=selection.stages)
-    verdict = judge(results, load_known(listed), selection.stages, whole)
+    verdict = judge(results, load_known(listed, selection.whole), selection.stages, whole)
     if not selection.thorough:
         verdict.gone.clear()
     return Run(candidate.name, selection, results, verdict, time.monotonic() - started)

@@ -245,6 +245,9 @@ def test_a_more_exact_result_is_no_miss_and_a_less_exact_one_is():
     assert further_off(np.array([1.0]), np.array([1.1]), np.array([1.3]), (1e-5, 1e-6))
     assert not further_off(np.array([1.0]), np.array([1.1]), np.array([0.9]), (1e-5, 1e-6))
     assert further_off(np.array([1.0]), np.array([np.inf]), np.array([np.nan]), (1e-5, 1e-6))
+    assert not further_off(np.array([1.0]), np.array([np.nan]), np.array([1.0]), (1e-5, 1e-6))
+    assert further_off(np.array([1.0]), np.array([np.nan]), np.array([1.1]), (1e-5, 1e-6))
+    assert further_off(np.array([np.nan]), np.array([np.nan]), np.array([1.0]), (1e-5, 1e-6))
 
 
 def resorted(step):

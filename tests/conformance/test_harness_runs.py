@@ -74,6 +74,12 @@ def test_a_known_miss_needs_a_reason(tmp_path):
     path.write_text("operators:\n  add:\n    forward:\n")
     with pytest.raises(ValueError, match="operators: add"):
         load_known(path)
+    path.write_text("with --whole:\n  operators:\n    add:\n      forward: why\n")
+    assert load_known(path)["operators"] == {}
+    assert load_known(path, True)["operators"] == {"add": {"forward": "why"}}
+    path.write_text("with --whole:\n  operators:\n    add:\n      forward:\n")
+    with pytest.raises(ValueError, match="operators: add"):
+        load_known(path)
 
 
 def test_the_command_prints_a_table_and_writes_it(tmp_path, capsys):

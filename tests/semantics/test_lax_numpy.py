@@ -69,3 +69,26 @@ def test_strides_of_unsqueeze(torch, part, dim, strides, dtype):
     assert y.stride() == strides and y.squeeze(dim).tolist() == x.tolist()
     y.zero_()
     assert not x.any()
+
+
+def test_ends_of_spaces_are_converted_to_the_dtype_first(torch):
+    assert torch.logspace(4.3, -3, 2, dtype=torch.bfloat16)[0].item() == 20480  # of 4.3125
+    assert torch.logspace(4.3, -3, 2, dtype=torch.int32)[0].item() == 10**4
+    for space in (torch.linspace, torch.logspace):
+        with pytest.raises(RuntimeError, match="value cannot be converted to type int8_t without overflow"):
+            space(300.5, 1, 2, dtype=torch.int8)
+
+
+def test_a_space_of_one_number_is_converted_at_the_end(torch):
+    assert torch.logspace(4.3, -3, 1, dtype=torch.bfloat16).item() == 19968
+    assert torch.logspace(4.3, -3, 1, dtype=torch.int32).item() == 19952
+    with pytest.raises(RuntimeError, match="value cannot be converted to type int8_t without overflow"):
+        torch.logspace(4.3, -3, 1, dtype=torch.int8)
+    assert torch.linspace(300.5, 1, 0, dtype=torch.int8).shape == (0,)
+
+
+def test_norms_of_high_order_have_gradients_in_half_precision(torch):
+    x = torch.tensor([8.0, 4.0], dtype=torch.float16, requires_grad=True)  # 8 ** 6 is infinite
+    norm = torch.linalg.vector_norm(x.float(), 6).half()
+    torch.linalg.vector_norm(x, 6).backward(norm / norm)
+    assert x.grad.isfinite().all()

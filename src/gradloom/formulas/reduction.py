@@ -287,7 +287,10 @@ def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
         if p < 1:
             return ops.masked_fill(power, self == 0, 0) * grad * norm ** (1 - p)
         return power * ops.masked_fill(grad / norm ** (p - 1), norm == 0, 0)
-    return self * size ** (p - 2) * ops.masked_fill(grad / norm ** (p - 1), norm == 0, 0)
+    # powers of |x| or the norm alone would overflow, in half precision from 257 ** 2 on
+    zero = norm == 0
+    ratio = size / ops.masked_fill(norm, zero, 1)
+    return self * ratio ** (p - 2) * ops.masked_fill(grad / norm, zero, 0)
 
 
 def norm_jvp(self, self_t, p, norm, dim=None, keepdim=False):

@@ -13,7 +13,7 @@ from ..memory.ownership import strided_view
 from ..types.dtype import TYPE_OF, default
 from ._common.errors import CPP_TYPES, type_name
 from ._common.layout import new_array, new_like
-from ._common.numbers import is_half, number_as, number_filling
+from ._common.numbers import number_as, number_filling
 from ._common.tables import number
 
 
@@ -217,18 +217,19 @@ def linspace(start, end, steps, dtype=None):
     """Return `steps` values from `start` to `end`, both included."""
     dtype = _space_dtype(start, end, steps, dtype)
     _refuse("linspace", dtype, "b")
+    if not steps:
+        return np.empty(0, dtype)
+    if steps == 1:
+        return number_filling(start, dtype).reshape(1)
     return _linspace(start, end, steps, dtype).astype(dtype, copy=False)
 
 
-def _linspace(start, end, steps, dtype):
-    """Return the values in the compute dtype; the second half is counted back from the end."""
-    if dtype.kind in "iu":
-        start, end, work = int(number_as(start, dtype)), int(number_as(end, dtype)), np.dtype(np.float64)
-    else:
-        work = dtype  # each step is rounded, also in half precision
-    if steps < 2:
-        return np.full((steps,), start, work)
-    first, last = work.type(start), work.type(end)
+def _linspace(start, end, steps, dtype, work=None):
+    """Return the values of at least two steps in the dtype `work`; the second half is counted back from the end. Each
+    step is rounded, also in half precision, and by default those of integers are not."""
+    if work is None:
+        work = np.dtype(np.float64) if dtype.kind in "iu" else dtype
+    first, last = (work.type(number_as(x, dtype).item()) for x in (start, end))
     step = (last - first) / work.type(steps - 1)
     counts = np.arange(steps)
     back = (steps - 1 - counts).astype(work)
@@ -249,14 +250,16 @@ def _space_dtype(start, end, steps, dtype):
 
 
 def logspace(start, end, steps, base=10.0, dtype=None):
-    """Return `steps` values from base**start to base**end whose logarithms are evenly spaced."""
+    """Return `steps` values from base**start to base**end whose logarithms are evenly spaced, and rounded to `dtype` at
+    both ends unless there is only one."""
     dtype = _space_dtype(start, end, steps, dtype)
-    if dtype.kind in "iu":
-        start, end = int(start), int(end)
-    elif is_half(dtype):
-        start, end = (float(dtype.type(x)) for x in (start, end))
+    if not steps:
+        return np.empty(0, dtype)
     work = np.dtype(np.complex128 if dtype.kind == "c" else np.float64)
-    return (np.asarray(base, work) ** _linspace(start, end, steps, work)).astype(dtype)
+    base = np.asarray(base, work)
+    if steps == 1:
+        return number_filling((base**start).item(), dtype).reshape(1)
+    return (base ** _linspace(start, end, steps, dtype, work)).astype(dtype)
 
 
 def linspace_tensors(start, end, steps, dtype=None):
