@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -70,3 +72,19 @@ def test_a_program_that_spawns_its_ranks(tmp_path):
     command = [sys.executable, "-m", "gradloom", "run", str(script), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert (done.returncode, done.stdout) == (0, "small 4 2\n"), done.stdout + done.stderr
+
+
+def test_a_trainer_goes_on_from_its_snapshot(tmp_path):
+    script = Path(__file__).parent / "scripts" / "resume_from_snapshot.py"
+    texts = []
+    for epochs, snapshot in ((2, "parts"), (4, "parts"), (4, "whole")):
+        launcher = [sys.executable, "-m", "gradloom", "torchrun", "--standalone", "--nproc-per-node=2"]
+        command = [*launcher, str(script), str(epochs), "1", str(tmp_path / snapshot)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == 0, done.stdout + done.stderr
+        texts.append(done.stdout)
+    assert "goes on from epoch 2" in texts[1]
+    parts, whole = (
+        re.findall(r"epoch \d \| batches \d \| loss [\d.]+", text) for text in ("".join(texts[:2]), texts[2])
+    )
+    assert parts == whole and len(whole) == 4

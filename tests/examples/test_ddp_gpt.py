@@ -1,10 +1,9 @@
-"""The distributed example, on one process, as launchers start it, and by mpiexec."""
+"""The distributed example, on one process, under torchrun, and under mpiexec."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -19,11 +18,11 @@ MPIEXEC = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathse
 FEW = ("--steps", "20", "--batch-size", "4")
 
 
-def printed(processes):
-    """Wait for processes; return what the first one printed."""
-    found = [process.communicate(timeout=LIMIT)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0] * len(processes), found
-    return found[0]
+def printed(process):
+    """Wait for a process; return what it printed."""
+    text = process.communicate(timeout=LIMIT)[0]
+    assert process.returncode == 0, text
+    return text
 
 
 def start(command, **variables):
@@ -31,15 +30,9 @@ def start(command, **variables):
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | variables)
 
 
-def by_environment(size, *arguments):
-    """Start the ranks as torchrun does: by variables of the environment."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    common = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    return printed(
-        [start([sys.executable, SCRIPT, *FEW, *arguments], RANK=str(rank), **common) for rank in range(size)]
-    )
+def by_torchrun(size, *arguments):
+    launcher = [sys.executable, "-m", "gradloom.distributed.run", "--standalone", f"--nproc-per-node={size}"]
+    return printed(start([*launcher, SCRIPT, *FEW, *arguments], OMP_NUM_THREADS="1"))
 
 
 def losses(text):
@@ -48,12 +41,12 @@ def losses(text):
 
 @pytest.mark.skipif(os.name != "posix", reason="the ranks share memory")
 def test_ranks_train_and_other_numbers_of_them_go_on(tmp_path):
-    text = by_environment(2, "--out", tmp_path / "checkpoint", "--accumulate", "2")
+    text = by_torchrun(2, "--out", tmp_path / "checkpoint", "--accumulate", "2")
     assert "2 ranks, loss " in text and len(losses(text)) == 2
-    alone = printed([start([sys.executable, SCRIPT, "--steps", "30", "--resume", tmp_path / "checkpoint"])])
+    alone = printed(start([sys.executable, SCRIPT, "--steps", "30", "--resume", tmp_path / "checkpoint"]))
     assert "1 ranks, loss " in alone and [line.split()[1] for line in losses(alone)] == ["30"]
 
 
 @pytest.mark.skipif(MPIEXEC is None or find_spec("mpi4py") is None, reason="there is no MPI")
 def test_mpiexec_starts_the_same_training():
-    assert losses(printed([start([MPIEXEC, "-n", "2", sys.executable, SCRIPT, *FEW])])) == losses(by_environment(2))
+    assert losses(printed(start([MPIEXEC, "-n", "2", sys.executable, SCRIPT, *FEW]))) == losses(by_torchrun(2))
