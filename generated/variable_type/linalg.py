@@ -446,7 +446,7 @@ def cholesky(input, upper=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(cholesky, (input, upper), out, "same_dtype shared")
+            return write_out(cholesky, (input, upper), out, "shared")
         try:
             result_ = kernels_linalg_solve.cholesky(self_, upper)
         except Exception as error:
@@ -519,7 +519,7 @@ def cholesky_solve(input, input2, upper=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(cholesky_solve, (input, input2, upper), out, "same_dtype shared")
+            return write_out(cholesky_solve, (input, input2, upper), out, "shared")
         try:
             result_ = kernels_linalg_solve.cholesky_solve(self_, input2_, upper)
         except Exception as error:
@@ -600,7 +600,7 @@ def cholesky_inverse(input, upper=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(cholesky_inverse, (input, upper), out, "same_dtype shared")
+            return write_out(cholesky_inverse, (input, upper), out, "shared")
         try:
             result_ = kernels_linalg_solve.cholesky_inverse(self_, upper)
         except Exception as error:
@@ -1670,7 +1670,7 @@ def geqrf(input, *, out=None):
         tau_ = None if tau is None else tau._array
     else:
         if out is not None:
-            return write_out(geqrf, (input,), out, "same_dtype shared")
+            return write_out(geqrf, (input,), out, "shared")
         try:
             a_, tau_ = kernels_linalg_reflections.geqrf(self_)
         except Exception as error:
@@ -2087,7 +2087,7 @@ def linalg_matrix_power(input, n, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_matrix_power, (input, n), out, composite_linalg_solve.linalg_matrix_power)
     if out is not None:
-        return write_out(linalg_matrix_power, (input, n), out, "same_dtype shared")
+        return write_out(linalg_matrix_power, (input, n), out, "shared")
     return composite_linalg_solve.linalg_matrix_power(input, n)
 
 

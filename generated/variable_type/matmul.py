@@ -1798,7 +1798,7 @@ def inner(input, other, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(inner, (input, other), out, composite_matmul_products.inner)
     if out is not None:
-        return write_out(inner, (input, other), out, "shared")
+        return write_out(inner, (input, other), out, "same_dtype shared")
     return composite_matmul_products.inner(input, other)
 
 

@@ -1464,7 +1464,7 @@ def all(input, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(all, (input,), out, "shared")
+            return write_out(all, (input,), out, "same_dtype shared")
         try:
             result_ = kernels_reduction_counting.all(self_)
         except Exception as error:
@@ -1497,7 +1497,7 @@ def all_dims(input, dim, keepdim, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(all_dims, (input, dim, keepdim), out, "shared")
+            return write_out(all_dims, (input, dim, keepdim), out, "same_dtype shared")
         try:
             result_ = kernels_reduction_counting.all_dims(self_, dim, keepdim)
         except Exception as error:
@@ -1530,7 +1530,7 @@ def all_dim(input, dim, keepdim, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(all_dim, (input, dim, keepdim), out, "shared")
+            return write_out(all_dim, (input, dim, keepdim), out, "same_dtype shared")
         try:
             result_ = kernels_reduction_counting.all_dim(self_, dim, keepdim)
         except Exception as error:
@@ -1563,7 +1563,7 @@ def any(input, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(any, (input,), out, "shared")
+            return write_out(any, (input,), out, "same_dtype shared")
         try:
             result_ = kernels_reduction_counting.any(self_)
         except Exception as error:
@@ -1596,7 +1596,7 @@ def any_dims(input, dim, keepdim, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(any_dims, (input, dim, keepdim), out, "shared")
+            return write_out(any_dims, (input, dim, keepdim), out, "same_dtype shared")
         try:
             result_ = kernels_reduction_counting.any_dims(self_, dim, keepdim)
         except Exception as error:
@@ -1629,7 +1629,7 @@ def any_dim(input, dim, keepdim, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(any_dim, (input, dim, keepdim), out, "shared")
+            return write_out(any_dim, (input, dim, keepdim), out, "same_dtype shared")
         try:
             result_ = kernels_reduction_counting.any_dim(self_, dim, keepdim)
         except Exception as error:

@@ -62,3 +62,43 @@ def test_unique_slices_of_no_slices(torch, dim):
     x = torch.empty([0 if d == dim else 3 for d in range(3)])
     found, inverse, counts = torch.unique(x, dim=dim, return_inverse=True, return_counts=True)
     assert found.shape == x.shape and inverse.shape == counts.shape == (0,)
+
+
+# What other functions say of an out= tensor of float64 for a result of float32, int64 or bool, and of int64 ones where
+# they say CASTABLE.
+OTHERS = {
+    "Found dtype Double but expected Float": ["neg(x)", "floor(x)", "abs(x)", "_C._nn.gelu(x)"],
+    "expected scalar_type Float but found Double": ["cummax(x, 0)", "logcumsumexp(x, 0)"],
+    "result dtype Double does not match input dtype Float": ["dot(x[0], x[0])"],
+    "all only supports bool tensor for result, got: Double": ["all(x)", "all(x, 0)"],
+    "for input's dtype and Double for out's dtype": ["amax(x, 0)"],
+    "we got output tensor's dtype Double and out_int32 flag is False": ["bucketize(x, x[0])"],
+    "mantissa to have dtype float but got double": ["frexp(x)"],
+    "input float and hist double": ["histc(x)", "histogram(x, 3)"],
+    "for argument #1 'indices' to have scalar type Long; but got torch.DoubleTensor": ["median(x, 0)@1"],
+    "output indices must be of scalar type Long": ["kthvalue(x, 1)@1"],
+    "self.dtype = Float and out.dtype = Double": ["take(x, L.tensor([0]))"],
+    "Expected out type to be Float but got Double": ["where(x > 0, x, x)"],
+    "Expected the output tensor to have dtype Float": ["inner(x, x)"],
+    "Expected out tensor to have dtype float, but got double": ["mm(x, x)"],
+    "torch.geqrf: Expected tau to be safely castable from Float dtype, but got tau with dtype Long": ["geqrf(x)@1"],
+    "cholesky_solve: Expected result to be safely castable from Float": ["cholesky_solve(x, x)"],
+}
+
+
+@pytest.mark.parametrize("words, call", [(words, call) for words, calls in OTHERS.items() for call in calls])
+def test_functions_have_words_of_their_own(torch, words, call):
+    x = torch.eye(2)
+    call, _, position = call.partition("@")
+    right = eval(f"L.{call}", {"L": torch, "x": x})
+    dtypes = [t.dtype for t in right] if isinstance(right, tuple) else [right.dtype]
+    dtypes[int(position or 0)] = torch.int64 if "castable" in words else torch.float64
+    out = [torch.empty(0, dtype=dtype) for dtype in dtypes]
+    with pytest.raises(RuntimeError) as raised:
+        eval(f"L.{call[:-1]}, out=out)", {"L": torch, "x": x, "out": out[0] if len(out) == 1 else tuple(out)})
+    assert words in str(raised.value)
+
+
+def test_all_and_any_also_write_to_uint8(torch):
+    out = torch.empty(0, dtype=torch.uint8)
+    assert torch.all(torch.ones(2, 3), 0, out=out) is out and out.tolist() == [1, 1, 1]

@@ -84,8 +84,8 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     if len(results) != len(outs):
         raise TypeError(f"{name}(): expected a tuple of {len(results)} elements as 'out', got {len(outs)}")
     check = _check_same_dtype if "same_dtype" in takes else _check_same_kind if "same_kind" in takes else _check_cast
-    for target, result in zip(outs, results, strict=True):
-        check(result._array.dtype, target._array.dtype, name)
+    for position, (target, result) in enumerate(zip(outs, results, strict=True)):
+        check(result._array.dtype, target._array.dtype, name, position)
     for target, result in zip(outs, results, strict=True):
         _store(target, result._array, quietly=not inputs)  # PyTorch's factories resize without a warning
     return out if isinstance(out, _operators.Tensor) else type(found)(outs) if isinstance(found, tuple) else list(outs)
@@ -127,64 +127,43 @@ _OF_BOOLS = frozenset(
     """add mul cat stack hstack vstack dstack column_stack maximum minimum fmax fmin
     bitwise_and bitwise_or bitwise_xor""".split()
 )
+_REDUCE_TO_BOOLS = frozenset(("all", "any"))  # which also write to uint8
 _JOINS = frozenset(("cat", "hstack", "vstack", "dstack", "stack", "column_stack"))
 
 
-# Operators that refuse a dtype of out= in words of their own, with the result's dtype and that of out=.
-_CASTABLE = "{}: Expected {} to be safely castable from {{}} dtype, but got {} with dtype {{}}"
-_REFUSALS = {
-    operator: _CASTABLE.format(called, what, what)
-    for operator, called, what in (
-        ("linalg_cond", "linalg.cond", "result"),
-        ("linalg_eig", "torch.linalg.eig", "eigenvalues"),
-        ("linalg_eigvals", "torch.linalg.eigvals", "eigenvalues"),
-        ("linalg_householder_product", "torch.linalg.householder_product", "result"),
-        ("linalg_lstsq", "torch.linalg.lstsq", "solution"),
-        ("linalg_matrix_power", "matrix_power", "result"),
-        ("linalg_matrix_rank", "torch.linalg.matrix_rank", "result"),
-        ("linalg_pinv", "linalg.pinv", "result"),
-        ("linalg_tensorinv", "tensorinv", "result"),
-        ("linalg_tensorsolve", "tensorsolve", "result"),
-    )
-} | {
-    "linalg_matrix_norm": "linalg.matrix_norm expected out tensor dtype {} but got: {}",
-    "linalg_norm": "linalg.norm expected out tensor dtype {} but got: {}",
-    "linalg_solve_triangular": "expected scalar type {} but found {}",
-    "linalg_vecdot": "linalg.vecdot: Expected out of dtype{} but found {}",
-}
+def _own_words(result: np.dtype, target: np.dtype, name: str, position: int) -> str | None:
+    from .out_refusals import own_words
+
+    return own_words(name, result, target, position)
 
 
-def _check_cast(result: np.dtype, target: np.dtype, name: str = "") -> None:
+def _check_cast(result: np.dtype, target: np.dtype, name: str = "", position: int = 0) -> None:
     if result is not target:
         from_, to = TYPE_OF[result], TYPE_OF[target]
         if not can_cast(from_, to):
-            if name in _REFUSALS:
-                raise RuntimeError(_REFUSALS[name].format(scalar_type_name(from_), scalar_type_name(to)))
             wanted = f"can't be cast to the desired output type {scalar_type_name(to)}"
             if name in _JOINS:
                 raise TypeError(f"torch.cat(): input types {wanted}")
-            raise RuntimeError(f"result type {scalar_type_name(from_)} {wanted}")
+            words = _own_words(result, target, name, position)
+            raise RuntimeError(words or f"result type {scalar_type_name(from_)} {wanted}")
 
 
-def _check_same_dtype(result: np.dtype, target: np.dtype, name: str) -> None:
-    if result is not target:
-        if name == "linalg_multi_dot":
-            raise RuntimeError(
-                f"multi_dot(): expected out tensor to have dtype {c_name(result)} but got {c_name(target)}"
-            )
-        words = _REFUSALS.get(name)
-        if words and "castable" in words:
-            _check_cast(result, target, name)
-        elif words:
-            raise RuntimeError(words.format(*[scalar_type_name(TYPE_OF[kind]) for kind in (result, target)]))
-        raise RuntimeError(f"Expected out tensor to have dtype {c_name(result)}, but got {c_name(target)} instead")
+def _check_same_dtype(result: np.dtype, target: np.dtype, name: str, position: int) -> None:
+    if result is not target and not (name in _REDUCE_TO_BOOLS and target.char == "B"):
+        raise RuntimeError(
+            _own_words(result, target, name, position)
+            or f"Expected out tensor to have dtype {c_name(result)}, but got {c_name(target)} instead"
+        )
 
 
-def _check_same_kind(result: np.dtype, target: np.dtype, name: str) -> None:
+def _check_same_kind(result: np.dtype, target: np.dtype, name: str, position: int) -> None:
     kind = "complex" if result.kind == "c" else "floating point"
     if target.kind not in ("c" if result.kind == "c" else "fV"):
         found = scalar_type_name(TYPE_OF[target])
-        raise RuntimeError(f"{name.rpartition('_')[2]} expects a {kind} output tensor, but got {found}")
+        raise RuntimeError(
+            _own_words(result, target, name, position)
+            or f"{name.rpartition('_')[2]} expects a {kind} output tensor, but got {found}"
+        )
 
 
 def _store(target, result: np.ndarray, quietly: bool) -> None:
