@@ -247,7 +247,9 @@ class Entry:
                 raise Opaque("it returns a tensor that came from outside")
             recording.outputs.append(tensor)
         self.check, self.guards = check_of(recorder, arguments)
-        self.compiled: Compiled = compiled(without_tensors(recording), recording.inputs, backend, costly_too)
+        inputs, slots = list(recording.inputs), without_tensors(recording)
+        recorder.forget()  # results of the call that the program dropped
+        self.compiled: Compiled = compiled(slots, inputs, backend, costly_too)
         self.exclusive = self.compiled.mutated
 
     def run(self, inputs: list[Any]) -> Any:

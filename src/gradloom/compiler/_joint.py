@@ -17,7 +17,8 @@ from ..core.edge import gradient_edge
 from ..core.engine import execute
 from ..core.tensor import Tensor
 from ..dispatch.state import AUTOCAST, GRAD_OFF, INTERCEPT, state
-from ._graph import INPUT, Content, Graph, Value
+from ._geometry import NeedsValues, imaginary
+from ._graph import INPUT, Content, Graph, Value, contiguous_strides
 from ._passes import Partition, without_common_nodes, without_dead_nodes
 from ._program import Program, compile_program
 from ._trace import NeedsCopy, TraceError, Tracer
@@ -183,6 +184,12 @@ class Compiled:
     saved_numbers: list[int]
     variants: dict[tuple[bool, ...], Any] = field(default_factory=dict)
 
+    @property
+    def is_fused(self) -> bool:
+        """Whether a loop computes several operators."""
+        programs = [p for p in (self.forward, self.backward) if p is not None]
+        return any(len(kernel.nodes) > 1 for program in programs for kernel in program.kernels)
+
     def variant(self, defined: tuple[bool, ...], inputs: Sequence[Tensor]) -> Variant:
         """Return the backward program for gradients of some of the outputs."""
         found = self.variants.get(defined)
@@ -217,10 +224,17 @@ def compiled(recording: Recording, inputs: Sequence[Tensor], backend: Any, costl
 
 
 def _traced(recording: Recording, inputs: Sequence[Tensor], defined: Any) -> _Traced:
+    try:
+        return _Traced(recording, inputs, frozenset(), defined, False)
+    except NeedsValues:
+        return _traced_with_values(recording, inputs, defined)
+
+
+def _traced_with_values(recording: Recording, inputs: Sequence[Tensor], defined: Any) -> _Traced:
     copied: frozenset[int] = frozenset()
     while True:
         try:
-            return _Traced(recording, inputs, copied, defined)
+            return _Traced(recording, inputs, copied, defined, True)
         except NeedsCopy as error:
             if error.position in copied:
                 raise TraceError("it writes to an input in a way that the compiler does not know") from None
@@ -231,11 +245,14 @@ class _Traced:
     """The graph of a recording, and what its outputs are.
 
     Args:
+        copied, values: see `Tracer`.
         defined: for each output with a history, whether a gradient arrives; None for all.
     """
 
-    def __init__(self, recording: Recording, inputs: Sequence[Tensor], copied: frozenset[int], defined: Any) -> None:
-        self.tracer = tracer = Tracer(copied)
+    def __init__(
+        self, recording: Recording, inputs: Sequence[Tensor], copied: frozenset[int], defined: Any, values: bool
+    ) -> None:
+        self.tracer = tracer = Tracer(copied, values)
         self.graph = tracer.graph
         self.recording, self.inputs, self.defined = recording, inputs, defined
         self.line = ""
@@ -307,8 +324,12 @@ class _Traced:
                 if self.defined is not None and not self.defined[len(self.differentiable) - 1]:
                     continue
                 roots.append(gradient_edge(traced))
-                ones = np.ones(value.shape, value.dtype)
-                grads.append(tracer.input(ones, False))
+                if tracer.values:
+                    tangent = np.ones(value.shape, value.dtype)
+                else:
+                    contiguous = contiguous_strides(value.shape, value.dtype.itemsize)
+                    tangent = imaginary(value.shape, contiguous, value.dtype)
+                grads.append(tracer.input(tangent, False))
         self.wanted = [i for i, leaf in enumerate(self.leaves) if leaf.requires_grad] if roots else []
         graph.outputs = list(self.results)
         graph.gradients = [None] * len(self.wanted)

@@ -27,7 +27,8 @@ class Program:
     """A compiled list of steps.
 
     Attributes:
-        run: takes the arrays of `given`, returns the list of arrays of `results`.
+        run: takes a list of the arrays of `given`, which it empties, so that it can free those that it needs no more;
+            returns the list of arrays of `results`.
         source: its Python source.
         kernels: the loop programs that it calls.
         calls: the operators that it calls.
@@ -61,6 +62,10 @@ class _Writer:
         for value in results:
             self.last[value.content] = _FOREVER
         self.spare: dict[Any, list[str]] = {}
+        self.wanted: dict[Any, int] = {}  # geometry -> last step that makes a content of it
+        for i, step in enumerate(steps):
+            if step.__class__ is Group:
+                self.wanted.update(dict.fromkeys(map(_geometry, step.made), i))
         self.count = 0
         for i, content in enumerate(given):
             self.variables[content] = f"a{i}"
@@ -100,7 +105,7 @@ class _Writer:
 
     def buffer(self, content: Content) -> str:
         """Return a variable with memory for a content."""
-        key = content.shape, content.strides, content.dtype
+        key = _geometry(content)
         free = self.spare.get(key)
         if free:
             name = free.pop()
@@ -117,16 +122,22 @@ class _Writer:
 
     def release(self, step: int) -> None:
         """Give back the memory of contents that are not needed after a step."""
-        for content in [c for c in self.variables if self.last.get(c, -1) <= step and c not in self.fixed]:
+        dropped: list[str] = []
+        for content in [c for c in self.variables if self.last.get(c, -1) <= step and c.kind != CONSTANT]:
             name = self.variables.pop(content)
-            for value in [v for v in self.views if v.content is content]:
-                del self.views[value]
             if name in self.variables.values():
                 continue
-            if name.startswith("b"):
-                self.spare.setdefault((content.shape, content.strides, content.dtype), []).append(name)
+            if name.startswith("b") and self.wanted.get(_geometry(content), -1) > step:
+                self.spare.setdefault(_geometry(content), []).append(name)
+                self.forget_views(content)
             else:
-                self.lines.append(f"{name} = None")
+                dropped += [name, *self.forget_views(content)]
+        if dropped:
+            self.lines.append(f"{' = '.join(dropped)} = None")
+
+    def forget_views(self, content: Content) -> list[str]:
+        """Return the variables of views of a content that ends."""
+        return [self.views.pop(v) for v in [v for v in self.views if v.content is content]]
 
     def write(self) -> str:
         for i, step in enumerate(self.steps):
@@ -136,9 +147,10 @@ class _Writer:
                 self.call(step, i)
             self.release(i)
         outputs = ", ".join([self.value(v) for v in self.results])
-        arguments = ", ".join(f"a{i}" for i in range(len(self.given)))
-        body = "\n    ".join([*self.lines, f"return [{outputs}]"])
-        return f"def run({arguments}):\n    {body}\n"
+        arguments = "".join(f"a{i}, " for i in range(len(self.given)))
+        unpacked = [f"{arguments}= given", "given.clear()"] if arguments else []
+        body = "\n    ".join([*unpacked, *self.lines, f"return [{outputs}]"])
+        return f"def run(given):\n    {body}\n"
 
     def kernel(self, group: Group, step: int) -> None:
         needed = [c for c in group.made if self.last.get(c, -1) > step]
@@ -248,6 +260,10 @@ class _Writer:
         elif result.__class__ in (tuple, list):
             for i, part in enumerate(result):
                 self._unpack(f"{path}[{i}]", part, fresh)
+
+
+def _geometry(content: Content) -> Any:
+    return content.shape, content.strides, content.dtype
 
 
 def _stores_loads(program: LoopProgram) -> bool:

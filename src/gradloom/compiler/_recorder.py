@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
+from collections.abc import Callable
 from types import CellType, FrameType
 from typing import Any
 
@@ -46,9 +47,16 @@ class Recorder:
         guards: conditions, as (template of Python source, objects for its fields).
         sources: for each input of the recording: ("argument", path) or ("object", tensor).
         fullgraph: raise Unsupported when tainted.
+        piece: calls a function with arguments and keywords by its compiled form; what the first function calls after
+            the call was tainted, or with `everywhere` also what those call that it called before.
+        first: the hooks of the first function that was followed.
     """
 
-    def __init__(self, fullgraph: bool = False) -> None:
+    def __init__(
+        self, fullgraph: bool = False, piece: Callable[..., Any] | None = None, everywhere: bool = False
+    ) -> None:
+        self.piece, self.everywhere = piece, everywhere
+        self.first: Any = None
         self.recording = Recording(flags=state.flags & GRAD_OFF)
         self.reason: str | None = None
         self.where = ""
@@ -62,6 +70,14 @@ class Recorder:
         self.facts: dict[int, tuple[Any, ...]] = {}
         self.kept: list[Any] = []
 
+    def forget(self) -> None:
+        """Let go of all objects, when the guards are written: tensors, above all."""
+        self.recording = Recording(flags=self.recording.flags)
+        for table in (self.outer, self.whole, self.tensors, self.found, self.facts, self.guards):
+            table.clear()
+        self.sources.clear()
+        self.kept.clear()
+
     # --- taint ----------------------------------------------------------------------------------------------------
 
     def taint(self, reason: str) -> None:
@@ -73,6 +89,12 @@ class Recorder:
                     f"{self.where}: {reason}. With fullgraph=True a function must be one graph; without it, this call "
                     "runs as Python."
                 )
+
+    def call(self, hooks: Any, function: Any, args: Any, kwargs: Any) -> Any:
+        """Call a function after the call was tainted."""
+        if self.piece is None or not (self.everywhere or hooks is self.first):
+            return function(*args, **kwargs)
+        return self.piece(function, args, kwargs)
 
     # --- guards ---------------------------------------------------------------------------------------------------
 

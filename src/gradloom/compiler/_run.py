@@ -44,7 +44,13 @@ class CompiledFunctionBackward(Node):
         arrays = [inputs[i]._array for i in variant.kept] + [saved[i] for i in variant.saved]
         for i, content in zip(variant.tangents, variant.contents, strict=True):
             arrays.append(laid(grads[i]._array, content.shape, content.strides))
-        found = iter(variant.program.run(*arrays))
+        task = state.graph_task
+        if task is not None and not task.keep_graph:
+            # Before it runs: the program frees what it needs no more.
+            inputs.clear()
+            saved = fn.saved_arrays = RELEASED
+            fn.saved_inputs = ()
+        found = iter(variant.program.run(arrays))
         return tuple([wrap(next(found)) if has else None for has in variant.gradients])
 
     def eagerly(fn, inputs: list[Any], grads: list[Any]) -> tuple[Any, ...]:
@@ -109,7 +115,7 @@ def run(compiled: Compiled, inputs: Sequence[Any]) -> list[Any]:
     arrays = [t._array for t in inputs]
     state.flags = flags | GRAD_OFF
     try:
-        found = compiled.forward.run(*arrays)
+        found = compiled.forward.run(list(arrays))
     finally:
         state.flags = flags
     results = [wrap(a) for a in found[: len(compiled.results)]]

@@ -3,8 +3,9 @@
 Note [Tracing]
 Inside a Tracer, tensors have a `TracedArray` in place of their array: shape, dtype and strides for the program, and the
 real array for kernels. The handler of the dispatch key TRACE sees every operator below the composites, in forward and
-backward; autograd records the history as ever (`interception.record`), the kernel computes real results, from which
-shapes, layouts and aliases are known exactly, and the graph gets a node. Code of the library that reads values instead
+backward; autograd records the history as ever (`interception.record`), and the graph gets a node. Shapes, layouts and
+aliases come from the rules of the meta device (Note [Tracing without values]); where these know too little, from the
+kernel, which then computes real results. Code of the library that reads values instead
 of calling operators raises `TraceError`: such programs are not compiled.
 """
 
@@ -26,10 +27,16 @@ from ..kernels.random.streams import default_stream
 from ..memory.metadata import Metadata
 from ..memory.ownership import owner
 from ..meta.handler import depends_on_values
+from ._geometry import Geometry, is_view
 from ._graph import CONSTANT, INPUT, RESULT, Content, Graph, Node, Value
 
 # Operators that change the geometry of their argument.
 _GEOMETRY = frozenset("transpose_ t_ squeeze_ squeeze_.dim squeeze_.dims unsqueeze_ as_strided_ resize_ set_".split())
+
+
+# Operators whose results have a size that depends on values, without the tag that says so.
+_UNTAGGED = frozenset(("_unique",))
+_GAPS = "it writes to an input whose elements are not dense in memory"
 
 
 class TraceError(RuntimeError):
@@ -141,12 +148,13 @@ class Tracer:
     """Records the graph of what runs inside `with tracer.running():`.
 
     Args:
-        copied: positions of the inputs that the program writes to.
+        copied: positions of the inputs that the program writes to; used with values.
+        values: whether kernels compute.
     """
 
-    def __init__(self, copied: frozenset[int] = frozenset()) -> None:
+    def __init__(self, copied: frozenset[int] = frozenset(), values: bool = True) -> None:
         self.graph = Graph()
-        self.copied = copied
+        self.copied, self.values, self.geometry = copied, values, Geometry()
         self.blocks: dict[int, Block] = {}  # identity of the owning array -> its block
         self.contents = 0
         self.kept: list[Any] = []  # arrays whose identities are known
@@ -169,9 +177,9 @@ class Tracer:
     def input(self, array: np.ndarray, requires_grad: bool) -> Tensor:
         """Return a leaf that stands for an input of the program."""
         position = len(self.graph.inputs)
-        base = _copied(array) if position in self.copied else _alone(array)
+        base = _copied(array) if self.values and position in self.copied else _alone(array)
         if base.dtype != array.dtype or base.strides != array.strides and position in self.copied and array.size:
-            raise TraceError("it writes to an input whose elements are not dense in memory")
+            raise TraceError(_GAPS)
         content = self._content(INPUT, base, position=position)
         self.graph.inputs.append(content)
         own = base if base.base is None else owner(base)
@@ -213,7 +221,7 @@ class Tracer:
         if call.composite is not None:
             return NotImplemented
         name = facts_of(call.wrapper)[0]
-        if depends_on_values(call.wrapper, name) or _selects_by_values(name, call.args):
+        if name in _UNTAGGED or depends_on_values(call.wrapper, name) or _selects_by_values(name, call.args):
             raise TraceError(f"the size of the result of {name} depends on values")
         if name in _GEOMETRY:
             raise TraceError(f"it calls {name}, which changes the sizes or strides of a tensor")
@@ -228,13 +236,7 @@ class Tracer:
         values = tuple([self._argument(a) for a in call.args])
         if name == "as_strided" and any(v.content.memory.kind != RESULT for v in [values[0]]):
             raise TraceError("it calls as_strided on an input")
-        try:
-            found = self._kernel(call, written)
-        except ValueError as error:
-            if "read-only" not in str(error):
-                raise
-            written = self._unannounced(call, written)
-            found = self._kernel(call, written)
+        found, written = self._found(call, name, written)
         node = Node(name, call.wrapper, values, is_random=is_random, where=self.where(), number=len(self.graph.nodes))
         made: list[Content] = []
         for position in written:
@@ -256,6 +258,26 @@ class Tracer:
         if value.__class__ in (tuple, list):
             return value.__class__([self._argument(v) for v in value])
         return value
+
+    def _found(self, call: Call, name: str, written: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
+        """Return the result of a call, and the positions of the arguments that it writes to."""
+        if not self.values and not is_view(name):
+            found, written = self.geometry.results_of(call, name, written, self._hidden)
+            for i in written:
+                if isinstance(call.args[i], Tensor):
+                    self._own(call.args[i])
+            return found, written
+        try:
+            return self._kernel(call, written), written
+        except ValueError as error:
+            if "read-only" not in str(error):
+                raise
+            written = self._unannounced(call, written)
+            return self._kernel(call, written), written
+
+    def _hidden(self, tensor: Any) -> np.ndarray | None:
+        array = tensor._array
+        return array.real if array.__class__ is TracedArray else None
 
     def _kernel(self, call: Call, written: tuple[int, ...]) -> Any:
         args = [self._real(a, i in written) for i, a in enumerate(call.args)]
@@ -316,7 +338,11 @@ class Tracer:
         content = self.value(tensor).content
         block = self._block_of(tensor)
         if content.memory.kind == INPUT and not block.is_private:
-            raise NeedsCopy(content.memory.position)
+            if self.values:
+                raise NeedsCopy(content.memory.position)
+            if not is_dense(block.base):
+                raise TraceError(_GAPS)
+            block.is_private = True
         if content.memory.kind == CONSTANT:
             raise TraceError("it writes to a tensor that is neither an input nor made by an operator")
 

@@ -98,6 +98,10 @@ class ForeignSizeError(Exception):
     """A result has a size that is none of the arguments'."""
 
 
+class UnannouncedWriteError(Exception):
+    """A kernel writes to an argument that its schema does not mark as written to."""
+
+
 def resized_strides(shape: Any, strides: Any, to: Any, item: int) -> tuple[int, ...]:
     """Return the strides, in bytes, of an array of another shape laid out as one of `shape` and `strides` is: in the
     same order, with gaps where that has gaps, and expanded dimensions where that has them."""

@@ -23,7 +23,7 @@ from .rules import compute
 from .sizes import NONZERO, RULES
 
 # Operators whose kernels return views, and those that change the geometry of their argument in place.
-_VIEWS = frozenset(
+VIEWS = frozenset(
     """_conj _neg_view view_as_real view_as_complex alias view view.dtype _unsafe_view _reshape_alias expand permute
     transpose.int t squeeze squeeze.dim squeeze.dims unsqueeze as_strided select.int slice.Tensor diagonal unfold
     unbind.int split.Tensor split_with_sizes""".split()
@@ -101,7 +101,7 @@ class _Meta:
 
     def _kernel(self) -> Any:
         args = self.call.args
-        if self.name in _VIEWS:
+        if self.name in VIEWS:
             source = args[0]._array
             found = _below(lambda: call_wrapper(self.call.wrapper, (wrap_any(seen(source)), *args[1:])))
             if isinstance(found, Tensor):

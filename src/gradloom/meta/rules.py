@@ -32,9 +32,10 @@ from ..dispatch.interception import Call, call_wrapper
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, REDISPATCH, state
 from ..kernels.random.streams import default_stream
 from ..memory.metadata import MetaArray
+from ..memory.ownership import owner
 from ..types.public import home_of
 from . import large as _large, sizes as _sizes
-from .arrays import KEPT, ForeignSizeError, Renamed, result, stand_in
+from .arrays import KEPT, ForeignSizeError, Renamed, UnannouncedWriteError, result, stand_in
 
 # Batching rules whose operators do not compute sizes, and single operators.
 _SAME_SIZES = frozenset(
@@ -63,9 +64,32 @@ _AFFORDABLE = 1 << 26  # elements of a call that may be computed in its true siz
 SECOND = 7  # distance of the small sizes in the second renaming
 
 
-def compute(call: Call, name: str, values: dict[str, Any]) -> Any:
-    """Return the result of an operator, tensors of the meta device, from the geometry of its arguments."""
+class Conduct:
+    """What a kernel does with its arguments besides computing, as far as it was run.
+
+    Args:
+        written: arguments that it may write to, by identity.
+
+    Attributes:
+        aliases: for each tensor of the result, the argument that shares its memory, or None.
+    """
+
+    def __init__(self, written: set[int]) -> None:
+        self.written = written
+        self.aliases: list[Any] = []
+
+
+def compute(call: Call, name: str, values: dict[str, Any], conduct: Conduct | None = None) -> Any:
+    """Return the result of an operator, tensors of the meta device, from the geometry of its arguments.
+
+    Args:
+        conduct: filled.
+
+    Raises:
+        UnannouncedWriteError: with `conduct`, if the kernel writes to another argument.
+    """
     run = _Run(call, name, values)
+    run.conduct = conduct
     rule = _large.RULES.get(name)
     if rule is not None and run.is_large():
         found = rule(run, values)
@@ -79,7 +103,13 @@ def compute(call: Call, name: str, values: dict[str, Any]) -> Any:
 
 
 class _Run:
-    """The kernel of a call, run on stand-ins."""
+    """The kernel of a call, run on stand-ins.
+
+    Attributes:
+        conduct: see `compute`.
+    """
+
+    conduct: Conduct | None = None
 
     def __init__(self, call: Call, name: str, values: dict[str, Any]) -> None:
         self.call, self.name, self.values = call, name, values
@@ -110,6 +140,8 @@ class _Run:
         try:
             first = self.attempt(Renamed(self.sizes, 1, self.numbers))
             second = self.attempt(Renamed(self.sizes, SECOND, self.numbers))
+        except UnannouncedWriteError:
+            raise
         except Exception:
             return self.refused()
         if _geometry_of(first) == _geometry_of(second):
@@ -131,6 +163,8 @@ class _Run:
         """Return the result by small sizes. Raises what the kernel raises for the true ones."""
         try:
             return self.attempt(Renamed(self.sizes, 1, self.numbers))
+        except UnannouncedWriteError:
+            raise
         except Exception:
             return self.refused()
 
@@ -191,7 +225,7 @@ class _Run:
         for fill in self._fills():
             try:
                 return self._grown(self._called(sizes, fill), sizes)
-            except ForeignSizeError:
+            except (ForeignSizeError, UnannouncedWriteError):
                 raise
             except Exception as found:
                 error = error or found
@@ -204,12 +238,18 @@ class _Run:
         return ("ones", "data", "zeros") if self.rule == "pointwise" else ("data", "ones", "zeros")
 
     def _called(self, sizes: Renamed, fill: str) -> Any:
+        made: list[tuple[Any, Any]] = []
+        conduct = self.conduct
+
         def small(value: Any) -> Any:
             if isinstance(value, Tensor):
                 if not value.is_meta and not value._array.ndim:
                     return value
                 out = wrap(_NOTHING)
                 out._array = stand_in(value._array, sizes, fill)
+                made.append((value, out._array))
+                if conduct is not None and id(value) not in conduct.written:
+                    out._array.flags.writeable = False
                 return out
             if value.__class__ in (tuple, list) and any(isinstance(v, Tensor) for v in value):
                 return value.__class__([small(v) for v in value])
@@ -231,7 +271,14 @@ class _Run:
         state.flags = (flags | GRAD_OFF) & ~(INTERCEPT | AUTOCAST | FORWARD_AD | REDISPATCH)
         try:
             with np.errstate(all="ignore"):
-                return call_wrapper(self.call.wrapper, tuple(args))
+                found = call_wrapper(self.call.wrapper, tuple(args))
+            if conduct is not None:
+                conduct.aliases = _aliases(found, made)
+            return found
+        except ValueError as error:
+            if conduct is not None and "read-only" in str(error):
+                raise UnannouncedWriteError(str(error)) from error
+            raise
         finally:
             state.flags = flags
             if position is not None:
@@ -257,6 +304,16 @@ class _Run:
 
 
 _NOTHING = np.zeros(())
+
+
+def _aliases(found: Any, made: list[tuple[Any, Any]]) -> list[Any]:
+    """Return, for each tensor in a result, the argument whose stand-in shares its memory, or None."""
+    if isinstance(found, (tuple, list)):
+        return [alias for f in found for alias in _aliases(f, made)]
+    if not isinstance(found, Tensor):
+        return []
+    own = owner(found._array)
+    return [next((t for t, a in made if owner(a) is own), None)]
 
 
 def _with_true_sizes(*errors: tuple[Exception, dict[int, int]]) -> str:
