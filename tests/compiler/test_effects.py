@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+from typing import NamedTuple
 
 import pytest
 
 import gradloom as torch
 from gradloom import nn
 from gradloom.compiler._api import optimized_of
-from tests.waiting import in_threads
+from tests.waiting import LIMIT, in_threads
 
 LOG: list = []
 COUNT = 0
@@ -301,3 +304,43 @@ def test_small_powers_are_products_as_in_the_kernel(exponent):
     for _ in range(2):
         assert torch.equal(g(x), f(x))
     assert optimized_of(g).calls == [1, 1]
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+    def total(self):
+        return self.first + self.second
+
+    @property
+    def product(self):
+        return self.first * self.second
+
+
+def uses_named_results(x):
+    return x.max(1).values + x.sort(1).values[:, 0] + torch.linalg.qr(x).R[:, 0]
+
+
+def uses_a_named_tuple(x):
+    pair = Pair(x * 2, x + 1)
+    return pair.total() * pair.product
+
+
+@pytest.mark.parametrize("function", [uses_named_results, uses_a_named_tuple])
+def test_named_tuples_are_followed(function):
+    f = compiled(function, fullgraph=True)
+    for _ in range(3):
+        x = torch.randn(4, 4)
+        torch.testing.assert_close(f(x), function(x))
+    assert optimized_of(f).calls == [2, 1]
+
+
+def test_a_method_may_be_used_for_the_first_time(tmp_path):
+    file = tmp_path / "program.py"  # in a process of its own: methods are bound when they are first used
+    file.write_text(
+        "import gradloom as torch\n\n\n"
+        "@torch.compile(fullgraph=True)\ndef f(x):\n    return x.kthvalue(1).values\n\n\n"
+        "f(torch.ones(3))\n"
+    )
+    subprocess.run([sys.executable, str(file)], check=True, timeout=LIMIT)

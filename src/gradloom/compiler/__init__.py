@@ -4,10 +4,11 @@ The rooms of this package, in the order in which data flows through them:
 
     _rewrite.py, _hooks.py, _known.py    Python functions, with hooks on what they read and call
     _recorder.py, _entry.py              guards, and the cache entries that they decide on
-    _trace.py, _joint.py, _graph.py      the graph of forward and backward
+    _trace.py, _joint.py, _graph.py      the graph of forward and backward (_geometry.py: without values)
     _passes.py, _fuse.py, _scalar.py     what the graph loses, and what becomes loop programs (_loops.py)
     _program.py, _numpy_backend.py       the code that runs
     _run.py, _api.py, _explain.py        calls, compiled functions, and what they say about themselves
+    _pieces.py                           functions that are not one graph
 """
 
 from __future__ import annotations

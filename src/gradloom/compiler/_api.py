@@ -20,10 +20,12 @@ from ..nn import Module
 from ._backends import find
 from ._entry import Arguments, Backend, Entry, Opaque, may_compile, thread_key
 from ._hooks import Hooks
+from ._pieces import Pieces
 from ._recorder import Recorder, Unsupported, active
 from ._trace import TraceError
 
 MOST_ENTRIES = 8  # graphs of a function; beyond, it runs as Python
+BREAKS = 2  # calls that could not be compiled, after which the function runs in pieces
 
 
 class Optimized:
@@ -34,7 +36,10 @@ class Optimized:
         entries: its graphs, the last used first.
         breaks: (place, reason) of each call that could not be compiled.
         calls: how many calls ran: as graphs, as Python.
+        pieces: what it calls, compiled by itself, if it is not one graph; Note [Pieces].
     """
+
+    is_explained = False  # it is called once, to be explained
 
     def __init__(self, target: Any, backend: Backend, fullgraph: bool = False) -> None:
         self.target, self.backend, self.fullgraph = target, backend, fullgraph
@@ -47,6 +52,7 @@ class Optimized:
         self.breaks: list[tuple[str, str]] = []
         self.misses = 0
         self.calls = [0, 0]
+        self.pieces = Pieces(self.target, lambda function: Optimized(function, self.backend))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if active.recorder is not None or not may_compile() or Stance.current == "force_eager":
@@ -62,14 +68,21 @@ class Optimized:
                     self.calls[0] += 1
                     return entry.run(inputs)
         self.calls[1] += 1
+        if len(self.breaks) >= BREAKS:
+            return self.pieces.run(args, kwargs)
         if self.misses >= MOST_ENTRIES:
             return self.target(*args, **kwargs)
         return self.record(args, kwargs, key)
 
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether it may be faster than Python: it is not known yet, or it has a loop of several operators."""
+        return not self.entries or self.backend.loops is None or any(e.compiled.is_fused for e in self.entries)
+
     def record(self, args: Any, kwargs: Any, key: Any) -> Any:
         """Run the target as Python, and compile what it did."""
         self.misses += 1
-        r = Recorder(self.fullgraph)
+        r = Recorder(self.fullgraph, self.pieces.call, self.is_explained)
         arguments = None
         try:
             arguments = Arguments(r, args, kwargs)
@@ -234,6 +247,7 @@ def explain(optimized: Optimized, args: Any, kwargs: Any) -> Any:
     from ._explain import Explanation
 
     fresh = Optimized(optimized.target, optimized.backend)
+    fresh.is_explained = True
     fresh(*args, **kwargs)
     return Explanation(fresh)
 

@@ -16,21 +16,26 @@ class Explanation:
     """The graphs of a compiled function after one call; `str` gives the whole account.
 
     Attributes:
-        graph_count: number of graphs.
-        graph_break_count: number of places where the function cannot be part of a graph.
+        graph_count: number of graphs, those of its pieces included.
+        graph_break_count: number of places where the function, or a piece, cannot be part of a graph.
         break_reasons: (place, reason) of each.
+        pieces: the compiled functions that it calls, if it is not one graph itself.
         op_count: number of operators in the graphs' forward passes.
         graphs: the compiled graphs, each with `graph`, `before` (its text as recorded), `forward` and `backward`.
     """
 
     def __init__(self, optimized: Any) -> None:
-        self.graphs = [entry.compiled for entry in optimized.entries]
-        self.break_reasons = list(optimized.breaks)
+        self.pieces = list(optimized.pieces.all()) if optimized.breaks else []
+        functions = [optimized, *self.pieces]
+        entries = [e for f in functions for e in f.entries if hasattr(e, "compiled")]
+        self.names = [f.name for f in functions for e in f.entries if hasattr(e, "compiled")]
+        self.graphs = [e.compiled for e in entries]
+        self.break_reasons = list(dict.fromkeys(b for f in functions for b in f.breaks))
         self.graph_count = len(self.graphs)
         self.graph_break_count = len(self.break_reasons)
         self.op_count = sum(c.graph.forward for c in self.graphs)
         self.ops_per_graph = [[n.wrapper for n in c.graph.nodes[: c.graph.forward]] for c in self.graphs]
-        self.out_guards = [g for entry in optimized.entries for g in entry.guards.splitlines()[1:-1]]
+        self.out_guards = [g for entry in entries for g in entry.guards.splitlines()[1:-1]]
         self.compile_times = [c.seconds for c in self.graphs]
         self.name, self.backend = optimized.name, optimized.backend.name
 
@@ -50,9 +55,10 @@ class Explanation:
         yield f"{self.name}: {self.graph_count} graph(s), {self.graph_break_count} break(s), backend {self.backend}"
         for place, reason in self.break_reasons:
             yield f"break at {place or 'the call'}: {reason}"
+        yield from self._about_pieces()
         for number, compiled in enumerate(self.graphs):
             yield ""
-            yield f"graph {number}, compiled in {compiled.seconds * 1000:.0f} ms, as recorded:"
+            yield f"graph {number}, {self.names[number]}, compiled in {compiled.seconds * 1000:.0f} ms, as recorded:"
             yield from _indented(compiled.before)
             dead, common = compiled.removed
             yield (
@@ -66,6 +72,16 @@ class Explanation:
             if compiled.backward is not None:
                 yield from _program("backward", compiled.backward, sources, machine_code)
             yield from _saved(compiled.forward, compiled.backward)
+
+    def _about_pieces(self) -> Iterator[str]:
+        if self.break_reasons and not self.graphs:
+            yield "it runs as Python; what it calls is compiled by itself when it is called again"
+        elif self.pieces:
+            yield "it runs as Python; what it calls after the break is compiled by itself, and the rest in later calls"
+        for piece in self.pieces:
+            graphs, breaks = len(piece.entries), len(piece.breaks)
+            note = "" if piece.is_worth_it else ": nothing to fuse, so it runs as Python"
+            yield f"piece {piece.name}: {graphs} graph(s), {breaks} break(s){note}"
 
 
 def _program(title: str, program: Program, sources: bool, machine_code: bool) -> Iterator[str]:

@@ -43,6 +43,10 @@ _BINDING = (
     FunctionType, staticmethod, classmethod, MethodDescriptorType, WrapperDescriptorType, ClassMethodDescriptorType,
 )  # fmt: skip
 _OBJECT = vars(object)
+# `__getattribute__` of these looks attributes up as that of `object` does.
+_USUAL_LOOKUP = frozenset(
+    vars(c)["__getattribute__"] for c in (object, *_CONTAINERS, str, int, float) if "__getattribute__" in vars(c)
+)
 _EMPTY: dict[Any, Any] = {}
 _VIEWS: tuple[type, ...] = (type(_EMPTY.keys()), type(_EMPTY.values()), type(_EMPTY.items()))
 _LAZY: tuple[type, ...] = (
@@ -359,8 +363,10 @@ class Hooks:
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         r = active.recorder
-        if r is None or r.reason is not None:
+        if r is None:
             return function(*args, **kwargs)
+        if r.reason is not None:
+            return r.call(self, function, args, kwargs)
         return _called(self, r, function, args, kwargs)
 
 
@@ -386,9 +392,11 @@ def _attr_of_tensor(r: Any, obj: Any, name: str) -> Any:
             r.use(obj)
     elif name in known.COMPUTED:
         return r.step(_operator.attrgetter(name), (obj,), {})
-    elif name in obj.__dict__ or not isinstance(_static(type(obj), name), FunctionType):
-        r.taint(f"it reads the attribute {name} of a tensor")
-    return getattr(obj, name)
+    found = getattr(obj, name)  # the first use of a method binds it to the class
+    if r.reason is None and name not in known.METADATA:
+        if name in obj.__dict__ or not isinstance(_static(type(obj), name), FunctionType):
+            r.taint(f"it reads the attribute {name} of a tensor")
+    return found
 
 
 def _attr_of_module(r: Any, obj: ModuleType, name: str) -> Any:
@@ -404,9 +412,9 @@ def _attr_of_object(r: Any, obj: Any, cls: type, name: str) -> Any:
     raw = _static(cls, name)
     members = getattr(obj, "__dict__", None)
     outer = r.is_outer(obj)
-    if _static(cls, "__getattribute__") is not _OBJECT["__getattribute__"]:
+    if _static(cls, "__getattribute__") not in _USUAL_LOOKUP:
         if not isinstance(obj, (FunctionType, MethodType)):
-            r.taint(f"it reads an attribute of a {cls.__name__}, which has a __getattribute__ of its own")
+            r.taint(f"it reads an attribute of a {cls.__name__}, which looks attributes up in a way of its own")
         return getattr(obj, name)
     if isinstance(raw, property) and isinstance(raw.fget, FunctionType):
         r.guard(("class", id(cls), name), f"static({{0}}, {name!r}) is {{1}}", cls, raw)
@@ -514,10 +522,13 @@ def _followed(r: Any, function: FunctionType, args: tuple[Any, ...], kwargs: dic
         r.taint(f"it calls {function.__module__}.{function.__qualname__}, which is not followed")
         return function(*args, **kwargs)
     try:
-        made = rewritten(function, Hooks(function))
+        hooks = Hooks(function)
+        made = rewritten(function, hooks)
     except CannotRewriteError as error:
         r.taint(f"it calls {function.__qualname__}, which cannot be followed: {error}")
         return function(*args, **kwargs)
+    if r.first is None:
+        r.first = hooks
     r.guard(("code", id(function)), "{0}.__code__ is {1}", function, function.__code__)
     for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
         r.read(value)

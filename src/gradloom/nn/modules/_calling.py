@@ -168,7 +168,7 @@ class Calling:
     def _call_impl(self, *args, **kwargs):
         """Call the module as Python, also if it was compiled."""
         if has_hooks(self):
-            return _call_hooked(self, args, kwargs)
+            return call_with_hooks(self, args, kwargs, self.forward)
         return self.forward(*args, **kwargs)
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
@@ -296,13 +296,14 @@ def _call_with_hooks(module, args, kwargs):
     compiled = module.__dict__.get("_compiled_call_impl")
     if compiled is not None:
         return compiled(*args, **kwargs)
-    return _call_hooked(module, args, kwargs)
+    return call_with_hooks(module, args, kwargs, module.forward)
 
 
-def _call_hooked(module, args, kwargs):
+def call_with_hooks(module: Any, args: Any, kwargs: Any, forward: Callable[..., Any]) -> Any:
+    """Call a function as the `forward` of a module, and the module's hooks around it."""
+    progress = _Progress(args, kwargs, forward)
     if not (_global_forward_hooks_always_called or module._forward_hooks_always_called):
-        return _hooked_forward(module, _Progress(args, kwargs))
-    progress = _Progress(args, kwargs)
+        return _hooked_forward(module, progress)
     try:
         return _hooked_forward(module, progress)
     except Exception:
@@ -326,8 +327,8 @@ def _call_hooked(module, args, kwargs):
 class _Progress:
     """State of a call: arguments after pre-hooks, result, and the always-called hooks that have run."""
 
-    def __init__(self, args, kwargs) -> None:
-        self.args, self.kwargs, self.result = args, kwargs, None
+    def __init__(self, args, kwargs, forward) -> None:
+        self.args, self.kwargs, self.forward, self.result = args, kwargs, forward, None
         self.called = set()
 
 
@@ -353,7 +354,7 @@ def _hooked_forward(module, progress):
     if backward is not None:
         progress.args = backward.setup_input_hook(progress.args)
     args, kwargs = progress.args, progress.kwargs
-    result = progress.result = module.forward(*args, **kwargs)
+    result = progress.result = progress.forward(*args, **kwargs)
     for hooks, always, with_kwargs in _forward_hook_tables(module):
         for number, hook in tuple(hooks.items()):
             if number in always:
