@@ -56,11 +56,15 @@ class Scalar:
 def analyse_scalar(text: Text, schema: FunctionSchema) -> Scalar:
     """Check a `scalar:` value against the language and the schema. Raises SpecError at the offending word."""
     tree, lead = parse_expression(text)
-    _Checker(text, lead, schema).visit(tree)
+    Checker(text, lead, schema).visit(tree)
     return Scalar(ast.unparse(tree), tree)
 
 
-class _Checker:
+class Checker:
+    """Checks an expression of the language; `functions` has the number of arguments of each function."""
+
+    functions = FUNCTIONS
+
     def __init__(self, text: Text, lead: int, schema: FunctionSchema) -> None:
         self.text, self.lead = text, lead
         self.arguments = [a.python_name for a in schema.inputs]
@@ -98,11 +102,11 @@ class _Checker:
 
     def call(self, node: ast.Call) -> None:
         name = node.func.id if isinstance(node.func, ast.Name) else ast.unparse(node.func)
-        if name not in FUNCTIONS:
-            close = did_you_mean(name.rpartition(".")[2], sorted(FUNCTIONS))
+        if name not in self.functions:
+            close = did_you_mean(name.rpartition(".")[2], sorted(self.functions))
             raise self.error(node.func, f"`{name}` is not a function of numbers", close or _HINT)
-        if node.keywords or len(node.args) != FUNCTIONS[name]:
-            raise self.error(node, f"`{name}` takes {FUNCTIONS[name]} argument(s), by position", _HINT)
+        if node.keywords or len(node.args) != self.functions[name]:
+            raise self.error(node, f"`{name}` takes {self.functions[name]} argument(s), by position", _HINT)
         for argument in node.args:
             self.visit(argument)
 
@@ -133,7 +137,7 @@ def _member(name: str) -> ast.expr:
 class _ToArrays(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         node.args = [self.visit(argument) for argument in node.args]
-        node.func = _member(node.func.id)  # type: ignore[attr-defined]  # checked by _Checker
+        node.func = _member(node.func.id)  # type: ignore[attr-defined]  # checked by Checker
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:

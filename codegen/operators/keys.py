@@ -61,6 +61,8 @@ KEYS = {
     "func": Key("text", "the schema", required=True),
     "kernel": Key("text", "what computes it: `family.function` or an array expression"),
     "scalar": Key("text", "one element of the result of a pointwise operator, computed from one of each argument"),
+    "over": Key("text", "the dimensions that `scalar:` combines, for operators on rows of elements"),
+    "where": Key("any", "names of values in `scalar:`, beside `over:`"),
     "composite": Key("text", "instead of a kernel: `family.function` in composite/, made of other operators"),
     "variants": Key("words", "`function`, `method` or both, or `internal`; a function by default", VARIANTS),
     "autogen": Key("words", "the variants to derive: `name_`, `name.out`, `name_copy`"),

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..errors import MAX_ERRORS, SpecError, did_you_mean, raise_all, shorten
 from ..language.kernels import KernelExpr, analyse, check_function
+from ..language.rows import Rows, analyse_rows
 from ..language.scalars import Scalar, analyse_scalar, array_expression, from_kernel
 from ..reading.python_files import FunctionIndex
 from ..reading.yaml_files import Entry, Node, Source, Text, load_entries
@@ -58,6 +59,9 @@ class NativeFunction:
     number_overload: str | None = None  # its overload with a number as the second argument, if PyTorch has one
     deprecated_order: tuple[str, ...] = ()  # its arguments in another order, by position, that callers may still use
     infix: str | None = None  # the sign that formulas may use for it, between a tensor and a number; else None
+    rows: Rows | None = (
+        None  # what it computes for rows of elements, by `scalar:` and `over:`; None if these do not say
+    )
     on_real: str | None = None  # 'self' if it returns a real tensor unchanged; else None
     out: tuple[str, ...] = ()  # the words of `out:`; `out_takes` derives the requirements from them
     # 'exact' if a number is not rounded to half precision beside such a tensor; else None
@@ -198,7 +202,8 @@ class _Loader:
         schema = parse_func(text)
         variants = tuple(w.value for w in words_of(entry, "variants")) or ("function",)
         check_names(text, schema)
-        scalar = self.scalar(entry, schema)
+        rows = analyse_rows(entry, schema)
+        scalar = self.scalar(entry, schema) if rows is None else None
         kernel, composite = self.implementation(entry, text, schema, scalar)
         self.check_method(entry, schema, variants)
         derived = tuple(derive(schema, word) for word in words_of(entry, "autogen"))
@@ -210,6 +215,7 @@ class _Loader:
             variants=variants,
             kernel=kernel,
             scalar=scalar or (from_kernel(kernel) if "pointwise" in tags else None),
+            rows=rows,
             composite=composite,
             derived=derived,
             tags=tags,

@@ -197,7 +197,9 @@ def render(
     files["overloads.py"] = fill("package.jinja", "overloads", operators=overload_table(wrappers), target=target)
     files["batching.py"] = fill("package.jinja", "batching", operators=batching_table(wrappers), target=target)
     if target.is_own:  # the compiler fuses gradloom's own operators
-        files["scalars.py"] = fill("package.jinja", "scalars", operators=scalar_table(wrappers), target=target)
+        files["scalars.py"] = fill(
+            "package.jinja", "scalars", operators=scalar_table(wrappers), rows=row_table(wrappers), target=target
+        )
     if package is not None:
         files |= render_stubs(names, package, fill)
     elif target.source is not None and not target.is_own:
@@ -415,6 +417,32 @@ def scalar_table(wrappers: Collection[Wrapper]) -> list[ScalarOperator]:
         )
         for w in wrappers
         if w.native.scalar is not None and w.native.schema is w.schema
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class RowOperator:
+    """One entry of the second table of generated/scalars.py."""
+
+    name: str
+    results: tuple[str, ...]
+    parameters: str
+    over: tuple[str, ...]
+    named: tuple[tuple[str, str], ...]
+
+
+def row_table(wrappers: Collection[Wrapper]) -> list[RowOperator]:
+    """Return the definition of every functional operator on rows that has one."""
+    return [
+        RowOperator(
+            w.name,
+            tuple("" if r is None else r.source for r in w.native.rows.results),
+            ", ".join(a.python_name for a in w.schema.inputs),
+            w.native.rows.over,
+            tuple((name, value.source) for name, value in w.native.rows.named),
+        )
+        for w in wrappers
+        if w.native.rows is not None and w.native.schema is w.schema
     ]
 
 

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from ._entry import Backend
-from ._numpy_backend import compile_loops
+from ._numpy_rows import compile_loops
 
 NAMES = ("inductor", "llvm", "numpy", "aot_eager", "eager")
 MODES = (None, "default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")

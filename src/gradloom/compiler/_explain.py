@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from ._fuse import Kernel
+from ._build import Kernel
 from ._graph import Node, values_in
 from ._program import Program
 from ._scalar import definition_of

@@ -1,10 +1,14 @@
-"""The fuser: which nodes of a graph become one loop program, and the loop programs of those groups.
+"""The fuser: which nodes of a graph become one loop.
 
 Note [Fusion]
 A node whose operator has a scalar definition can be computed in a loop with others. Nodes join a group in the order of
 the program, if they walk over the same space, read what the group makes at the point where it is made (so that it
 stays in a register), share an operand or a result with it, and if no path leads from the group to the node through
-something outside of it. Reductions are not fused: they are calls.
+something outside of it. Stages of operators on rows (_rows.py) join likewise: with the first that combines rows, the
+group gets its `axes`, and then also takes nodes whose results have one element for each row.
+
+What reads a row's value walks over the row once more, and computes again what the group makes for its elements: so no
+expensive function, and not if rows are too long for the cache or too few for the threads.
 """
 
 from __future__ import annotations
@@ -13,11 +17,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ._graph import Content, Node, Value
-from ._loops import Buffer, Instruction, LoopProgram, Pass, widened
-from ._scalar import CannotFuseError, Expr, Exprs, definition_of, lower, ordered
+from ._graph import Content, Node, Value, size_of
+from ._loops import widened
+from ._scalar import COSTLY, CannotFuseError, Exprs, Stage, definition_of, lower
 
 MOST_NODES, MOST_BUFFERS, MOST_OPEN = 48, 24, 12
+LONG_ROW, FEW_ROWS, SMALL = 1 << 18, 16, 1 << 17  # elements of rows that are walked over twice
 
 Access = tuple[int, ...]  # the stride of a value for each dimension of a space, in bytes; 0 where it is broadcast
 
@@ -34,13 +39,20 @@ class Group:
 
     Attributes:
         space: the sizes of the loops.
+        axes: the dimensions of its rows; () for a pointwise group.
         nodes: in the order of the program.
         made: content -> how its value is written, in the space.
+        levels: content -> how many values of rows, one computed from the other, it depends on.
+        costs: content -> how many expensive functions one of its elements takes; for contents with one for each element
+            of the space.
     """
 
     space: tuple[int, ...]
+    axes: tuple[int, ...] = ()
     nodes: list[Node] = field(default_factory=list)
     made: dict[Content, Access] = field(default_factory=dict)
+    levels: dict[Content, int] = field(default_factory=dict)
+    costs: dict[Content, int] = field(default_factory=dict)
     loads: set[Content] = field(default_factory=set)
     needs: set[Any] = field(default_factory=set)  # groups and nodes that must run before
 
@@ -48,15 +60,76 @@ class Group:
     def name(self) -> str:
         return "+".join(dict.fromkeys(n.name.partition(".")[0] for n in self.nodes))
 
+    def takes(self, node: Node) -> tuple[int, ...] | None:
+        """Return the axes of the group with a node; None if it walks over another space."""
+        result = result_of(node)
+        assert result is not None
+        stage = node.wrapper
+        if stage.__class__ is Stage:
+            if stage.space != self.space:
+                return None
+            if not stage.combines and result.shape == self.space:
+                return self.axes
+            return stage.axes if self.axes in ((), stage.axes) else None
+        rows = [n for d, n in enumerate(self.space) if d not in self.axes]
+        kept = [1 if d in self.axes else n for d, n in enumerate(self.space)]
+        return self.axes if list(result.shape) in (list(self.space), kept, rows) else None
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """A group's loop program, and the values that its buffers stand for."""
+    def access(self, node: Node, value: Value, axes: tuple[int, ...]) -> Access:
+        """Return how a node that the group takes, then with `axes`, walks over an operand or its result."""
+        result = result_of(node)
+        assert result is not None
+        stage = node.wrapper
+        if stage.__class__ is Stage and value is not result or len(result.shape) == len(self.space):
+            return broadcast_access(value, self.space)
+        of_rows = iter(broadcast_access(value, result.shape))
+        return tuple([0 if d in axes else next(of_rows) for d in range(len(self.space))])
 
-    program: LoopProgram
-    inputs: tuple[Value, ...]
-    outputs: tuple[Value, ...]
-    nodes: tuple[Node, ...]
+    def level(self, node: Node) -> int:
+        """Return how many values of rows, one computed from the other, a node's operands depend on."""
+        return max((self.levels.get(v.content, 0) for v in node.values()), default=0)
+
+    def walks_well(self, node: Node, axes: tuple[int, ...]) -> bool:
+        """Return whether walking over the rows for a node does not cost more than memory traffic: Note [Fusion]."""
+        level = self.level(node)
+        stage = node.wrapper
+        of_elements = stage.combines if stage.__class__ is Stage else False
+        of_elements = of_elements or result_of(node).shape == self.space  # type: ignore[union-attr]
+        if not level or not of_elements:
+            return True
+        if any(self.costs.get(v.content, 0) and self.levels[v.content] < level for v in node.values()):
+            return False
+        total, row = size_of(self.space), size_of(tuple([self.space[d] for d in axes]))
+        return total <= SMALL or row <= LONG_ROW and total // row >= FEW_ROWS
+
+    def add(self, node: Node) -> None:
+        """Add a node that the group takes."""
+        axes = self.takes(node)
+        assert axes is not None
+        self.axes = axes
+        result = result_of(node)
+        assert result is not None
+        access = self.access(node, result, axes)
+        level = self.level(node)
+        own, reduces = cost_of(node)
+        self.levels[result.content] = level + reduces
+        if all(access[d] or self.space[d] == 1 for d in axes):
+            self.costs[result.content] = own + sum(self.costs.get(v.content, 0) for v in node.values())
+        self.nodes.append(node)
+        self.made[result.content] = access
+        self.loads |= {v.content for v in node.values() if v.content not in self.made}
+
+
+def cost_of(node: Node) -> tuple[int, int]:
+    """Return how many expensive functions of elements a fusable node computes, and how deep its reductions nest."""
+    exprs = Exprs()
+    result = result_of(node)
+    assert result is not None
+    lower(node, exprs, lambda v: exprs.make("load", (), widened(str(v.dtype)), v), str(result.dtype))
+    depth: dict[int, int] = {}
+    for e in exprs.known.values():  # operands come before what uses them
+        depth[id(e)] = max((depth[id(a)] for a in e.args), default=0) + (e.op == "reduce")
+    return sum(e.op in COSTLY for e in exprs.known.values()), max(depth.values(), default=0)
 
 
 def result_of(node: Node) -> Value | None:
@@ -118,12 +191,8 @@ class Fuser:
             self.home[node] = node
         else:
             group = self._group_for(node, needs)
-            group.nodes.append(node)
+            group.add(node)
             group.needs |= {n for n in needs if n is not group}
-            result = result_of(node)
-            assert result is not None
-            group.made[result.content] = broadcast_access(result, group.space)
-            group.loads |= {v.content for v in node.values() if v.content not in group.made}
             self.home[node] = group
         for content in node.made:
             self.maker[content] = node
@@ -156,7 +225,7 @@ class Fuser:
         assert result is not None
         joined: Group | None = None
         for group in reversed(self.open[-MOST_OPEN:]):
-            if group.space != result.shape or not self._joins(node, group, needs):
+            if not self._joins(node, group, needs):
                 continue
             if joined is None:
                 joined = group
@@ -164,13 +233,15 @@ class Fuser:
                 needs.discard(group)
                 self._merge(joined, group)
         if joined is None:
-            joined = Group(result.shape)
+            joined = Group(node.wrapper.space if node.wrapper.__class__ is Stage else result.shape)
             self.open.append(joined)
         return joined
 
     def _merges(self, group: Group, other: Group, node: Node) -> bool:
         """Return whether two groups, both of which a node could join, can be one."""
-        if len(group.nodes) + len(other.nodes) >= MOST_NODES:
+        if len(group.nodes) + len(other.nodes) >= MOST_NODES or group.space != other.space:
+            return False
+        if group.axes or other.axes:
             return False
         for first, second in ((group, other), (other, group)):
             for member in second.nodes:
@@ -185,6 +256,8 @@ class Fuser:
     def _merge(self, group: Group, other: Group) -> None:
         group.nodes = sorted([*group.nodes, *other.nodes], key=lambda n: n.number)
         group.made.update(other.made)
+        group.levels.update(other.levels)
+        group.costs.update(other.costs)
         group.loads = {c for c in group.loads | other.loads if c not in group.made}
         group.needs = {n for n in group.needs | other.needs if n is not group and n is not other}
         for member in other.nodes:
@@ -198,7 +271,8 @@ class Fuser:
                 edges.add(group)
 
     def _joins(self, node: Node, group: Group, needs: set[Any]) -> bool:
-        if len(group.nodes) >= MOST_NODES:
+        axes = group.takes(node)
+        if len(group.nodes) >= MOST_NODES or axes is None:
             return False
         related = False
         contents = set()
@@ -207,13 +281,15 @@ class Fuser:
             contents.add(value.content)
             if made is not None:
                 related = True
-                if value.offset or made != broadcast_access(value, group.space):
+                if value.offset or made != group.access(node, value, axes):
                     return False
             elif value.content in group.loads:
                 related = True
         if not related or len(contents | group.loads | set(group.made)) > MOST_BUFFERS + MOST_NODES:
             return False
         if any(c.before is not None and c.before in group.made for c in node.made):
+            return False
+        if axes and (any(c.before is not None for c in node.made) or not group.walks_well(node, axes)):
             return False
         return not any(self._reaches(other, group) for other in needs if other is not group)
 
@@ -250,100 +326,3 @@ class Fuser:
 
 def _first_number(item: Any) -> int:
     return item.nodes[0].number if item.__class__ is Group else item.number
-
-
-# --- loop programs ----------------------------------------------------------------------------------------------------
-
-
-def kernel_of(group: Group, needed: Iterable[Content]) -> Kernel:
-    """Return the loop program of a group, which stores the contents that are needed outside of it."""
-    return _Builder(group, set(needed)).kernel()
-
-
-class _Builder:
-    """Builds the loop program of one group."""
-
-    def __init__(self, group: Group, needed: set[Content]) -> None:
-        self.group, self.exprs = group, Exprs()
-        self.values: dict[Content, Expr] = {}
-        self.inputs: dict[tuple[Any, ...], int] = {}
-        self.input_values: list[Value] = []
-        self.stores: list[tuple[Value, Expr]] = []
-        for node in group.nodes:
-            result = result_of(node)
-            assert result is not None
-            found = lower(node, self.exprs, self._operand, str(result.dtype))
-            self.values[result.content] = found
-            if result.content in needed:
-                self.stores.append((result, found))
-
-    def _operand(self, value: Value) -> Expr:
-        found = self.values.get(value.content)
-        if found is not None:
-            return found
-        access = broadcast_access(value, self.group.space)
-        key = value.content, access, value.offset, value.dtype
-        number = self.inputs.get(key)
-        if number is None:
-            number = self.inputs[key] = len(self.input_values)
-            self.input_values.append(value)
-        return self.exprs.make("load", (), widened(str(value.dtype)), number)
-
-    def kernel(self) -> Kernel:
-        used, body = self._body()
-        accesses = [a for (_, a, _, _), number in self.inputs.items() if number in used]
-        inputs = [self.input_values[n] for n in used]
-        outputs = [value for value, _ in self.stores]
-        accesses += [broadcast_access(v, self.group.space) for v in outputs]
-        shape, strides = collapsed(self.group.space, accesses)
-        buffers = [
-            Buffer(str(v.dtype), tuple([s // v.dtype.itemsize for s in each]))
-            for v, each in zip([*inputs, *outputs], strides, strict=True)
-        ]
-        program = LoopProgram(
-            shape, 0, tuple(buffers[: len(inputs)]), tuple(buffers[len(inputs) :]), (Pass(tuple(body)),)
-        )
-        return Kernel(program, tuple(inputs), tuple(outputs), tuple(self.group.nodes))
-
-    def _body(self) -> tuple[list[int], list[Instruction]]:
-        """Return the inputs that are loaded, in the order of their numbers, and the instructions."""
-        order = ordered(root for _, root in self.stores)
-        used = sorted({e.attribute for e in order if e.op == "load"})
-        place = {number: i for i, number in enumerate(used)}
-        names: dict[int, str] = {}
-        body = []
-        last_store: dict[int, list[int]] = {}
-        for i, (_, root) in enumerate(self.stores):
-            last_store.setdefault(id(root), []).append(i)
-        for e in order:
-            name = names[id(e)] = f"v{len(names)}"
-            attribute = place[e.attribute] if e.op == "load" else e.attribute
-            body.append(Instruction(name, e.op, tuple([names[id(a)] for a in e.args]), e.dtype, attribute))
-            for i in last_store.get(id(e), ()):
-                body.append(Instruction("", "store", (name,), "", i))
-        return used, body
-
-
-def collapsed(space: tuple[int, ...], accesses: list[Access]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
-    """Return the space with its dimensions in the order of memory and neighbours merged, and the strides in it.
-
-    Dimensions of one element go; the order is that of the last buffer, an output, whose strides are never 0.
-    """
-    kept = [d for d, n in enumerate(space) if n != 1]
-    if accesses:
-        kept.sort(key=lambda d: -abs(accesses[-1][d]))
-    shape: list[int] = []
-    strides: list[list[int]] = [[] for _ in accesses]
-    for d in kept:
-        merges = shape and all(s[-1] == a[d] * space[d] for s, a in zip(strides, accesses, strict=True))
-        if merges:
-            shape[-1] *= space[d]
-            for s, a in zip(strides, accesses, strict=True):
-                s[-1] = a[d]
-        else:
-            shape.append(space[d])
-            for s, a in zip(strides, accesses, strict=True):
-                s.append(a[d])
-    if not shape:
-        return (1,), [(0,) for _ in accesses]
-    return tuple(shape), [tuple(s) for s in strides]

@@ -23,7 +23,7 @@ class Content:
     """What a block of memory contains from one write to the next.
 
     Attributes:
-        number: position among the graph's contents.
+        number: position among the graph's contents; of a stage, `position.name`.
         kind: INPUT, CONSTANT or RESULT (of `node`).
         shape, strides, dtype: geometry of the array that owns the memory; strides in bytes.
         before: the content that was overwritten; None for new memory.
@@ -32,7 +32,7 @@ class Content:
         array: the constant's array.
     """
 
-    number: int
+    number: int | str
     kind: str
     shape: tuple[int, ...]
     strides: tuple[int, ...]

@@ -63,7 +63,7 @@ class _Interpreter:
         self.view(buffer, array, in_row)[...] = self.values[i.args[0]]
 
     def operator(self, i: Instruction) -> Any:
-        return _function(i.op)(*(self.values[name] for name in i.args))
+        return function_of(i.op)(*(self.values[name] for name in i.args))
 
     def _load(self, i: Instruction) -> Any:
         buffer, array = self.program.inputs[i.attribute], self.inputs[i.attribute]  # type: ignore[index]
@@ -137,7 +137,7 @@ _SYMBOLS: dict[str, Any] = {
 _SCIPY = {"erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "gammaln", "digamma": "psi"}
 
 
-def _function(op: str) -> Callable[..., Any]:
+def function_of(op: str) -> Callable[..., Any]:
     if op in _SYMBOLS:
         return _SYMBOLS[op]  # type: ignore[no-any-return]
     if op in _SCIPY:

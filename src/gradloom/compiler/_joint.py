@@ -21,6 +21,7 @@ from ._geometry import NeedsValues, imaginary
 from ._graph import INPUT, Content, Graph, Value, contiguous_strides
 from ._passes import Partition, without_common_nodes, without_dead_nodes
 from ._program import Program, compile_program
+from ._rows import decomposed
 from ._trace import NeedsCopy, TraceError, Tracer
 
 
@@ -181,7 +182,7 @@ class Compiled:
     recording: Recording
     backend: Any
     costly_too: bool
-    saved_numbers: list[int]
+    saved_numbers: list[int | str]
     variants: dict[tuple[bool, ...], Any] = field(default_factory=dict)
 
     @property
@@ -357,8 +358,10 @@ def _finished(traced: _Traced, backend: Any, costly_too: bool, start: float) -> 
     dead = without_dead_nodes(graph)
     common = without_common_nodes(graph)
     dead += without_dead_nodes(graph)
-    parts = Partition(graph, costly_too)
-    overwritten = {c.before for n in graph.nodes for c in n.writes}
+    stages = graph if backend is None else decomposed(graph)
+    without_dead_nodes(stages)
+    parts = Partition(stages, costly_too)
+    overwritten = {c.before for n in stages.nodes for c in n.writes}
     program_inputs = graph.inputs[:count]
     kept = sorted({c.position for c in parts.reads if c.kind == INPUT and c.position < count})
     if any(graph.inputs[i] in overwritten for i in kept):
@@ -400,6 +403,9 @@ def _variant(made: Compiled, defined: tuple[bool, ...], inputs: Sequence[Tensor]
     without_dead_nodes(graph)
     without_common_nodes(graph)
     without_dead_nodes(graph)
+    if made.backend is not None:
+        graph = decomposed(graph)
+        without_dead_nodes(graph)
     parts = Partition(graph, made.costly_too, frozenset(made.saved_numbers))
     return _backward_of(made, graph, parts, defined)
 

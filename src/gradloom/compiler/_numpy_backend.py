@@ -1,4 +1,4 @@
-"""The backend `numpy`: loop programs as blocked NumPy.
+"""The backend `numpy` for pointwise loop programs: blocked NumPy.
 
 The space is cut into blocks whose values fit the processor's cache; within a block every instruction is one call of
 NumPy with `out=` into a scratch buffer. Large programs share their blocks among threads.
@@ -7,7 +7,6 @@ NumPy with `out=` into a scratch buffer. Large programs share their blocks among
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,24 +33,32 @@ def numpy_type(name: str) -> np.dtype[Any]:
     return bfloat16.numpy if name == "bfloat16" else np.dtype(name)
 
 
-@lru_cache(512)
-def compile_loops(program: LoopProgram) -> Callable[..., None]:
+def compile_pointwise(program: LoopProgram) -> Callable[..., None]:
     """Return `run(arrays, numbers=())` for a pointwise program."""
-    return _Blocked(program).compiled()
+    blocked = Blocked(program, program.passes[0].body)
+    return _Runner(program, blocked.function(), [np.dtype(d) for d in blocked.scratch], blocked.source())
 
 
-class _Blocked:
-    """Writes the source of a block: a function of the views of its buffers and of scratch memory."""
+class Blocked:
+    """Writes the source of a block: a function of the views of its buffers, of scratch memory and of numbers.
 
-    def __init__(self, program: LoopProgram) -> None:
+    Args:
+        body: its instructions.
+        known: values that exist before, and the expressions for them.
+
+    Attributes:
+        scratch: the dtypes of the scratch buffers.
+        names: what the source refers to.
+    """
+
+    def __init__(self, program: LoopProgram, body: Sequence[Instruction], known: dict[str, str] | None = None) -> None:
         self.program = program
-        self.names: dict[str, Any] = {}
+        self.names: dict[str, Any] = {"copyto": np.copyto}
         self.lines: list[str] = []
-        self.where: dict[str, str] = {}  # value -> expression of its array
+        self.where: dict[str, str] = dict(known or ())  # value -> expression of its array
         self.scratch: list[str] = []  # dtypes of the scratch buffers
         self.free: dict[str, list[int]] = {}
         self.held: dict[str, int] = {}  # value -> its scratch buffer
-        body = program.passes[0].body
         self.last = {name: i for i, instruction in enumerate(body) for name in instruction.args}
         for i, instruction in enumerate(body):
             self.write(instruction, i, body)
@@ -113,6 +120,14 @@ class _Blocked:
             self.where[name] = f"k{len(self.names) - 1}"
         elif op == "number":
             self.where[name] = f"numbers[{instruction.attribute}]"
+        elif op == "index":
+            self.where[name] = f"d{instruction.attribute}"
+        elif op == "gather":
+            self.names["gathered"] = gathered
+            index = "".join(f"{a}, " for a in args)
+            self.lines.append(f"{self.out(instruction, i, body)}[...] = gathered(i{instruction.attribute}, ({index}))")
+        elif op == "reduce":
+            self.lines.append(f"parts.append(reduce_{instruction.attribute}({args[0]}, shape))")
         elif op == "store":
             target = f"o{instruction.attribute}"
             if args[0] != target:
@@ -168,19 +183,33 @@ class _Blocked:
         self.names[name] = getattr(np, name)
         return name
 
-    def compiled(self) -> Callable[..., None]:
+    def source(self) -> str:
+        """Return the source of `block(buffers, scratch, numbers, rows, parts)`; the last two in programs with rows."""
         program = self.program
         words = [f"i{n}" for n in range(len(program.inputs))] + [f"o{n}" for n in range(len(program.outputs))]
+        words += [*(f"d{n}" for n in range(len(program.shape))), "shape"] if program.inner else []
         scratch = [f"s{n}" for n in range(len(self.scratch))]
-        body = "\n    ".join(self.lines) or "pass"
-        unpack = "".join(f"{w}, " for w in words)
-        source = f"def block(buffers, scratch, numbers):\n    {unpack}= buffers\n"
+        source = "def block(buffers, scratch, numbers, rows=None, parts=None):\n"
+        source += f"    {''.join(f'{w}, ' for w in words)}= buffers\n"
         if scratch:
             source += f"    {''.join(f'{w}, ' for w in scratch)}= scratch\n"
-        source += f"    {body}\n"
-        names = {**self.names, "copyto": np.copyto}
-        exec(compile(source, "<numpy kernel>", "exec"), names)
-        return _Runner(program, names["block"], [np.dtype(d) for d in self.scratch], source)
+        return source + "    " + ("\n    ".join(self.lines) or "pass") + "\n"
+
+    def function(self) -> Callable[..., None]:
+        """Return that function."""
+        names = dict(self.names)
+        exec(compile(self.source(), "<numpy kernel>", "exec"), names)
+        return names["block"]  # type: ignore[no-any-return]
+
+
+def gathered(table: Any, indices: tuple[Any, ...]) -> Any:
+    """Return elements of a table. Raises IndexError for an index outside of it."""
+    for index, size in zip(indices, table.shape, strict=True):
+        outside = (index < -size) | (index >= size)
+        if outside.any():
+            wrong = int(index[outside].flat[0])
+            raise IndexError(f"index {wrong} is out of bounds for dimension with size {size}")
+    return table[indices]
 
 
 class _Runner:
@@ -215,7 +244,7 @@ class _Runner:
         if not self.total:
             return
         views = [
-            a if a.shape == self.shape and a.strides == strides else _seen(a, self.shape, strides, dtype)
+            a if a.shape == self.shape and a.strides == strides else seen(a, self.shape, strides, dtype)
             for a, (dtype, strides) in zip(arrays, self.buffers, strict=True)
         ]
         lengths = self.shape[self.split]
@@ -250,6 +279,6 @@ class _Runner:
                 block([r[start:stop] for r in rows], own, numbers)
 
 
-def _seen(array: Any, shape: Any, strides: Any, dtype: Any) -> Any:
+def seen(array: Any, shape: Any, strides: Any, dtype: Any) -> Any:
     """Return a view of an array's memory from its first element."""
     return strided(array, shape, strides, 0, dtype)

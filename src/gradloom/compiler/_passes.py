@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._fuse import refusal, result_of
+from ._fuse import cost_of, refusal, result_of
 from ._graph import RESULT, Content, Graph, Node, Value, mapped, values_in
-from ._loops import widened
-from ._scalar import COSTLY, Exprs, lower
 
 
 def without_common_nodes(graph: Graph) -> int:
@@ -85,13 +83,11 @@ def without_dead_nodes(graph: Graph) -> int:
 
 
 def is_cheap(node: Node) -> bool:
-    """Return whether a node is fusable, and without functions that take long."""
+    """Return whether a node is fusable, without functions that take long, and without reductions."""
     result = result_of(node)
     if result is None or refusal(node) is not None:
         return False
-    exprs = Exprs()
-    lower(node, exprs, lambda v: exprs.make("load", (), widened(str(v.dtype)), v), str(result.dtype))
-    return not any(e.op in COSTLY for e in exprs.known.values())
+    return not any(cost_of(node))
 
 
 class Partition:
@@ -104,7 +100,7 @@ class Partition:
         recomputed: how many nodes the backward pass computes again.
     """
 
-    def __init__(self, graph: Graph, costly_too: bool, available: frozenset[int] | None = None) -> None:
+    def __init__(self, graph: Graph, costly_too: bool, available: frozenset[int | str] | None = None) -> None:
         """
         Args:
             costly_too: compute expensive functions again, too.
@@ -123,7 +119,7 @@ class Partition:
                     result_of(node) is not None
                     and not node.writes
                     and all(v.content not in overwritten for v in node.values())
-                    and (refusal(node) is None if costly_too else is_cheap(node))
+                    and (refusal(node) is None and not cost_of(node)[1] if costly_too else is_cheap(node))
                 )
             return again[node]
 

@@ -14,9 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import wrap
-from ._fuse import Fuser, Group, Kernel, broadcast_access, kernel_of
+from ._build import Kernel, kernel_of
+from ._fuse import Fuser, Group
 from ._graph import CONSTANT, Content, Node, Value, contiguous_strides, values_in
-from ._loops import LoopProgram, Pass
+from ._loops import LoopProgram
 from ._memory import laid, new, placed, strided
 
 _FOREVER = 1 << 60
@@ -158,15 +159,14 @@ class _Writer:
             return
         kernel = kernel_of(group, needed)
         accesses: dict[Content, set[Any]] = {}
-        for value in kernel.inputs:
-            access = value.offset, broadcast_access(value, group.space), value.dtype
-            accesses.setdefault(value.content, set()).add(access)
+        for value, walked in zip(kernel.inputs, kernel.accesses, strict=False):
+            accesses.setdefault(value.content, set()).add((value.offset, walked, value.dtype))
         inputs = [self.value(v) for v in kernel.inputs]
         outputs, aliases = [], []
         taken: set[Content] = set()
-        copies = _stores_loads(kernel.program)
+        late = _stored_last(kernel.program)
         for number, value in enumerate(kernel.outputs):
-            over = None if copies else self._overwritten(value, kernel, accesses, step, taken)
+            over = self._overwritten(value, kernel, accesses, step, taken) if number in late else None
             if over is not None:
                 taken.add(over)
                 aliases += [(number, i) for i, v in enumerate(kernel.inputs) if v.content is over]
@@ -203,7 +203,7 @@ class _Writer:
             seen = accesses.get(content, set())
             if len(seen) > 1:
                 continue
-            own = 0, broadcast_access(value, value.shape), value.dtype
+            own = 0, kernel.accesses[len(kernel.inputs) + kernel.outputs.index(value)], value.dtype
             if seen and next(iter(seen)) != own:
                 continue
             return content
@@ -266,19 +266,25 @@ def _geometry(content: Content) -> Any:
     return content.shape, content.strides, content.dtype
 
 
-def _stores_loads(program: LoopProgram) -> bool:
-    """Return whether an output is a plain copy of an input, which must be read before anything is overwritten."""
-    body = program.passes[0].body
+def _stored_last(program: LoopProgram) -> set[int]:
+    """Return the outputs that may overwrite an input: those of elements that the last pass stores.
+
+    None if it copies an input to an output, which must be read before anything is overwritten.
+    """
+    body = program.passes[-1].body
     loads = {i.name for i in body if i.op == "load"}
-    return any(i.op == "store" and i.args[0] in loads for i in body)
+    if any(i.op == "store" and i.args[0] in loads for i in body):
+        return set()
+    return {int(i.attribute or 0) for i in body if i.op == "store"}
 
 
 def _in_place(program: LoopProgram, aliases: tuple[tuple[int, int], ...]) -> LoopProgram:
-    """Return a pointwise program some outputs of which overwrite inputs: these are stored when all is computed."""
+    """Return a program some outputs of which overwrite inputs: these are stored when all is computed."""
     late = {output for output, _ in aliases}
-    body = program.passes[0].body
-    last = [i for i in body if i.op == "store" and i.attribute in late]
-    return replace(program, aliases=aliases, passes=(Pass((*[i for i in body if i not in last], *last)),))
+    *before, part = program.passes
+    last = [i for i in part.body if i.op == "store" and i.attribute in late]
+    body = (*[i for i in part.body if i not in last], *last)
+    return replace(program, aliases=aliases, passes=(*before, replace(part, body=body)))
 
 
 def _read(step: Any) -> set[Content]:

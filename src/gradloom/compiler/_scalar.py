@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from ..dispatch.promotion import result_type_of
 from ..types.dtype import FLOATING, default
 from ._graph import Node, Value
-from ._loops import HALVES, OPERATORS, VALUE_DTYPES, widened
+from ._loops import FLOATS, HALVES, OPERATORS, VALUE_DTYPES, widened
 
 # Operators with a meaning of their own for integers: division by zero raises, overflow wraps ...
 _FLOAT_ONLY = frozenset("/ // % ** << >> fmod gcd lcm".split())
@@ -26,6 +27,9 @@ COSTLY = frozenset(
     """exp exp2 expm1 log log2 log10 log1p sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh
     arctan2 hypot erf erfc erfinv lgamma digamma logaddexp logaddexp2 **""".split()
 )
+
+
+COMBINE = frozenset(("sum", "prod", "max", "min", "any", "all"))  # what reduces a row
 
 
 class CannotFuseError(Exception):
@@ -105,10 +109,51 @@ class Exprs:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a node of a decomposed operator computes.
+
+    Attributes:
+        source: its definition, in the language of rows.
+        names: of the node's arguments.
+        space, axes: sizes of the loops, and which of them a row consists of.
+        dtype: NumPy dtype name in which it computes.
+        combines: whether it reduces rows.
+    """
+
+    source: str
+    names: tuple[str, ...]
+    space: tuple[int, ...]
+    axes: tuple[int, ...]
+    dtype: str
+    combines: bool
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The shape of a row value, with sizes of one."""
+        return tuple([1 if d in self.axes else n for d, n in enumerate(self.space)])
+
+    @property
+    def dropped(self) -> tuple[int, ...]:
+        """The shape of a row value without the dimensions of the row."""
+        return tuple([n for d, n in enumerate(self.space) if d not in self.axes])
+
+    @property
+    def count(self) -> int:
+        """The number of elements of a row."""
+        return math.prod(self.space[d] for d in self.axes)
+
+
 @lru_cache(1)
 def table() -> dict[str, tuple[str, str, str, str, str]]:
     """Return the generated table of definitions."""
     return import_module("gradloom.generated.scalars").SCALARS  # type: ignore[no-any-return]
+
+
+@lru_cache(1)
+def row_table() -> dict[str, tuple[tuple[str, ...], str, tuple[str, ...], tuple[tuple[str, str], ...]]]:
+    """Return the generated table of definitions of operators on rows."""
+    return import_module("gradloom.generated.scalars").ROWS  # type: ignore[no-any-return]
 
 
 def functional_name(name: str) -> str:
@@ -125,7 +170,7 @@ def definition_of(node: Node) -> tuple[str, str, str, str, str] | None:
 
 
 @lru_cache(1024)
-def _parsed(source: str) -> ast.expr:
+def parsed(source: str) -> ast.expr:
     return ast.parse(source, mode="eval").body
 
 
@@ -139,6 +184,8 @@ def lower(node: Node, exprs: Exprs, operand: Callable[[Value], Expr], result_dty
     Raises:
         CannotFuseError: if the operator has no definition, or not for these dtypes.
     """
+    if node.wrapper.__class__ is Stage:
+        return _lower_stage(node, exprs, operand, result_dtype)
     row = definition_of(node)
     if row is None:
         raise CannotFuseError("it has no scalar definition")
@@ -171,20 +218,35 @@ def lower(node: Node, exprs: Exprs, operand: Callable[[Value], Expr], result_dty
     return exprs.rounded(result, result_dtype)
 
 
+def _lower_stage(node: Node, exprs: Exprs, operand: Callable[[Value], Expr], result_dtype: str) -> Expr:
+    stage: Stage = node.wrapper
+    kind = widened(stage.dtype)
+    env: dict[str, Any] = {"count": stage.count}
+    for name, value in zip(stage.names, node.args, strict=True):
+        env[name] = value
+        if value.__class__ is Value:
+            found = operand(value)
+            env[name] = exprs.cast(found, kind) if {found.dtype, kind} <= FLOATS else found
+    result: Any = expression(stage.source, env, exprs, kind)
+    if not isinstance(result, Expr):
+        result = exprs.const(result, widened(result_dtype))
+    return exprs.rounded(result, result_dtype)
+
+
 def expression(source: str, env: dict[str, Any], exprs: Exprs, dtype: str) -> Expr:
     """Return a definition's expression; `env` has an Expr of `dtype` or a Python value for each of its names."""
-    return _Evaluator(exprs, env, dtype).value(_parsed(source))  # type: ignore[no-any-return]
+    return _Evaluator(exprs, env, dtype).value(parsed(source))  # type: ignore[no-any-return]
 
 
-def ordered(roots: Iterable[Expr]) -> list[Expr]:
-    """Return expressions and all of their parts, each after its operands."""
+def ordered(roots: Iterable[Expr], known: Callable[[Expr], bool] = lambda _: False) -> list[Expr]:
+    """Return expressions and all of their parts, each after its operands; without those that are `known`."""
     order: list[Expr] = []
     seen: set[int] = set()
     for root in roots:
-        stack = [(root, iter(root.args))]
+        stack = [] if known(root) else [(root, iter(root.args))]
         while stack:
             expr, args = stack[-1]
-            following = next((a for a in args if id(a) not in seen), None)
+            following = next((a for a in args if id(a) not in seen and not known(a)), None)
             if following is not None:
                 stack.append((following, iter(following.args)))
                 continue
@@ -333,6 +395,8 @@ class _Evaluator:
     def _Call(self, tree: ast.Call) -> Any:
         name = tree.func.id  # type: ignore[attr-defined]
         args = [self.value(a) for a in tree.args]
+        if name in COMBINE:
+            return self._combined(name, args[0])
         if name == "where":
             condition, yes, no = args
             if not isinstance(condition, Expr):
@@ -353,6 +417,16 @@ class _Evaluator:
         if name in ("floor", "ceil", "trunc", "rint") and not args[0].dtype.startswith("float"):
             return args[0]
         return self.exprs.operation(name, *self._alike(*args))
+
+    def _combined(self, kind: str, value: Any) -> Expr:
+        exprs = self.exprs
+        if not isinstance(value, Expr):
+            value = exprs.const(value, self.dtype)
+        if kind in ("any", "all"):
+            value = exprs.cast(value, "bool")
+        elif kind in ("sum", "prod"):
+            value = exprs.cast(value, self.dtype)
+        return exprs.make("reduce", (value,), value.dtype, kind)
 
 
 def _is_one(value: Any) -> bool:

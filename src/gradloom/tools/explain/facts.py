@@ -69,6 +69,8 @@ class OperatorFacts:
         """What it computes: its definition element by element, or the array expression that is its kernel, if either
         is there."""
         native = self.function.function
+        if native.rows is not None:
+            return native.rows.source
         if native.scalar is not None:
             return native.scalar.source
         kernel = native.kernel

@@ -1,4 +1,4 @@
-"""Check that the kernel of a pointwise operator computes what its `scalar:` says, element by element."""
+"""Check that a kernel computes what `scalar:` says, element by element, or row by row where there is `over:`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import gradloom
+from gradloom.codegen.language.rows import COMBINE, Rows
 from gradloom.codegen.language.scalars import FUNCTIONS, NUMBERS, SPECIAL, Scalar
 from gradloom.core.tensor import wrap
 
@@ -29,7 +30,14 @@ def has_definition(case: Case) -> bool:
 
 def check_definition(case: Case) -> Iterator[Fault]:
     """Compare the operator with its definition, for the call's numbers and for all combinations of special ones."""
-    scalar = case.operator.joined.function.scalar
+    function = case.operator.joined.function
+    if function.rows is not None:
+        yield from _rows_compared(case, function.rows)
+        shuffled = _with_special_points(case)
+        if shuffled is not None:
+            yield from _rows_compared(shuffled, function.rows)
+        return
+    scalar = function.scalar
     assert scalar is not None  # has_definition
     for tried in (case, _at_special_points(case)):
         if tried is not None:
@@ -56,6 +64,81 @@ def _compared(case: Case, scalar: Scalar) -> Iterator[Fault]:
         values = ", ".join(f"{name}={_element(value, first, array.shape)}" for name, value in case.arguments())
         message = f"the kernel differs from `scalar: {scalar.source}`, first at {values}"
         yield Fault(case, "scalar", message, KERNEL, expected=expected[first], found=array[first])
+
+
+def _rows_compared(case: Case, rows: Rows) -> Iterator[Fault]:
+    from gradloom.generated import namespaces
+
+    call = namespaces.OVERLOADS.get(case.operator.name, case.operator.call)  # not what CALLS puts in its place
+    args, kwargs = case.detached()
+    try:
+        results = call(*args, **kwargs)
+    except Exception:
+        return  # such numbers are refused; a sample that is refused is another check's finding
+    results = results if isinstance(results, (tuple, list)) else (results,)
+    arguments = dict(case.arguments())
+    for number, found in enumerate(results):
+        definition = rows.results[number]
+        if found is None or definition is None:
+            continue
+        array = found._array
+        try:
+            expected = evaluate_rows(rows, number, arguments)
+        except TypeError:
+            return  # a function of the definition is one of real numbers
+        if expected.size != array.size and expected.size:
+            expected = np.broadcast_to(expected, array.shape)
+        expected = expected.reshape(array.shape).astype(np.result_type(expected.dtype, array.dtype), copy=False)
+        if array.dtype.kind in "fc":
+            finite = expected[np.isfinite(expected)]
+            scale = np.max(np.abs(finite), initial=0.0)  # the terms of a row may cancel each other
+            same = np.isclose(array, expected, rtol=_CLOSE, atol=_CLOSE * scale, equal_nan=True)
+        else:
+            same = array == expected
+        if not same.all():
+            place = np.unravel_index(np.flatnonzero(~same)[0], array.shape)
+            where = list(map(int, place))
+            message = f"result {number} of the kernel differs from `scalar: {rows.source}`, first at {where}"
+            yield Fault(case, "scalar", message, KERNEL, expected=expected[place], found=array[place])
+
+
+def evaluate_rows(rows: Rows, number: int, arguments: dict[str, Any]) -> np.ndarray:
+    """Return what a definition of rows gives for a result, with sizes of one or none along rows that are combined."""
+    names = {name: value._array if isinstance(value, gradloom.Tensor) else value for name, value in arguments.items()}
+    space = np.broadcast_shapes(*(v.shape for v in names.values() if isinstance(v, np.ndarray)))
+    axes = _axes(rows.over[number], names, len(space))
+
+    def combine(function):
+        return lambda value: function(np.broadcast_to(value, space), axis=axes, keepdims=True)
+
+    known = _functions() | {word: combine(getattr(np, word)) for word in COMBINE}
+    names["count"] = int(np.prod([space[d] for d in axes], dtype=np.int64))
+    with np.errstate(all="ignore"):
+        for name, value in rows.named:
+            names[name] = eval(_code(value.source), {"__builtins__": {}, **known}, names)
+        return np.asarray(eval(_code(rows.results[number].source), {"__builtins__": {}, **known}, names))
+
+
+def _axes(over: str, arguments: dict[str, Any], count: int) -> tuple[int, ...]:
+    word, _, name = over.rstrip(")").rpartition("(")
+    if over == "all":
+        return tuple(range(count))
+    given = arguments[name]
+    if word:
+        return tuple(range(count - len(given), count) if word == "last" else range(count - len(given)))
+    dims = [given] if isinstance(given, int) else given
+    return tuple(sorted({d % count for d in dims})) if dims and count else tuple(range(count))
+
+
+def _with_special_points(case: Case) -> Case | None:
+    """Return the call with special numbers, in a fixed disorder, in its floating-point tensors."""
+    places = case.floats
+    if not places or any(case.read(place).dtype is not gradloom.float64 for place in places):
+        return None
+    draw = np.random.default_rng(0)
+    inputs = tuple(wrap(draw.choice(np.array(_POINTS), case.read(place).shape)) for place in places)
+    args, kwargs = case.with_inputs(inputs, places)
+    return Case(case.operator, tuple(args), kwargs, "special numbers")
 
 
 def evaluate(scalar: Scalar, arguments: dict[str, Any]) -> np.ndarray:

@@ -1,0 +1,199 @@
+"""The loop programs of groups: which values each pass over a row computes, and how buffers are walked over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ._fuse import Access, Group, result_of
+from ._graph import Content, Node, Value
+from ._loops import Buffer, Instruction, LoopProgram, Pass, widened
+from ._scalar import Expr, Exprs, lower, ordered
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A group's loop program, the values that its buffers stand for, and how it walks over inputs and outputs."""
+
+    program: LoopProgram
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+    accesses: tuple[Access, ...]
+    nodes: tuple[Node, ...]
+
+
+def kernel_of(group: Group, needed: Iterable[Content]) -> Kernel:
+    """Return the loop program of a group, which stores the contents that are needed outside of it."""
+    return _Builder(group, set(needed)).kernel()
+
+
+class _Builder:
+    """Builds the loop program of one group."""
+
+    def __init__(self, group: Group, needed: set[Content]) -> None:
+        self.group, self.exprs = group, Exprs()
+        self.values: dict[Content, Expr] = {}
+        self.inputs: dict[tuple[Any, ...], int] = {}
+        self.input_values: list[Value] = []
+        self.accesses: list[Access] = []
+        self.stores: list[tuple[Value, Expr]] = []
+        for node in group.nodes:
+            self.node = node
+            result = result_of(node)
+            assert result is not None
+            found = lower(node, self.exprs, self._operand, str(result.dtype))
+            self.values[result.content] = found
+            if result.content in needed:
+                self.stores.append((result, found))
+
+    def _operand(self, value: Value) -> Expr:
+        found = self.values.get(value.content)
+        if found is not None:
+            return found
+        access = self.group.access(self.node, value, self.group.axes)
+        key = value.content, access, value.offset, value.dtype
+        number = self.inputs.get(key)
+        if number is None:
+            number = self.inputs[key] = len(self.input_values)
+            self.input_values.append(value)
+            self.accesses.append(access)
+        return self.exprs.make("load", (), widened(str(value.dtype)), number)
+
+    def kernel(self) -> Kernel:
+        group = self.group
+        order = ordered(root for _, root in self.stores)
+        used = sorted({e.attribute for e in order if e.op == "load"})
+        place = {number: i for i, number in enumerate(used)}
+        inputs = [self.input_values[n] for n in used]
+        outputs = [value for value, _ in self.stores]
+        accesses = [self.accesses[n] for n in used] + [group.made[v.content] for v in outputs]
+        shape, strides, inner = _geometry(group, accesses)
+        buffers = [
+            Buffer(str(v.dtype), tuple([s // v.dtype.itemsize for s in each]))
+            for v, each in zip([*inputs, *outputs], strides, strict=True)
+        ]
+        along = [any(a[d] for d in group.axes) for a in accesses]
+        passes = _Passes(order, [root for _, root in self.stores], place, along, bool(group.axes)).passes()
+        program = LoopProgram(shape, inner, tuple(buffers[: len(inputs)]), tuple(buffers[len(inputs) :]), passes)
+        return Kernel(program, tuple(inputs), tuple(outputs), tuple(accesses), tuple(group.nodes))
+
+
+class _Passes:
+    """Distributes expressions over passes.
+
+    A value of a row has a level, the number of walks over the row that it takes; one that follows from numbers and from
+    inputs that are constant along rows has level 0, and is computed wherever it is used. A value of an element is
+    computed in each pass that uses it, but never before the row's values that it depends on.
+
+    Args:
+        order: expressions, each after its operands.
+        roots: what the outputs store.
+        place: numbers of the inputs, by the `load`s' attributes.
+        along: for each input, then each output, whether it varies along a row.
+        has_rows: False for a pointwise program.
+    """
+
+    def __init__(
+        self, order: list[Expr], roots: list[Expr], place: dict[int, int], along: list[bool], has_rows: bool
+    ) -> None:
+        self.order, self.roots, self.place, self.along = order, roots, place, along
+        self.names: dict[int, str] = {}  # of values that every later pass sees
+        self.count = 0
+        self.of_row: dict[int, bool] = {}
+        self.level: dict[int, int] = {}
+        for e in order:
+            level = max((self.level[id(a)] for a in e.args), default=0)
+            self.level[id(e)] = level + (e.op == "reduce")
+            if e.op == "load":
+                self.of_row[id(e)] = has_rows and not along[place[e.attribute]]
+            else:
+                self.of_row[id(e)] = has_rows and (e.op == "reduce" or all(self.of_row[id(a)] for a in e.args))
+
+    def passes(self) -> tuple[Pass, ...]:
+        bodies: dict[int, list[Expr]] = {}  # pass -> reductions, and numbers of outputs, in their order
+        stores: dict[tuple[int, bool], list[int]] = {}
+        last = 0
+        for e in self.order:
+            if e.op == "reduce":
+                number = self.level[id(e)] - 1
+                bodies.setdefault(number, []).append(e)
+                last = max(last, number)
+        for i, root in enumerate(self.roots):
+            of_row = self.of_row[id(root)] and not self.along[len(self.place) + i]
+            number = max(self.level[id(root)] - of_row, 0)
+            stores.setdefault((number, of_row), []).append(i)
+            last = max(last, number)
+        made = []
+        for number in range(last + 1):
+            body = self._block({}, bodies.get(number, []), stores.get((number, False), ()))
+            ends = [
+                e
+                for e in self.order
+                if self.of_row[id(e)] and e.op != "reduce" and e.args and self.level[id(e)] == number + 1
+            ]
+            row = self._block(self.names, ends, stores.get((number, True), ()))
+            made.append(Pass(tuple(body), tuple(row)))
+        return tuple(made)
+
+    def _block(self, names: dict[int, str], wanted: list[Expr], stores: Iterable[int]) -> list[Instruction]:
+        """Return the instructions of a body, or of a row's end, whose `names` stay."""
+        found: list[Instruction] = []
+        roots = {i: self.roots[i] for i in stores}
+        for e in ordered([*wanted, *roots.values()], lambda e: id(e) in self.names or id(e) in names):
+            name = f"v{self.count}"
+            self.count += 1
+            (self.names if e.op == "reduce" else names)[id(e)] = name
+            args = tuple([names.get(id(a)) or self.names[id(a)] for a in e.args])
+            attribute = self.place[e.attribute] if e.op == "load" else e.attribute
+            found.append(Instruction(name, e.op, args, e.dtype, attribute))
+            for i in [i for i, root in roots.items() if root is e]:
+                found.append(Instruction("", "store", (name,), "", i))
+                del roots[i]
+        for i, root in roots.items():
+            found.append(Instruction("", "store", (names.get(id(root)) or self.names[id(root)],), "", i))
+        return found
+
+
+def _geometry(group: Group, accesses: list[Access]) -> tuple[tuple[int, ...], list[tuple[int, ...]], int]:
+    """Return a program's space, the strides of its buffers in it, and how many of its dimensions are a row's."""
+    if not group.axes:
+        shape, strides = collapsed(group.space, accesses, accesses[-1])
+        return shape, strides, 0
+    full = max(accesses, key=lambda a: sum(1 for s in a if s))
+    inner = [d for d in range(len(group.space)) if d in group.axes]
+    outer = [d for d in range(len(group.space)) if d not in group.axes]
+
+    def part(dims: list[int]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+        chosen = [tuple([a[d] for d in dims]) for a in accesses]
+        return collapsed(tuple([group.space[d] for d in dims]), chosen, tuple([full[d] for d in dims]))
+
+    rows, row_strides = part(outer)
+    row, strides = part(inner)
+    return rows + row, [a + b for a, b in zip(row_strides, strides, strict=True)], len(row)
+
+
+def collapsed(
+    space: tuple[int, ...], accesses: list[Access], key: Access
+) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Return the space with its dimensions in the order of memory and neighbours merged, and the strides in it.
+
+    Dimensions of one element go; the order is that of the strides `key`.
+    """
+    kept = [d for d, n in enumerate(space) if n != 1]
+    kept.sort(key=lambda d: -abs(key[d]))
+    shape: list[int] = []
+    strides: list[list[int]] = [[] for _ in accesses]
+    for d in kept:
+        merges = shape and all(s[-1] == a[d] * space[d] for s, a in zip(strides, accesses, strict=True))
+        if merges:
+            shape[-1] *= space[d]
+            for s, a in zip(strides, accesses, strict=True):
+                s[-1] = a[d]
+        else:
+            shape.append(space[d])
+            for s, a in zip(strides, accesses, strict=True):
+                s.append(a[d])
+    if not shape:
+        return (1,), [(0,) for _ in accesses]
+    return tuple(shape), [tuple(s) for s in strides]

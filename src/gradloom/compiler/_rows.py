@@ -1,0 +1,156 @@
+"""Operators on rows as stages: nodes that each make one content, by the definitions of native_functions.yaml.
+
+Note [Stages]
+An operator with `over:` (softmax, a mean, layer norm) becomes one node for each result, and one for each value of
+`where:` that is constant along a row, such as a row's maximum. They read each other like operators of the program, so
+that the fuser puts them into one loop, together with the pointwise operators around them; the backward pass keeps the
+values of rows, which are small, and computes from them what is as large as the input. The wrapper of such a node is a
+`Stage`.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ._graph import RESULT, Content, Graph, Node, Value, contiguous_strides, size_of, values_in
+from ._loops import HALVES, VALUE_DTYPES, widened
+from ._scalar import COMBINE, CannotFuseError, Exprs, Stage, lower, parsed, row_table
+
+
+def decomposed(graph: Graph) -> Graph:
+    """Return the graph with operators on rows as their stages, where these can be loops."""
+    nodes: list[Node] = []
+    forward = 0
+    for i, node in enumerate(graph.nodes):
+        nodes += _stages(node)
+        if i < graph.forward:
+            forward = len(nodes)
+    return replace(graph, nodes=[replace(node, number=i) for i, node in enumerate(nodes)], forward=forward)
+
+
+def _stages(node: Node) -> list[Node]:
+    row = row_table().get(node.name)
+    if row is None or node.writes or node.is_random:
+        return [node]
+    try:
+        return _Decomposition(node, *row).stages()
+    except CannotFuseError:
+        return [node]
+
+
+class _Decomposition:
+    """The stages of one node. Raises CannotFuseError if some can be no loop."""
+
+    def __init__(self, node: Node, results: Any, parameters: str, over: Any, named: Any) -> None:
+        self.node, self.definitions, self.over = node, results, over
+        self.arguments = dict(zip(parameters.split(", "), node.args, strict=False))
+        self.named = dict(named)
+        self.results = [node.result] if node.result.__class__ is Value else list(node.result)
+        self.made: dict[str, Value] = {}  # values of `where:` that are nodes
+        self.nodes: list[Node] = []
+        tensors = [v for v in self.arguments.values() if v.__class__ is Value]
+        if any(v.__class__ in (tuple, list) and any(True for _ in values_in(v)) for v in self.arguments.values()):
+            raise CannotFuseError("a list of tensors")
+        if not tensors or any(r.__class__ is not Value for r in self.results if r is not None):
+            raise CannotFuseError("no tensors")
+        self.space = np.broadcast_shapes(*(v.shape for v in tensors))
+        present = [r for r in self.results if r is not None]
+        for value in (*tensors, *present):
+            if not size_of(value.shape) or str(value.dtype) not in VALUE_DTYPES | HALVES or value.dtype.kind == "c":
+                raise CannotFuseError("no elements, or complex numbers")
+            if any(s % value.dtype.itemsize for s in value.strides) or value.offset % value.dtype.itemsize:
+                raise CannotFuseError("a tensor is not aligned to its elements")
+        kind = present[0].dtype
+        self.dtype = str(tensors[0].dtype if kind.kind == "b" else kind)
+
+    def stages(self) -> list[Node]:
+        if len(self.node.made) != sum(r is not None for r in self.results):
+            raise CannotFuseError("results that share memory")
+        for definition, value, over in zip(self.definitions, self.results, self.over, strict=True):
+            if value is None:
+                continue
+            if not definition:
+                raise CannotFuseError("a result without definition")
+            self._result(value, definition, self._axes(over))
+        return self.nodes
+
+    def _axes(self, over: str) -> tuple[int, ...]:
+        count = len(self.space)
+        word, _, name = over.rstrip(")").rpartition("(")
+        if over == "all":
+            axes: tuple[int, ...] = tuple(range(count))
+        elif word:
+            trailing = len(self.arguments[name])
+            axes = tuple(range(count - trailing, count) if word == "last" else range(count - trailing))
+        else:
+            dims = self.arguments.get(name)
+            dims = [dims] if isinstance(dims, int) else dims
+            axes = tuple(sorted({d % count for d in dims})) if dims and count else tuple(range(count))
+        if not axes:
+            raise CannotFuseError("rows of nothing")
+        return axes
+
+    def _result(self, value: Value, definition: str, axes: tuple[int, ...]) -> None:
+        if not value.is_whole or value.content not in self.node.made:
+            raise CannotFuseError("a result that is a view")
+        source, needed = self._inlined(definition, axes)
+        self._add(source, needed, axes, value.content, value, str(value.dtype), "")
+
+    def _inlined(self, source: str, axes: tuple[int, ...]) -> tuple[str, list[str]]:
+        """Return a definition in which names that are no stages have their definitions' place, and what it reads."""
+        tree: Any = _Inline(self.named, lambda name: self._stage(name, axes)).visit(ast.parse(source, mode="eval").body)
+        return ast.unparse(tree), sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name)})
+
+    def _stage(self, name: str, axes: tuple[int, ...]) -> bool:
+        """Make the stage of a name of `where:`, if it is constant along rows; return whether it is one."""
+        key = f"{name} {axes}"
+        if key in self.made:
+            self.made[name] = self.made[key]
+            return True
+        source, needed = self._inlined(self.named[name], axes)
+        if not _combines(source):
+            return False
+        shape = tuple([1 if d in axes else n for d, n in enumerate(self.space)])
+        dtype = np.dtype(widened(self.dtype))
+        first = self.node.made[0]
+        content = Content(f"{first.number}.{name}", RESULT, shape, contiguous_strides(shape, dtype.itemsize), dtype)
+        value = Value(content, shape, content.strides, dtype)
+        self._add(source, needed, axes, content, value, str(dtype), name)
+        self.made[key] = self.made[name] = value
+        return True
+
+    def _add(
+        self, source: str, needed: list[str], axes: Any, content: Content, value: Value, dtype: str, name: str
+    ) -> None:
+        known = {**self.arguments, **self.made}
+        names = tuple([n for n in needed if n in known])
+        stage = Stage(source, names, self.space, axes, self.dtype, _combines(source))
+        title = f"{self.node.name} {name}".strip()
+        args = tuple([known[n] for n in names])
+        node = replace(self.node, name=title, wrapper=stage, args=args, result=value, made=(content,))
+        content.node = node
+        exprs = Exprs()
+        lower(node, exprs, lambda v: exprs.make("load", (), widened(str(v.dtype)), v), dtype)  # raises
+        if value.shape not in (stage.space, stage.kept, stage.dropped):
+            raise CannotFuseError("a result of another shape")
+        self.nodes.append(node)
+
+
+class _Inline(ast.NodeTransformer):
+    """Puts the definitions of names in their place, but for names that `is_stage`."""
+
+    def __init__(self, named: dict[str, str], is_stage: Any) -> None:
+        self.named, self.is_stage = named, is_stage
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        if node.id not in self.named or self.is_stage(node.id):
+            return node
+        return self.visit(ast.parse(self.named[node.id], mode="eval").body)
+
+
+def _combines(source: str) -> bool:
+    return any(isinstance(n, ast.Call) and n.func.id in COMBINE for n in ast.walk(parsed(source)))  # type: ignore[attr-defined]

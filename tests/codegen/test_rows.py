@@ -1,0 +1,69 @@
+"""Definitions of operators on rows: `scalar:` with `over:` and `where:`, and how verify compares kernels with them."""
+
+from __future__ import annotations
+
+import pytest
+
+import gradloom
+from gradloom.codegen.errors import SpecError
+from gradloom.ops import define
+from gradloom.tools.verify import own_operators, verify
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("over: dims\n  scalar: sum(self)", "`f` has no argument `dims`"),
+        ("over: dim + 1\n  scalar: sum(self)", "`dim + 1` says nothing about dimensions"),
+        ("over: dim", "`f` has no `scalar`"),
+        ("over: dim\n  scalar: sum(self), max(self)", "2 value(s) for 1 result(s)"),
+        ("over: dim, all\n  scalar: sum(self)", "2 words for 1 result(s)"),
+        ("over: dim\n  scalar: median(self)", "`median` is not a function of numbers"),
+        ("over: dim\n  scalar: sum(self) / cuont", "unknown name `cuont`"),
+        ("over: dim\n  scalar: sum(self) if self > 0 else 0", "`if` on the elements of a tensor"),
+        ("over: dim\n  where: {self: sum(self)}\n  scalar: sum(self)", "`self` is not a new name"),
+        ("over: dim\n  where: {a: b + 1, b: sum(self)}\n  scalar: a", "unknown name `b`"),
+        ("over: dim\n  where: mean\n  scalar: sum(self)", "`where` names no value"),
+        ("tags: pointwise\n  where: {a: self}\n  scalar: exp(self)", "`where` without `over`"),
+    ],
+)
+def test_what_an_entry_may_not_say(entry, message):
+    with pytest.raises(SpecError) as error:
+        define(f"- func: f(Tensor self, int[1]? dim) -> Tensor\n  {entry}\n  kernel: self.sum()\n")
+    assert message in str(error.value)
+
+
+ENTRY = """
+- func: spread(Tensor self, int dim) -> (Tensor, Tensor)
+  over: dim
+  where:
+    mean: sum(self) / count
+    squares: sum((self - mean) * (self - mean))
+  scalar: {scalar}
+  kernel: self - self.mean(axis=dim, keepdims=True), self.var(axis=dim)
+- name: spread(Tensor self, int dim) -> (Tensor, Tensor)
+  self: not_implemented("spread")
+"""
+
+
+@pytest.mark.parametrize(
+    ("scalar", "wrong"), [("self - mean, squares / count", ()), ("self - mean, squares / (count - 1)", ("result 1",))]
+)
+def test_verify_compares_a_kernel_with_its_rows(scalar, wrong):
+    definition = define(ENTRY.format(scalar=scalar))
+    try:
+        findings = [f.message for f in verify(package=definition).findings if f.check == "scalar"]
+    finally:
+        definition.remove()
+    assert len(findings) == len(wrong)
+    assert all(start in message for start, message in zip(wrong, findings, strict=True))
+
+
+def test_reductions_softmax_and_norms_are_defined():
+    defined = {o.name: o.joined.function.rows for o in own_operators() if o.joined.function.rows is not None}
+    assert {"sum.dim_IntList", "_softmax", "native_layer_norm_backward", "logsumexp"} <= defined.keys()
+    assert defined["_softmax"].source.startswith("exp(self - largest) / total where largest = max(self)")
+
+
+def test_explain_shows_a_definition():
+    assert "sum(self) / count" in str(gradloom.explain("mean.dim"))

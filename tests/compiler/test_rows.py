@@ -1,0 +1,189 @@
+"""Reductions, softmax-like operators and normalisations in loops: what is fused, and that it is right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gradloom as torch
+from gradloom.compiler import _interpreter
+from gradloom.compiler._api import optimized_of
+from gradloom.compiler._numpy_rows import compile_loops
+
+from .loop_programs import difference, random_case
+
+F = torch.nn.functional
+
+
+@pytest.fixture(params=["numpy", "llvm"])
+def backend(request):
+    if request.param == "llvm":
+        pytest.importorskip("llvmlite")
+    return request.param
+
+
+def run(f, inputs, backend):
+    """Call eager and compiled, forward and backward; return the compiled function's only graph."""
+    g = torch.compile(f, backend=backend, fullgraph=True)
+    for _ in range(2):
+        both = []
+        for function in (f, g):
+            leaves = [t.clone().requires_grad_() if t.is_floating_point() else t for t in inputs]
+            found = function(*leaves)
+            results = found if isinstance(found, tuple) else (found,)
+            differentiable = [r for r in results if r.requires_grad]
+            points = [t for t in leaves if t.requires_grad]
+            weights = [torch.linspace(0.5, 1.5, r.numel()).reshape(r.shape).to(r.dtype) for r in differentiable]
+            grads = torch.autograd.grad(differentiable, points, weights, allow_unused=True) if differentiable else ()
+            both.append([*results, *grads])
+        for a, b in zip(*both, strict=True):
+            assert (a is None) == (b is None)
+            if a is not None:
+                assert a.stride() == b.stride() or a.numel() < 2
+                tolerance = 1e-2 if a.dtype in (torch.float16, torch.bfloat16) else 1e-4
+                torch.testing.assert_close(b, a, rtol=tolerance, atol=tolerance, equal_nan=True)
+    (entry,) = optimized_of(g).entries
+    assert optimized_of(g).calls[0] >= 1
+    return entry.compiled
+
+
+def kernels(compiled):
+    return [k.program for k in compiled.forward.kernels], [n.name for n in compiled.forward.calls]
+
+
+ONE_LOOP = {
+    "sum of a chain": lambda x: (x * 2).tanh().sum(-1),
+    "mean of all": lambda x: (x * x).mean(),
+    "sum over the first": lambda x: (x * 2 + 1).sum(0, keepdim=True),
+    "use of a sum": lambda x: x / (x * x).sum(-1, keepdim=True).sqrt(),
+    "use of a sum without the dimension": lambda x: (x.sum(-1) * 2).relu(),
+    "softmax": lambda x: (x * 0.5).softmax(-1),
+    "log_softmax over the first": lambda x: x.log_softmax(0) * 2,
+    "layer norm": lambda x: F.layer_norm(x + 1, x.shape[-1:]),
+    "layer norm of two": lambda x: F.layer_norm(x.reshape(2, -1, 5), (x.numel() // 10, 5)),
+    "variance": lambda x: x.var(-1),
+    "standard deviation": lambda x: x.std(-1, correction=0, keepdim=True),
+    "largest": lambda x: x.amax(-1) - x.amin(-1),
+    "logsumexp": lambda x: x.logsumexp(-1),
+    "norm": lambda x: torch.linalg.vector_norm(x, dim=-1),
+    "rms norm": lambda x: F.rms_norm(x, x.shape[-1:]),
+    "any": lambda x: (x > 1).any(-1),
+    "all": lambda x: (x * 2 > -1).all(),
+    "product": lambda x: (x.detach() * 0.5).prod(-1),
+}
+
+
+@pytest.mark.parametrize("name", ONE_LOOP)
+def test_one_loop(name, backend):
+    torch.manual_seed(0)
+    programs, calls = kernels(run(ONE_LOOP[name], [torch.randn(6, 20)], backend))
+    assert len(programs) == 1 and not calls
+    assert programs[0].inner >= 1
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_other_dtypes(dtype, backend):
+    torch.manual_seed(0)
+
+    def f(x):
+        return (x * 2).softmax(-1), F.layer_norm(x, (40,)), x.sum(0), (x + 1).mean()
+
+    run(f, [torch.randn(7, 40).to(dtype)], backend)
+
+
+def test_integers_and_bools(backend):
+    x = torch.arange(-20, 40).reshape(6, 10).to(torch.int32)
+    run(lambda x: ((x * 2).sum(-1), x.amax(0), (x > 3).sum(), x.prod(1), x.sum(dtype=torch.float32)), [x], backend)
+
+
+def test_special_values(backend):
+    inf, nan = float("inf"), float("nan")
+    x = torch.tensor([[1.0, inf, 2.0], [nan, 1.0, 0.0], [-inf, -inf, -inf], [-inf, 0.0, 1.0], [0.0, -0.0, 3e38]])
+
+    def f(x):
+        return x.softmax(-1), x.log_softmax(-1), x.logsumexp(-1), x.amax(-1), x.sum(-1), x.amin(0), x.mean()
+
+    run(f, [x], backend)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.randn(20, 6).t(), lambda: torch.randn(6, 1).expand(6, 20), lambda: torch.randn(12, 40)[::2, ::2],
+        lambda: torch.randn(1, 20), lambda: torch.randn(6, 1), lambda: torch.randn(0, 20), lambda: torch.randn(6, 0),
+        lambda: torch.randn(3, 4, 5).permute(1, 0, 2), lambda: torch.randn(20), lambda: torch.tensor(2.0),
+    ],
+)  # fmt: skip
+def test_layouts_and_sizes(make, backend):
+    torch.manual_seed(0)
+
+    def f(x):
+        y = (x * 2).softmax(0) if x.dim() else x.softmax(0)
+        return y, x.sum(-1), x.mean(), (x + 1).sum(0), F.layer_norm(x, x.shape[-1:]) if x.dim() else x * 2
+
+    run(f, [make()], backend)
+
+
+def test_long_rows_and_many_rows(backend):
+    torch.manual_seed(0)
+    for shape in ((3, 70_000), (70_000, 3), (300, 900), (900, 300)):
+        run(lambda x: ((x * 2).sum(-1), (x + 1).sum(0), x.softmax(-1), x.mean()), [torch.randn(shape)], backend)
+
+
+def test_expensive_functions_are_computed_once(backend):
+    compiled = run(lambda x: torch.softmax(F.gelu(x), -1), [torch.randn(30, 40)], backend)
+    programs, _ = kernels(compiled)
+    assert sum(i.op == "erf" for p in programs for part in p.passes for i in part.body) == 1
+
+
+def test_rows_are_not_walked_twice_where_they_are_long(backend):
+    programs, _ = kernels(run(lambda x: x / x.sum(), [torch.rand(600, 700)], backend))
+    assert [len(p.passes) for p in programs] == [1, 1]
+
+
+def test_the_backward_pass_keeps_values_of_rows(backend):
+    compiled = run(lambda x: (x * 2).log_softmax(-1).sum(), [torch.randn(30, 40)], backend)
+    sizes = [b.strides for k in compiled.backward.kernels for b in k.program.inputs]
+    assert sizes and compiled.saved <= 3  # the largest number and the sum of each row; the gradient is constant
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_rows_in_numpy_equal_the_interpreter(block):
+    count = 0
+    for seed in range(block, 160, 4):
+        case = random_case(seed)
+        program = case.program
+        kinds = {str(i.attribute) for p in program.passes for i in p.body if i.op == "reduce"}
+        if not program.inner or kinds & {"argmax", "argmin"} or program.rows == 0:
+            continue
+        outputs = case.arrays[len(program.inputs) :]
+        before = [a.copy() for a in outputs]
+        _interpreter.run(program, case.arrays, case.numbers)
+        expected = [a.copy() for a in outputs]
+        for a, old in zip(outputs, before, strict=True):
+            a[...] = old
+        compile_loops(program)(case.arrays, case.numbers)
+        wrong = difference(case, [np.asarray(a) for a in outputs], expected)
+        assert not wrong, f"seed {seed}: {wrong}\n{program}"
+        count += 1
+    assert count >= 5
+
+
+def test_a_gather_outside_of_its_table_is_an_error():
+    from gradloom.compiler._loops import LoopProgram
+
+    program = LoopProgram.parse("""loop [2, 3] inner 1
+input 0: int64 strides [1, 0]
+input 1: float32 sizes [4] strides [1]
+output 0: float32 strides [1, 0]
+pass 0:
+  i = load 0: int64
+  x = gather 1 i: float32
+  s = reduce sum x: float32
+row:
+  store 0 s""")
+    out, table = np.zeros(2, np.float32), np.arange(4, dtype=np.float32)
+    compile_loops(program)((np.array([1, -1]), table, out))
+    assert out.tolist() == [3.0, 9.0]
+    with pytest.raises(IndexError, match="index 4 is out of bounds for dimension with size 4"):
+        compile_loops(program)((np.array([1, 4]), table, out))
