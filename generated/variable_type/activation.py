@@ -3118,7 +3118,7 @@ def log_sigmoid_forward(input):
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
-            fn.saved_buffer = SavedVariable(buffer, None)
+            fn.saved_buffer = buffer if not flags else save(buffer)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:

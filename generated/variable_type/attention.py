@@ -175,14 +175,14 @@ def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0
             fn.saved_value = value if value._vc is None and not flags else save(value)
             fn.saved_dropout_p = dropout_p
             fn.saved_is_causal = is_causal
-            fn.saved_attn_mask = save(attn_mask)
+            fn.saved_attn_mask = attn_mask if attn_mask is None or attn_mask._vc is None and not flags else save(attn_mask)
             fn.saved_scale = scale
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
             fn.saved_output = SavedVariable(output, 0)
-            fn.saved_logsumexp = SavedVariable(logsumexp, None)
+            fn.saved_logsumexp = logsumexp if not flags else save(logsumexp)
     if flags & FORWARD_AD:
         query_t = tangent_of(query)
         key_t = tangent_of(key)
@@ -270,7 +270,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, v
             fn.saved_key = key if key._vc is None and not flags else save(key)
             fn.saved_value = value if value._vc is None and not flags else save(value)
             fn.saved_is_causal = is_causal
-            fn.saved_attn_mask = save(attn_mask)
+            fn.saved_attn_mask = attn_mask if attn_mask is None or attn_mask._vc is None and not flags else save(attn_mask)
             fn.saved_scale = scale
             if flags and flags & ANOMALY:
                 remember(fn)

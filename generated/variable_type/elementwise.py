@@ -9418,7 +9418,7 @@ def frexp(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (mantissa_.shape, mantissa_.dtype)
             mantissa._edge = (fn, 0)
-            fn.saved_exponent = SavedVariable(exponent, None)
+            fn.saved_exponent = exponent if not flags else save(exponent)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -13895,8 +13895,8 @@ def clamp_Tensor(input, min, max, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
-            fn.saved_min = save(min)
-            fn.saved_max = save(max)
+            fn.saved_min = min if min is None or min._vc is None and not flags else save(min)
+            fn.saved_max = max if max is None or max._vc is None and not flags else save(max)
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -13955,8 +13955,8 @@ def clamp__Tensor(input, min, max):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_self = save(ops.clone(input))
-        fn.saved_min = save(min)
-        fn.saved_max = save(max)
+        fn.saved_min = min if min is None or min._vc is None and not flags else save(min)
+        fn.saved_max = max if max is None or max._vc is None and not flags else save(max)
         if flags and flags & ANOMALY:
             remember(fn)
     if flags and flags & FORWARD_AD:

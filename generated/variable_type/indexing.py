@@ -3306,7 +3306,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
             fn.saved_scale_grad_by_freq = scale_grad_by_freq
             fn.saved_mode = mode
             fn.saved_sparse = sparse
-            fn.saved_per_sample_weights = (save(per_sample_weights)) if needs_weight else None
+            fn.saved_per_sample_weights = (per_sample_weights if per_sample_weights is None or per_sample_weights._vc is None and not flags else save(per_sample_weights)) if needs_weight else None
             fn.saved_padding_idx = padding_idx
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -3315,9 +3315,9 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
                 result0._edge = (fn, 0)
             else:
                 raise no_gradients(result0_)
-            fn.saved_result1 = SavedVariable(result1, None)
-            fn.saved_result2 = (SavedVariable(result2, None)) if needs_weight else None
-            fn.saved_result3 = (SavedVariable(result3, None)) if needs_weight else None
+            fn.saved_result1 = result1 if not flags else save(result1)
+            fn.saved_result2 = (result2 if not flags else save(result2)) if needs_weight else None
+            fn.saved_result3 = (result3 if not flags else save(result3)) if needs_weight else None
     if flags & FORWARD_AD:
         weight_t = tangent_of(weight)
         per_sample_weights_t = None if per_sample_weights is None else tangent_of(per_sample_weights)

@@ -874,7 +874,7 @@ def linalg_lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
             fn.input_metadata = (LU_.shape, LU_.dtype)
             LU._edge = (fn, 0)
             fn.saved_LU = SavedVariable(LU, 0)
-            fn.saved_pivots = SavedVariable(pivots, None)
+            fn.saved_pivots = pivots if not flags else save(pivots)
     if flags & FORWARD_AD:
         A_t = tangent_of(A)
         if A_t is not None:
@@ -980,7 +980,7 @@ def linalg_lu(A, *, pivot=True, out=None):
             fn.input_metadata = (L_.shape, L_.dtype, U_.shape, U_.dtype)
             L._edge = (fn, 0)
             U._edge = (fn, 1)
-            fn.saved_P = SavedVariable(P, None)
+            fn.saved_P = P if not flags else save(P)
             fn.saved_L = SavedVariable(L, 0)
             fn.saved_U = SavedVariable(U, 1)
     if flags & FORWARD_AD:
@@ -1282,8 +1282,8 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
-            fn.saved_LU = SavedVariable(LU, None)
-            fn.saved_pivots = SavedVariable(pivots, None)
+            fn.saved_LU = LU if not flags else save(LU)
+            fn.saved_pivots = pivots if not flags else save(pivots)
     if flags & FORWARD_AD:
         A_t = tangent_of(A)
         B_t = tangent_of(B)
@@ -1424,8 +1424,8 @@ def _linalg_det(A, *, out=None):
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
             fn.saved_result = SavedVariable(result, 0)
-            fn.saved_LU = SavedVariable(LU, None)
-            fn.saved_pivots = SavedVariable(pivots, None)
+            fn.saved_LU = LU if not flags else save(LU)
+            fn.saved_pivots = pivots if not flags else save(pivots)
     if flags & FORWARD_AD:
         A_t = tangent_of(A)
         if A_t is not None:
@@ -1549,8 +1549,8 @@ def _linalg_slogdet(A, *, out=None):
             sign._edge = (fn, 0)
             logabsdet._edge = (fn, 1)
             fn.saved_sign = SavedVariable(sign, 0)
-            fn.saved_LU = SavedVariable(LU, None)
-            fn.saved_pivots = SavedVariable(pivots, None)
+            fn.saved_LU = LU if not flags else save(LU)
+            fn.saved_pivots = pivots if not flags else save(pivots)
     if flags & FORWARD_AD:
         A_t = tangent_of(A)
         if A_t is not None:

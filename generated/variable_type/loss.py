@@ -825,7 +825,7 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_target = target if target._vc is None and not flags else save(target)
-            fn.saved_weight = save(weight)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
             fn.saved_reduction = reduction
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -915,7 +915,7 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
             fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_self or needs_target else None
             fn.saved_self = self if self._vc is None and not flags else save(self)
             fn.saved_target = target if target._vc is None and not flags else save(target)
-            fn.saved_weight = save(weight)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
             fn.saved_reduction = reduction
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -1007,8 +1007,8 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_target = target if target._vc is None and not flags else save(target)
-            fn.saved_weight = save(weight)
-            fn.saved_pos_weight = save(pos_weight)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
+            fn.saved_pos_weight = pos_weight if pos_weight is None or pos_weight._vc is None and not flags else save(pos_weight)
             fn.saved_reduction = reduction
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -1094,7 +1094,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_p = p
             fn.saved_margin = margin
-            fn.saved_weight = save(weight)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
             fn.saved_reduction = reduction
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -1177,7 +1177,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
             fn.saved_target = target if target._vc is None and not flags else save(target)
             fn.saved_p = p
             fn.saved_margin = margin
-            fn.saved_weight = save(weight)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
             fn.saved_reduction = reduction
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -1286,7 +1286,7 @@ def multilabel_margin_loss_forward(input, target, reduction):
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
-            fn.saved_is_target = SavedVariable(is_target, None)
+            fn.saved_is_target = is_target if not flags else save(is_target)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1657,14 +1657,14 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_target = target if target._vc is None and not flags else save(target)
-            fn.saved_weight = save(weight)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
             fn.saved_reduction = reduction
             fn.saved_ignore_index = ignore_index
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
-            fn.saved_total_weight = SavedVariable(total_weight, None)
+            fn.saved_total_weight = total_weight if not flags else save(total_weight)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1735,7 +1735,7 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_target = (target if target._vc is None and not flags else save(target)) if needs_grad_output else None
-            fn.saved_weight = (save(weight)) if needs_grad_output else None
+            fn.saved_weight = (weight if weight is None or weight._vc is None and not flags else save(weight)) if needs_grad_output else None
             fn.saved_reduction = reduction
             fn.saved_ignore_index = ignore_index
             if flags and flags & ANOMALY:
@@ -1835,14 +1835,14 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
             fn.hooks = None
             fn.saved_self = input if input._vc is None and not flags else save(input)
             fn.saved_target = target if target._vc is None and not flags else save(target)
-            fn.saved_weight = save(weight)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
             fn.saved_reduction = reduction
             fn.saved_ignore_index = ignore_index
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
-            fn.saved_total_weight = SavedVariable(total_weight, None)
+            fn.saved_total_weight = total_weight if not flags else save(total_weight)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1913,7 +1913,7 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_target = (target if target._vc is None and not flags else save(target)) if needs_grad_output else None
-            fn.saved_weight = (save(weight)) if needs_grad_output else None
+            fn.saved_weight = (weight if weight is None or weight._vc is None and not flags else save(weight)) if needs_grad_output else None
             fn.saved_reduction = reduction
             fn.saved_ignore_index = ignore_index
             if flags and flags & ANOMALY:
@@ -2035,7 +2035,7 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
             fn.saved_result0 = SavedVariable(result0, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
     if flags & FORWARD_AD:
         refuse_tangents("_ctc_loss", (log_probs, targets,))
     if flags & INFERENCE:
@@ -2089,7 +2089,7 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
             fn.saved_result0 = SavedVariable(result0, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
     if flags & FORWARD_AD:
         refuse_tangents("_ctc_loss", (log_probs, targets, input_lengths, target_lengths,))
     if flags & INFERENCE:

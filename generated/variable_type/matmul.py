@@ -1585,9 +1585,9 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
             fn.next_edges = (edge_i1, edge_i2, edge_i3)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_i1 = (save(i1)) if needs_i2 or needs_i3 else None
-            fn.saved_i2 = (save(i2)) if needs_i1 or needs_i3 else None
-            fn.saved_i3 = (save(i3)) if needs_i1 or needs_i2 else None
+            fn.saved_i1 = (i1 if i1 is None or i1._vc is None and not flags else save(i1)) if needs_i2 or needs_i3 else None
+            fn.saved_i2 = (i2 if i2 is None or i2._vc is None and not flags else save(i2)) if needs_i1 or needs_i3 else None
+            fn.saved_i3 = (i3 if i3 is None or i3._vc is None and not flags else save(i3)) if needs_i1 or needs_i2 else None
             fn.saved_expand1 = expand1
             fn.saved_expand2 = expand2
             fn.saved_expand3 = expand3

@@ -104,17 +104,17 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_input = input if input._vc is None and not flags else save(input)
-            fn.saved_weight = save(weight)
-            fn.saved_running_mean = save(running_mean)
-            fn.saved_running_var = save(running_var)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
+            fn.saved_running_mean = running_mean if running_mean is None or running_mean._vc is None and not flags else save(running_mean)
+            fn.saved_running_var = running_var if running_var is None or running_var._vc is None and not flags else save(running_var)
             fn.saved_training = training
             fn.saved_eps = eps
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
-            fn.saved_result2 = SavedVariable(result2, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
+            fn.saved_result2 = result2 if not flags else save(result2)
     if flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
@@ -201,11 +201,11 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
             fn.hooks = None
             fn.saved_grad_out = (grad_out if grad_out._vc is None and not flags else save(grad_out)) if needs_grad_out or needs_input or needs_weight else None
             fn.saved_input = (input if input._vc is None and not flags else save(input)) if needs_grad_out or needs_input or needs_weight else None
-            fn.saved_weight = (save(weight)) if needs_grad_out or needs_input or needs_weight else None
-            fn.saved_running_mean = (save(running_mean)) if needs_grad_out or needs_input or needs_weight else None
-            fn.saved_running_var = (save(running_var)) if needs_grad_out or needs_input or needs_weight else None
-            fn.saved_save_mean = (save(save_mean)) if needs_grad_out or needs_input or needs_weight else None
-            fn.saved_save_invstd = (save(save_invstd)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_weight = (weight if weight is None or weight._vc is None and not flags else save(weight)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_running_mean = (running_mean if running_mean is None or running_mean._vc is None and not flags else save(running_mean)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_running_var = (running_var if running_var is None or running_var._vc is None and not flags else save(running_var)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_save_mean = (save_mean if save_mean is None or save_mean._vc is None and not flags else save(save_mean)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_save_invstd = (save_invstd if save_invstd is None or save_invstd._vc is None and not flags else save(save_invstd)) if needs_grad_out or needs_input or needs_weight else None
             fn.saved_train = train
             fn.saved_eps = eps
             if flags and flags & ANOMALY:
@@ -295,7 +295,7 @@ def _native_batch_norm_legit(input, weight, bias, running_mean, running_var, tra
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_input = input if input._vc is None and not flags else save(input)
-            fn.saved_weight = save(weight)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
             fn.saved_running_mean = running_mean if running_mean._vc is None and not flags else save(running_mean)
             fn.saved_running_var = running_var if running_var._vc is None and not flags else save(running_var)
             fn.saved_training = training
@@ -304,8 +304,8 @@ def _native_batch_norm_legit(input, weight, bias, running_mean, running_var, tra
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
-            fn.saved_result2 = SavedVariable(result2, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
+            fn.saved_result2 = result2 if not flags else save(result2)
     if flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
@@ -378,15 +378,15 @@ def _native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, e
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_input = input if input._vc is None and not flags else save(input)
-            fn.saved_weight = save(weight)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
             fn.saved_training = training
             fn.saved_eps = eps
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
-            fn.saved_result2 = SavedVariable(result2, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
+            fn.saved_result2 = result2 if not flags else save(result2)
     if flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
@@ -466,7 +466,7 @@ def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, runn
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_input = input if input._vc is None and not flags else save(input)
-            fn.saved_weight = save(weight)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
             fn.saved_running_mean = running_mean if running_mean._vc is None and not flags else save(running_mean)
             fn.saved_running_var = running_var if running_var._vc is None and not flags else save(running_var)
             fn.saved_eps = eps
@@ -474,8 +474,8 @@ def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, runn
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
-            fn.saved_result2 = SavedVariable(result2, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
+            fn.saved_result2 = result2 if not flags else save(result2)
     if flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
@@ -564,7 +564,7 @@ def _batch_norm_with_update(input, weight, bias, running_mean, running_var, mome
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_input = input if input._vc is None and not flags else save(input)
-            fn.saved_weight = save(weight)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
             fn.saved_running_mean = running_mean if running_mean._vc is None and not flags else save(running_mean)
             fn.saved_running_var = running_var if running_var._vc is None and not flags else save(running_var)
             fn.saved_eps = eps
@@ -572,9 +572,9 @@ def _batch_norm_with_update(input, weight, bias, running_mean, running_var, mome
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
-            fn.saved_result2 = SavedVariable(result2, None)
-            fn.saved_result3 = SavedVariable(result3, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
+            fn.saved_result2 = result2 if not flags else save(result2)
+            fn.saved_result3 = result3 if not flags else save(result3)
     if flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
@@ -663,17 +663,17 @@ def _batch_norm_no_update(input, weight, bias, running_mean, running_var, moment
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_input = input if input._vc is None and not flags else save(input)
-            fn.saved_weight = save(weight)
-            fn.saved_running_mean = save(running_mean)
-            fn.saved_running_var = save(running_var)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
+            fn.saved_running_mean = running_mean if running_mean is None or running_mean._vc is None and not flags else save(running_mean)
+            fn.saved_running_var = running_var if running_var is None or running_var._vc is None and not flags else save(running_var)
             fn.saved_eps = eps
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
-            fn.saved_result2 = SavedVariable(result2, None)
-            fn.saved_result3 = SavedVariable(result3, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
+            fn.saved_result2 = result2 if not flags else save(result2)
+            fn.saved_result3 = result3 if not flags else save(result3)
     if flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
@@ -766,10 +766,10 @@ def batch_norm_backward(grad_out, input, weight, running_mean, running_var, save
             fn.saved_grad_out = (grad_out if grad_out._vc is None and not flags else save(grad_out)) if needs_grad_out or needs_input or needs_weight else None
             fn.saved_input = (input if input._vc is None and not flags else save(input)) if needs_grad_out or needs_input or needs_weight else None
             fn.saved_weight = (weight if weight._vc is None and not flags else save(weight)) if needs_grad_out or needs_input or needs_weight else None
-            fn.saved_running_mean = (save(running_mean)) if needs_grad_out or needs_input or needs_weight else None
-            fn.saved_running_var = (save(running_var)) if needs_grad_out or needs_input or needs_weight else None
-            fn.saved_save_mean = (save(save_mean)) if needs_grad_out or needs_input or needs_weight else None
-            fn.saved_save_var = (save(save_var)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_running_mean = (running_mean if running_mean is None or running_mean._vc is None and not flags else save(running_mean)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_running_var = (running_var if running_var is None or running_var._vc is None and not flags else save(running_var)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_save_mean = (save_mean if save_mean is None or save_mean._vc is None and not flags else save(save_mean)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_save_var = (save_var if save_var is None or save_var._vc is None and not flags else save(save_var)) if needs_grad_out or needs_input or needs_weight else None
             fn.saved_update = update
             fn.saved_eps = eps
             if flags and flags & ANOMALY:
@@ -906,14 +906,14 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
             fn.hooks = None
             fn.saved_input = input if input._vc is None and not flags else save(input)
             fn.saved_normalized_shape = normalized_shape
-            fn.saved_weight = save(weight)
-            fn.saved_bias = save(bias)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
+            fn.saved_bias = bias if bias is None or bias._vc is None and not flags else save(bias)
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
-            fn.saved_result2 = SavedVariable(result2, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
+            fn.saved_result2 = result2 if not flags else save(result2)
     if flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
@@ -995,7 +995,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
             fn.saved_normalized_shape = normalized_shape
             fn.saved_mean = (mean if mean._vc is None and not flags else save(mean)) if needs_grad_out or needs_input or needs_weight else None
             fn.saved_rstd = (rstd if rstd._vc is None and not flags else save(rstd)) if needs_grad_out or needs_input or needs_weight else None
-            fn.saved_weight = (save(weight)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_weight = (weight if weight is None or weight._vc is None and not flags else save(weight)) if needs_grad_out or needs_input or needs_weight else None
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (*metadata_of(result0), *metadata_of(result1), *metadata_of(result2))
@@ -1192,7 +1192,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_input = input if input._vc is None and not flags else save(input)
-            fn.saved_weight = save(weight)
+            fn.saved_weight = weight if weight is None or weight._vc is None and not flags else save(weight)
             fn.saved_N = N
             fn.saved_C = C
             fn.saved_HxW = HxW
@@ -1296,7 +1296,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
             fn.saved_input = (input if input._vc is None and not flags else save(input)) if needs_grad_out or needs_input or needs_weight else None
             fn.saved_mean = (mean if mean._vc is None and not flags else save(mean)) if needs_grad_out or needs_input or needs_weight else None
             fn.saved_rstd = (rstd if rstd._vc is None and not flags else save(rstd)) if needs_grad_out or needs_input or needs_weight else None
-            fn.saved_weight = (save(weight)) if needs_grad_out or needs_input or needs_weight else None
+            fn.saved_weight = (weight if weight is None or weight._vc is None and not flags else save(weight)) if needs_grad_out or needs_input or needs_weight else None
             fn.saved_N = N
             fn.saved_C = C
             fn.saved_HxW = HxW

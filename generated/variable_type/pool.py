@@ -107,7 +107,7 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -521,7 +521,7 @@ def adaptive_max_pool2d(input, output_size):
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -716,7 +716,7 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1130,7 +1130,7 @@ def adaptive_max_pool3d(input, output_size):
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1377,7 +1377,7 @@ def fractional_max_pool2d(input, kernel_size, output_size, random_samples):
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1502,7 +1502,7 @@ def fractional_max_pool3d(input, kernel_size, output_size, random_samples):
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:

@@ -2153,7 +2153,7 @@ def native_dropout(input, p, train):
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
     if flags & FORWARD_AD:
         input_t = tangent_of(input)
         if input_t is not None:

@@ -282,7 +282,7 @@ def mkldnn_rnn_layer(input, weight0, weight1, weight2, weight3, hx_, cx_, revers
             fn.saved_result0 = SavedVariable(result0, 0)
             fn.saved_result1 = SavedVariable(result1, 1)
             fn.saved_result2 = SavedVariable(result2, 2)
-            fn.saved_result3 = SavedVariable(result3, None)
+            fn.saved_result3 = result3 if not flags else save(result3)
     if flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight0_t = tangent_of(weight0)
@@ -415,7 +415,7 @@ def _pack_padded_sequence(input, lengths, batch_first):
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result1 = SavedVariable(result1, None)
+            fn.saved_result1 = result1 if not flags else save(result1)
     if flags & FORWARD_AD:
         input_t = tangent_of(input)
         if input_t is not None:

@@ -1239,7 +1239,7 @@ def max_dim(input, dim, keepdim, *, out=None):
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
-            fn.saved_indices = SavedVariable(indices, None)
+            fn.saved_indices = indices if not flags else save(indices)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1365,7 +1365,7 @@ def min_dim(input, dim, keepdim, *, out=None):
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
-            fn.saved_indices = SavedVariable(indices, None)
+            fn.saved_indices = indices if not flags else save(indices)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2473,7 +2473,7 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
-            fn.saved_indices = SavedVariable(indices, None)
+            fn.saved_indices = indices if not flags else save(indices)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2543,7 +2543,7 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
-            fn.saved_indices = SavedVariable(indices, None)
+            fn.saved_indices = indices if not flags else save(indices)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2751,7 +2751,7 @@ def median_dim(input, dim, keepdim, *, out=None):
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
-            fn.saved_indices = SavedVariable(indices, None)
+            fn.saved_indices = indices if not flags else save(indices)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2877,7 +2877,7 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
-            fn.saved_indices = SavedVariable(indices, None)
+            fn.saved_indices = indices if not flags else save(indices)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2939,7 +2939,7 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
-            fn.saved_indices = SavedVariable(indices, None)
+            fn.saved_indices = indices if not flags else save(indices)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3001,7 +3001,7 @@ def mode(input, dim, keepdim, *, out=None):
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
-            fn.saved_indices = SavedVariable(indices, None)
+            fn.saved_indices = indices if not flags else save(indices)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3501,8 +3501,8 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
             fn.hooks = None
             fn.saved_data = data if data._vc is None and not flags else save(data)
             fn.saved_reduce = reduce
-            fn.saved_lengths = save(lengths)
-            fn.saved_offsets = save(offsets)
+            fn.saved_lengths = lengths if lengths is None or lengths._vc is None and not flags else save(lengths)
+            fn.saved_offsets = offsets if offsets is None or offsets._vc is None and not flags else save(offsets)
             fn.saved_axis = axis
             fn.saved_initial = initial
             if flags and flags & ANOMALY:

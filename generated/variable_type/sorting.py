@@ -94,7 +94,7 @@ def sort(input, dim, descending, *, out=None):
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
-            fn.saved_indices = SavedVariable(indices, None)
+            fn.saved_indices = indices if not flags else save(indices)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -155,7 +155,7 @@ def sort_stable(input, stable, dim, descending, *, out=None):
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
-            fn.saved_indices = SavedVariable(indices, None)
+            fn.saved_indices = indices if not flags else save(indices)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -265,7 +265,7 @@ def topk(input, k, dim, largest, sorted, *, out=None):
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
-            fn.saved_indices = SavedVariable(indices, None)
+            fn.saved_indices = indices if not flags else save(indices)
     if flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:

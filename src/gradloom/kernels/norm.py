@@ -58,10 +58,11 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
         result, mean, deviation = _by_batch(values, running_mean, running_var, momentum, eps)
     else:
         mean, deviation = cast(running_mean, work), inverse_deviation(cast(running_var, work), eps)
-        result = values - mean[:, None]
-    result *= (deviation if weight is None else deviation * weight)[:, None]
+        result = values - per_channel(mean, values)
+    scale = deviation if weight is None else deviation * weight
+    np.multiply(result, per_channel(scale, result), result)
     if bias is not None:
-        result += bias[:, None]
+        np.add(result, per_channel(bias, result), result)
     result = from_channels(result.astype(input.dtype, copy=False), input.shape, last)
     if not training:
         return result, np.empty(0, stored), np.empty(0, stored)
@@ -75,24 +76,24 @@ def batch_norm_with_reserve(training, input, weight, bias, running_mean, running
 
 
 def _by_batch(values, running_mean, running_var, momentum, eps):
-    count = values.shape[0] * values.shape[2]
+    count = channel_count(values)
     mean = channel_sum(values)
     size = number(count, mean.dtype)
-    mean /= size
-    centred = values - mean[:, None]
+    np.divide(mean, size, mean)
+    centred = values - per_channel(mean, values)
     squares = channel_dot(centred, centred)
-    if is_far(mean, squares / size):
-        first = values[:1, :, :1]
+    if is_far(mean, squares, count):
+        first = values[:1] if values.ndim == 2 else values[:1, :, :1]
         np.subtract(values, first, out=centred)
         mean = channel_sum(centred) / count
-        centred -= mean[:, None]
+        centred -= per_channel(mean, values)
         mean += first.reshape(-1)
         squares = channel_dot(centred, centred)
     if running_mean is not None:
         running_mean[...] = momentum * mean + (1 - momentum) * cast(running_mean, mean.dtype)
     if running_var is not None:
         running_var[...] = momentum * (squares / max(count - 1, 0)) + (1 - momentum) * cast(running_var, mean.dtype)
-    return centred, mean, inverse_deviation(squares / size, eps)
+    return centred, mean, inverse_deviation(squares, eps, count)
 
 
 def native_batch_norm_backward(
@@ -110,19 +111,19 @@ def native_batch_norm_backward(
     grad_input = grad_weight = None
     grad_sum = channel_sum(grad) if train or output_mask[2] else None
     if train or output_mask[1]:
-        standardized = values - mean[:, None]
-        standardized *= deviation[:, None]
+        standardized = values - per_channel(mean, values)
+        standardized *= per_channel(deviation, values)
         grad_weight = channel_dot(grad, standardized)
     if output_mask[0]:
         if train:
-            count = values.shape[0] * values.shape[2]
+            count = channel_count(values)
             grad_input = standardized
-            grad_input *= (grad_weight / -count)[:, None]
+            grad_input *= per_channel(grad_weight / -count, values)
             grad_input += grad
-            grad_input -= (grad_sum / count)[:, None]
-            grad_input *= scale[:, None]
+            grad_input -= per_channel(grad_sum / count, values)
+            grad_input *= per_channel(scale, values)
         else:
-            grad_input = grad * scale[:, None]
+            grad_input = grad * per_channel(scale, values)
         grad_input = from_channels(grad_input.astype(input.dtype, copy=False), input.shape, last)
     stored = _stored(input, weight)
     return (
@@ -182,22 +183,30 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
         The result; mean and inverse standard deviation, of the input's shape with these dimensions 1.
     """
     _check_layer_norm(input, normalized_shape, weight, bias)
+    if input.ndim == 2 and len(normalized_shape) == 1 and _are_alike(input, weight, bias):
+        result, mean, deviation, blocks = standardize_rows(np.ascontiguousarray(input), eps)
+        _affine(blocks, weight, bias)
+        return result, mean[:, None], deviation[:, None]
     _check_mixed(input, weight, bias)
     work = work_dtype(input, "LayerNormKernelImpl")
     stored = _stored(input, weight, bias)
     result, mean, deviation, blocks = standardize_rows(_rows(input, normalized_shape, work), eps)
-    weight, bias = _flat(weight, work), _flat(bias, work)
-    for _, block in blocks:
-        if weight is not None:
-            block *= weight
-        if bias is not None:
-            block += bias
+    _affine(blocks, _flat(weight, work), _flat(bias, work))
     outer = (*input.shape[: input.ndim - len(normalized_shape)], *(1,) * len(normalized_shape))
     return (
         result.reshape(input.shape).astype(input.dtype, copy=False),
         cast(mean, stored).reshape(outer),
         cast(deviation, stored).reshape(outer),
     )
+
+
+def _affine(blocks, weight, bias):
+    """Multiply the rows of each block by `weight` and add `bias`, in place."""
+    for _, block in blocks:
+        if weight is not None:
+            np.multiply(block, weight, block)
+        if bias is not None:
+            np.add(block, bias, block)
 
 
 def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
@@ -299,10 +308,21 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     )
 
 
+_WHOLE = slice(None)
 _BLOCK = 1 << 16  # elements worked on at a time, so that temporaries stay in cache
 _SUM, _COLUMN = 512, 256  # elements of a row, or a column, whose products are added in one loop
 _SHORT = 64  # elements of rows, from which on BLAS pays
 _FEW = 1 << 14  # elements, up to which one call for products and one for their sums are faster than np.einsum
+
+
+def _are_alike(input, weight, bias):
+    """Return whether the input is float32 or float64, and the parameters have the same dtype."""
+    dtype = input.dtype
+    return (
+        dtype.char in "fd"
+        and (weight is None or weight.dtype is dtype)
+        and (bias is None or bias.dtype is dtype)
+    )
 
 
 def _check_mixed(input, *parameters):
@@ -374,39 +394,49 @@ def column_dot(a, b):
 def row_blocks(count, size, multiple=1):
     """Return slices of rows of `size` elements that fit in cache, `count` rows in all, in multiples of `multiple`."""
     if count * size <= _BLOCK:
-        return [slice(None)] if count else []
+        return [_WHOLE] if count else []
     step = max(_BLOCK // max(size * multiple, 1), 1) * multiple
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+
+def standardize(rows, out, eps):
+    """Standardize the rows of a matrix that fits in cache into `out`; return the means and 1 / sqrt(variance + eps)."""
+    count = rows.shape[1]
+    size = number(count, rows.dtype)
+    mean = row_sums(rows)
+    np.divide(mean, size, mean)
+    np.subtract(rows, mean[:, None], out)
+    squares = row_dot(out, out)
+    if is_far(mean, squares, count):
+        first = rows[:, :1]
+        np.subtract(rows, first, out)
+        shift = row_sums(out) / count
+        out -= shift[:, None]
+        np.add(shift, first[:, 0], mean)
+        squares = row_dot(out, out)
+    deviation = inverse_deviation(squares, eps, count)
+    np.multiply(out, deviation[:, None], out)
+    return mean, deviation
 
 
 def standardize_rows(rows, eps):
     """Standardize the rows of a matrix, block by block.
 
     Returns:
-        A new matrix, the means, 1 / sqrt(variance + eps), and an iterator of (slice, block of standardised rows). The
-        iterator fills all three; a caller may compute on each block while it is in cache.
+        A new matrix, the means, 1 / sqrt(variance + eps), and (slice, block of standardised rows) for each block. Of
+        several blocks this is an iterator, which fills all three; a caller may compute on each block while it is in
+        cache.
     """
-    count = rows.shape[1]
-    result, mean, deviation = np.empty_like(rows), row_sums(rows), np.empty(rows.shape[0], rows.dtype)
-    size = number(count, rows.dtype)
-    mean /= size
+    result = np.empty(rows.shape, rows.dtype)
+    if 0 < rows.size <= _BLOCK:
+        mean, deviation = standardize(rows, result, eps)
+        return result, mean, deviation, [(_WHOLE, result)]
+    mean, deviation = np.empty((2, rows.shape[0]), rows.dtype)
 
     def blocks():
         for part in row_blocks(*rows.shape):
-            block = result[part]
-            np.subtract(rows[part], mean[part, None], block)
-            variance = row_dot(block, block)
-            variance /= size
-            if is_far(mean[part], variance):
-                first = rows[part, :1]
-                np.subtract(rows[part], first, out=block)
-                shift = row_sums(block) / count
-                block -= shift[:, None]
-                np.add(shift, first[:, 0], out=mean[part])
-                variance = row_dot(block, block) / count
-            deviation[part] = inverse_deviation(variance, eps)
-            block *= deviation[part, None]
-            yield part, block
+            mean[part], deviation[part] = standardize(rows[part], result[part], eps)
+            yield part, result[part]
 
     return result, mean, deviation, blocks()
 
@@ -414,18 +444,19 @@ def standardize_rows(rows, eps):
 _FAR = 1e4  # the square of a mean's ratio to the standard deviation, above which rounding the mean costs digits
 
 
-def is_far(mean, variance):
-    """Return whether a mean is so much larger than the deviation that it is too inexact to be subtracted."""
-    if mean.size and mean.dot(mean) <= _FAR * np.minimum.reduce(variance):  # then none is
+def is_far(mean, squares, count):
+    """Return whether a mean is so much larger than the deviation that it is too inexact to be subtracted. `squares` are
+    the sums of squared distances from the means of `count` elements."""
+    if mean.size and mean.dot(mean) * count <= _FAR * squares.item(squares.argmin()):  # then none is; false for NaN
         return False
-    return (mean * mean > _FAR * variance).any()
+    return (mean * mean * count > _FAR * squares).any()
 
 
-def inverse_deviation(variance, eps):
-    """1 / sqrt(variance + eps)."""
-    variance = variance + number(eps, variance.dtype)
-    np.sqrt(variance, variance)
-    return np.reciprocal(variance, variance)
+def inverse_deviation(squares, eps, count=1):
+    """1 / sqrt(squares / count + eps)."""
+    found = squares + number(eps * count, squares.dtype)
+    np.divide(number(count, squares.dtype), found, found)
+    return np.sqrt(found, found)
 
 
 def project(h, standardized, scale):
@@ -450,13 +481,13 @@ def is_channels_last(array):
 
 def to_channels(array, last):
     """Reshape (batch, channels, *) to a contiguous (batch, channels, positions); with the channels innermost to (batch
-    * positions, channels, 1). A view where possible."""
-    shape = array.shape
+    * positions, channels). A view where possible."""
     if array.ndim == 2:
-        return np.ascontiguousarray(array)[:, :, None]
+        return np.ascontiguousarray(array)
+    shape = array.shape
     if last:
         moved = np.ascontiguousarray(np.moveaxis(array, 1, -1))
-        return moved.reshape(prod(shape) // max(shape[1], 1), shape[1], 1)
+        return moved.reshape(prod(shape) // max(shape[1], 1), shape[1])
     return np.ascontiguousarray(array).reshape(shape[0], shape[1], prod(shape[2:]))
 
 
@@ -467,19 +498,29 @@ def from_channels(values, shape, last):
     return values.reshape(shape)
 
 
+def per_channel(vector, values):
+    """Return a vector, (channels,), as an operand that fits what `to_channels` returned."""
+    return vector if values.ndim == 2 else vector[:, None]
+
+
+def channel_count(values):
+    """Return the number of elements of a channel."""
+    return values.shape[0] if values.ndim == 2 else values.shape[0] * values.shape[2]
+
+
 def channel_sum(values):
-    """Sum the channels of (batch, channels, positions)."""
+    """Sum the channels of (batch, channels) or (batch, channels, positions)."""
+    if values.ndim == 2:
+        return column_sum(values)
     batch, channels, positions = values.shape
-    if positions == 1:
-        return column_sum(values[:, :, 0])
     return column_sum(row_sums(values.reshape(batch * channels, positions)).reshape(batch, channels))
 
 
 def channel_dot(a, b):
-    """Return the inner products of the channels of two arrays (batch, channels, positions)."""
+    """Return the inner products of the channels of two arrays (batch, channels) or (batch, channels, positions)."""
+    if a.ndim == 2:
+        return column_dot(a, b)
     batch, channels, positions = a.shape
-    if positions == 1:
-        return column_dot(a[:, :, 0], b[:, :, 0])
     rows = (batch * channels, positions)
     return column_sum(row_dot(a.reshape(rows), b.reshape(rows)).reshape(batch, channels))
 

@@ -7,18 +7,18 @@ from functools import lru_cache
 import numpy as np
 
 LONGEST = 4096  # elements of a kept array
-_ONES: dict = {}  # char of a dtype -> LONGEST ones; four at most
 
 
 def ones(char: str, n: int) -> np.ndarray:
     """Return `n` ones of a floating or complex dtype, read-only: vectors that sum rows by a product."""
-    if n > LONGEST:
-        return np.ones(n, char)
-    found = _ONES.get(char)
-    if found is None:
-        found = _ONES[char] = np.ones(LONGEST, char)
-        found.flags.writeable = False
-    return found[:n]
+    return _kept_ones(char, n) if n <= LONGEST else np.ones(n, char)
+
+
+@lru_cache(64)
+def _kept_ones(char: str, n: int) -> np.ndarray:
+    found = np.ones(n, char)
+    found.flags.writeable = False
+    return found
 
 
 def starts(count: int, step: int) -> np.ndarray:

@@ -30,19 +30,20 @@ def _maximum(x: np.ndarray, dim: int) -> np.ndarray:
     """Return the maximum along a dimension, with the dimension kept."""
     count = x.shape[dim]
     if count <= _SHORT and x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous:
+        rows = x if x.ndim == 2 else x.reshape(-1, count)
         if count <= _VERY_SHORT:
-            found = maximum.reduce(x.reshape(-1, count).T.copy(), 0)
+            found = maximum.reduce(rows.T.copy(), 0)
         else:
-            places = x.reshape(-1, count).argmax(1)
-            places += starts(places.size, count)
-            found = x.reshape(-1).take(places)
-        return found.reshape(*x.shape[:-1], 1)
+            found = x.take(rows.argmax(1) + starts(rows.shape[0], count))
+        return found[:, None] if rows is x else found.reshape(*x.shape[:-1], 1)
     return maximum.reduce(x, dim, None, None, True)
 
 
 def _sum(x: np.ndarray, dim: int) -> np.ndarray:
     """Return the sum along a dimension, with the dimension kept."""
     if x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous and x.size:
+        if x.ndim == 2:
+            return row_sums(x)[:, None]
         return row_sums(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], 1)
     return np.add.reduce(x, dim, None, None, True) if x.ndim else x.copy()
 

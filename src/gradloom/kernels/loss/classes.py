@@ -10,6 +10,7 @@ from .._common.errors import not_implemented, refuse, type_name
 from .._common.layout import row_major
 from .._common.numbers import widen
 from .._common.tables import starts
+from ..reduction import sums
 from .pointwise import MEAN, NONE, narrow, reduce
 
 _UNSIGNED = np.dtype(np.uint64)
@@ -32,11 +33,13 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
     if chosen is None:
         rows, count = x.shape
         if x.flags.c_contiguous:
-            losses = x.reshape(-1).take(starts(rows, count) + classes)
+            losses = x.take(starts(rows, count) + classes)
         else:
             losses = x[starts(rows, 1), classes]
         if weight is None and reduction != NONE and self.dtype.char in "fd":  # nothing but the sum is to be negated
-            return _reduced_nll(losses, None, reduction, self.dtype, negated=True)
+            total = -sums.total(losses)
+            found = total / rows if reduction == MEAN else total  # NaN without rows
+            return np.array(found, self.dtype), np.array(rows, self.dtype)
     else:
         losses = x[chosen, classes[chosen]]
     losses = widen(losses)
@@ -114,10 +117,8 @@ def nll_loss2d_backward(
     return found
 
 
-def _reduced_nll(losses, weights, reduction, dtype, negated=False) -> tuple:
+def _reduced_nll(losses, weights, reduction, dtype) -> tuple:
     total = np.add.reduce(losses, None)
-    if negated:
-        total = -total
     total_weight = losses.dtype.type(losses.size) if weights is None else weights.sum()
     if reduction == MEAN:
         total = total / total_weight if total_weight else losses.dtype.type(np.nan)
@@ -143,9 +144,10 @@ def _targets(target, count, ignore_index) -> tuple:
     classes = target if target.dtype.kind == "i" else target.astype(np.int64)
     if classes.size == 0:
         return classes, None
-    # As an unsigned number, a negative one is larger than any class.
-    if not 0 <= ignore_index < count and np.maximum.reduce(classes.view(_UNSIGNED), None) < count:
-        return classes, None
+    if not 0 <= ignore_index < count:
+        numbers = classes.view(_UNSIGNED)  # a negative number becomes larger than any class
+        if numbers.item(numbers.argmax()) < count:
+            return classes, None
     chosen = classes != ignore_index
     wrong = classes[chosen & ((classes < 0) | (classes >= count))]
     if wrong.size:

@@ -41,6 +41,8 @@ _FLAT = LONGEST  # the same for the sum of all elements, which NumPy adds pairwi
 
 def total(array: np.ndarray):
     """Return the sum of all elements of a float32, float64 or complex array, in its dtype."""
+    if array.size <= _BLOCK and array.ndim == 1:
+        return array.dot(ones(array.dtype.char, array.size))
     flags = array.flags
     if array.size <= _FLAT:
         return add(array, None)
@@ -74,6 +76,9 @@ def along(array: np.ndarray, axis, keepdim: bool):
     if array.size <= _FEW or not array.flags.c_contiguous:
         return _added(array, axis, keepdim)
     shape, ndim = array.shape, array.ndim
+    if axis == 0 and ndim == 2 and shape[0] <= 2 * _COLUMN:
+        found = ones(array.dtype.char, shape[0]).dot(array)
+        return found[None] if keepdim else found
     if axis is None:
         return np.asarray(total(array)).reshape((1,) * ndim if keepdim else ())
     if axis == ndim - 1 and shape[axis]:
