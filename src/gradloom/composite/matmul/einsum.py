@@ -1,11 +1,18 @@
 """Einstein summation: parse the equation, and evaluate it by matrix products of two operands at a time.
 
 A label is a letter, or a number below 0 for a dimension under the ellipsis (-1 for the last one).
+
+Note [Plans of einsum]
+Which operators are called depends on the equation and the shapes only. The functions below work them out on `_Value`s,
+which have shapes and note what is done to them; the plan is remembered, and a later call runs only the operators.
 """
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+
+from ...dispatch import _operators as ops
 
 _LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _ELLIPSIS = "..."
@@ -23,6 +30,86 @@ def einsum(equation, tensors, path=None):
     """
     if not tensors:
         raise RuntimeError("einsum(): must provide at least one operand")
+    shapes = tuple([tensor.shape for tensor in tensors])
+    steps, place = _plan(equation, shapes, None if path is None else tuple(path))
+    values = [*tensors]
+    for name, first, second, arguments in steps:
+        operator = getattr(ops.exact, name)
+        if second is None:
+            values[first] = operator(values[first], *arguments)
+        else:
+            values[first], values[second] = operator(values[first], values[second]), None
+    return values[place]
+
+
+@lru_cache(256)
+def _plan(equation, shapes, path) -> tuple:
+    """Return the steps of `einsum`, (operator, place, place of a second operand or None, further arguments), each of
+    whose results replaces the first operand, and the place of the result. See Note [Plans of einsum]."""
+    steps: list[tuple] = []
+    tensors = [_Value(steps, place, tuple(shape)) for place, shape in enumerate(shapes)]
+    found = _evaluated(equation, tensors, path)
+    return tuple(steps), found.place
+
+
+class _Value:
+    """An operand or a result in a plan. Its methods stand for Tensor's; each value is used once.
+
+    Attributes:
+        steps: the plan's.
+        place: that of the value among the operands.
+        shape: tuple of ints.
+    """
+
+    __slots__ = ("steps", "place", "shape")
+
+    def __init__(self, steps, place, shape):
+        self.steps, self.place, self.shape = steps, place, shape
+
+    def _then(self, shape, operator, *arguments):
+        self.steps.append((operator, self.place, None, arguments))
+        return _Value(self.steps, self.place, tuple(shape))
+
+    def _with(self, other, shape, operator):
+        self.steps.append((operator, self.place, other.place, ()))
+        return _Value(self.steps, self.place, tuple(shape))
+
+    def dim(self):
+        return len(self.shape)
+
+    def diagonal_at(self, i, j):
+        """Replace dimensions i < j by their diagonal, at i."""
+        rest = [n for d, n in enumerate(self.shape) if d not in (i, j)]
+        found = self._then([*rest, self.shape[i]], "diagonal", 0, i, j)
+        order = [*range(i), len(rest), *range(i, len(rest))]
+        return found.permute(order)
+
+    def unsqueeze(self, dim):
+        return self._then([*self.shape[:dim], 1, *self.shape[dim:]], "unsqueeze", dim)
+
+    def permute(self, dims):
+        return self._then([self.shape[d] for d in dims], "permute", tuple(dims))
+
+    def sum(self, dims, keepdim=False):
+        kept = [1 if d in dims else n for d, n in enumerate(self.shape) if keepdim or d not in dims]
+        return self._then(kept, "sum_dim_IntList", tuple(dims), keepdim, None)
+
+    def view(self, shape):
+        return self._then(shape, "view", tuple(shape))
+
+    def reshape(self, *shape):
+        return self._then(shape, "reshape", shape)
+
+    def times(self, other):
+        shape = [m if n == 1 else n for n, m in zip(self.shape, other.shape, strict=True)]
+        return self._with(other, shape, "mul_Tensor")
+
+    def bmm(self, other):
+        return self._with(other, [*self.shape[:2], other.shape[2]], "bmm")
+
+
+def _evaluated(equation, tensors, path):
+    """Return the value of the equation."""
     left, arrow, right = equation.partition("->")
     inputs = _inputs(left, tensors)
     output = _output(right, inputs) if arrow else _implicit_output(inputs)
@@ -159,7 +246,7 @@ def _arranged(tensor, labels, order):
         while labels.count(x) > 1:
             i = labels.index(x)
             j = labels.index(x, i + 1)
-            tensor = tensor.diagonal(0, i, j).movedim(-1, i)
+            tensor = tensor.diagonal_at(i, j)
             del labels[j]
     for x in order:
         if x not in labels:
@@ -216,7 +303,7 @@ def _contract(a, b, kept, counts):
             counts[d] = 0
     a, b = (x.sum(dims, True) if dims else x for x, dims in zip((a, b), alone, strict=True))
     if not summed:
-        return a * b
+        return a.times(b)
     return _product(a, b, summed)
 
 
