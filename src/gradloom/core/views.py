@@ -27,6 +27,7 @@ from .edge import DEAD_EDGE, NO_EDGE, gradient_edge, leaf_edge
 from .node import Node, next_sequence_nr, operator_name
 from .saved_variable import FREED_MESSAGE
 
+new = object.__new__
 # Creation metadata of a view; any but DEFAULT restricts writes in grad mode. TRANSFORM_INPUT marks an argument of a
 # transformed function.
 DEFAULT, MULTI_OUTPUT, NO_GRAD, CUSTOM_FUNCTION, INFERENCE_VIEW, TRANSFORM_INPUT = range(6)
@@ -125,7 +126,9 @@ def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
     base = source
     if not flags and view is None and replay is None and not source._inference:
         result._edge = None
-        result._view = ViewMeta(source, edge, counter[0], creation)
+        result._view = meta = new(ViewMeta)  # a call of the class would take half as long again as all of this
+        meta.base, meta.edge, meta.version, meta.creation, meta.replay = source, edge, counter[0], creation, None
+        meta.is_own_leaf = False
         return result
     if source._inference:
         result._inference = True

@@ -40,10 +40,19 @@ def order(array, axis, descending) -> np.ndarray:
     keys = widen(array)
     if not descending:
         return np.argsort(keys, axis=axis, kind="stable")
+    if keys.dtype.char in "fd" and keys.flags.c_contiguous and not holds_nan(keys):
+        return np.argsort(np.negative(keys), axis=axis, kind="stable")
     # The ascending order of the reversed array, read backwards, keeps equal elements in order.
     backwards = (*_EVERY[: axis % keys.ndim], slice(None, None, -1))
     reversed_order = np.argsort(keys[backwards], axis=axis, kind="stable")
     return array.shape[axis] - 1 - reversed_order[backwards]
+
+
+def holds_nan(array) -> bool:
+    """Return whether a contiguous floating array holds a NaN."""
+    flat = array.reshape(-1)
+    squares = flat.dot(flat)  # infinite at worst without one
+    return squares != squares
 
 
 def topk(self, k, dim=-1, largest=True, sorted=True):
@@ -63,7 +72,8 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
         found = _from_best_blocks(np.moveaxis(keys, axis, -1), k, largest)
         found = np.moveaxis(found, -1, axis)
     elif n < _PARTITION_FROM or k > n // 4 or not k:
-        found = order(self, axis, largest)[(*_EVERY[:axis], slice(k))]
+        found = order(self, axis, largest)
+        found = found[(*_EVERY[:axis], slice(k))] if axis else found[:k]
     else:
         found = _from_partition(keys, k, axis, largest)
     return taken(self, np.ascontiguousarray(found), axis, True)

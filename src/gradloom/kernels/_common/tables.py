@@ -21,6 +21,14 @@ def _kept_ones(char: str, n: int) -> np.ndarray:
     return found
 
 
+@lru_cache(32)
+def triangle(n: int) -> np.ndarray:
+    """Return the n x n matrix of float64 with ones on the diagonal and above it, read-only."""
+    found = np.triu(np.ones((n, n)))
+    found.flags.writeable = False
+    return found
+
+
 def starts(count: int, step: int) -> np.ndarray:
     """Return 0, step, 2 * step, ...: the places in memory where `count` rows of `step` elements begin. Read-only."""
     return _kept_starts(count, step) if count <= LONGEST else np.arange(0, count * step, step)
@@ -39,5 +47,42 @@ def number(value: float, dtype: np.dtype) -> np.ndarray:
     """Return a Python number as a 0-dim array, which NumPy takes as an operand faster than the number. Read-only. Zeros
     have no sign, because -0.0 and 0.0 share an entry."""
     found = np.array(value or 0, dtype)
+    found.flags.writeable = False
+    return found
+
+
+def flat_places(index: np.ndarray, axis: int, shape: tuple) -> np.ndarray:
+    """Convert an index along an axis to places in a contiguous array of `shape`, whose first elements it addresses in
+    the other dimensions."""
+    step = 1
+    for n in shape[axis + 1 :]:
+        step *= n
+    places = index if step == 1 else index * np.int64(step)
+    if index.size <= LONGEST:
+        offsets = _kept_offsets(index.shape, axis, shape)
+        return places if offsets is None else places + offsets
+    for offsets in _offsets(index.shape, axis, shape):
+        places = np.add(places, offsets, None if places is index else places)
+    return places
+
+
+def _offsets(sizes, axis, shape):
+    """Yield the places of the indices of each dimension but `axis`, in the shape in which they are to be added."""
+    step = 1
+    for d in range(len(shape) - 1, -1, -1):
+        if d != axis and sizes[d] > 1:
+            yield starts(sizes[d], step).reshape((sizes[d], *(1,) * (len(sizes) - 1 - d)))
+        step *= shape[d]
+
+
+@lru_cache(64)
+def _kept_offsets(sizes: tuple, axis: int, shape: tuple) -> np.ndarray | None:
+    """Return the sum of `_offsets` in the shape `sizes`, read-only; None if there are none."""
+    found = None
+    for offsets in _offsets(sizes, axis, shape):
+        found = offsets if found is None else found + offsets
+    if found is None:
+        return None
+    found = np.array(np.broadcast_to(found, sizes), order="C")
     found.flags.writeable = False
     return found

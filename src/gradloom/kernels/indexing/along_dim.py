@@ -7,7 +7,8 @@ import numpy as np
 from .._common.errors import type_name
 from .._common.numbers import number_as
 from ..shape.copies import clone
-from .places import along, flat_places, on_a_copy, update, writable
+from .._common.tables import flat_places
+from .places import along, on_a_copy, update, writable
 
 _REDUCTIONS = {"sum": np.add, "prod": np.multiply, "mean": np.add, "amax": np.maximum, "amin": np.minimum}
 _OPERATIONS = {"add": np.add, "multiply": np.multiply}
@@ -20,7 +21,8 @@ def gather(self, dim, index, sparse_grad=False):
     if not index.size:
         return np.empty(index.shape, self.dtype)
     if array.flags.c_contiguous:
-        return array.reshape(-1).take(flat_places(places, axis, array.shape)).reshape(index.shape)
+        found = array.take(flat_places(places, axis, array.shape))
+        return found if index.ndim else found.reshape(())
     part = tuple([slice(None) if i == axis else slice(n) for i, n in enumerate(places.shape)])
     return np.ascontiguousarray(np.take_along_axis(array[part], places, axis)).reshape(index.shape)
 

@@ -12,16 +12,19 @@ import numpy as np
 
 from .._common.dims import wrap_dim
 from .._common.layout import check_apart, check_no_internal_overlap
-from .._common.tables import starts
 
 _UNSIGNED = {char: np.dtype(char.upper()) for char in "ilq"}  # char of a dtype -> its unsigned one
+
+
+_FEW = 4096  # elements, up to which argmax is faster than a reduction
 
 
 def check_range(index, n: int, axis: int, error=RuntimeError) -> None:
     """Raise `error` unless 0 <= index < n everywhere."""
     if index.size:
         # Seen without a sign, negative numbers are beyond every size.
-        if np.maximum.reduce(index.view(_UNSIGNED.get(index.dtype.char, index.dtype)), None) >= n:
+        numbers = index.view(_UNSIGNED.get(index.dtype.char, index.dtype))
+        if (numbers.item(numbers.argmax()) if index.size <= _FEW else np.maximum.reduce(numbers, None)) >= n:
             first = index[(index < 0) | (index >= n)][0]
             raise error(f"index {first} is out of bounds for dimension {axis} with size {n}")
 
@@ -135,20 +138,6 @@ def still_writable(self, name: str, *read):
 
 
 _MANY = 1 << 15  # elements, from which on a sparse product pays
-
-
-def flat_places(index, axis: int, shape) -> np.ndarray:
-    """Convert `index` along an axis to positions in a contiguous array of `shape`."""
-    steps, step = [0] * len(shape), 1
-    for d in range(len(shape) - 1, -1, -1):
-        steps[d] = step
-        step *= shape[d]
-    places = index if steps[axis] == 1 else index * np.int64(steps[axis])
-    for d, n in enumerate(index.shape):
-        if d != axis and n > 1:
-            offsets = starts(n, steps[d]).reshape((n, *(1,) * (index.ndim - 1 - d)))
-            places = np.add(places, offsets, None if places is index else places)
-    return places
 
 
 def update(ufunc, self, places, values) -> None:

@@ -7,9 +7,10 @@ import numpy as np
 from .._common.dims import wrap_dim
 from .._common.errors import type_name
 from .._common.numbers import is_half, number_as
+from .._common.tables import flat_places
 from ..shape.copies import clone
 from .along_dim import combine
-from .places import add_rows, check_range, flat_places, on_a_copy, still_writable, workspace, writable
+from .places import add_rows, check_range, on_a_copy, still_writable, workspace, writable
 
 
 def index_select(self, dim, index):

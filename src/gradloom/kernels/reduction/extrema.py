@@ -11,7 +11,7 @@ from .._common.dims import axes, count, require_elements, to_last
 from .._common.errors import refuse
 from .._common.layout import row_major
 from .._common.numbers import widen
-from .._common.tables import starts
+from .._common.tables import flat_places, starts
 from .sums import reduce
 
 _NO_COMPLEX = "c"
@@ -115,8 +115,8 @@ def taken(array, indices, axis, keepdim):
     """Return (values, indices) for `indices` along a dimension, which is dropped unless `keepdim`."""
     if array.ndim == 1:
         values = array[indices]
-    elif array.ndim == 2 and axis == 1:
-        values = array[starts(array.shape[0], 1).reshape(-1, 1), indices]
+    elif array.flags.c_contiguous and array.size:
+        values = array.take(flat_places(indices, axis % array.ndim, array.shape))
     else:
         values = np.take_along_axis(array, indices, axis)
     return (values, indices) if keepdim else (np.squeeze(values, axis), np.squeeze(indices, axis))

@@ -9,7 +9,7 @@ from .._common.dims import axes, cast
 from .._common.errors import not_implemented, refuse
 from .._common.layout import check_no_internal_overlap, row_major
 from .._common.numbers import is_half
-from .._common.tables import number
+from .._common.tables import number, triangle
 from .sums import sum_type
 
 _WIDER = {"f": np.float64, "F": np.complex128}  # accumulation dtypes, as in PyTorch
@@ -53,12 +53,31 @@ def _accumulate(ufunc, array, dim, dtype, name):
     array = array.copy() if array.dtype == kind and axis is None else cast(array, kind)
     if axis is None:
         return array
+    if ufunc is np.add and kind.char == "f" and axis == array.ndim - 1 and 0 < array.shape[axis] <= _SHORT:
+        found = _short_sums(array)
+        if found is not None:
+            return found
     wide = np.float32 if is_half(kind) else _WIDER.get(kind.char, kind)
     found = ufunc.accumulate(array, axis, wide)
     found = found if found.dtype is kind else found.astype(kind)
     if ufunc is np.add and kind.kind in "fVc":
         found += number(0, kind)  # sums begin with 0, so that none is -0
     return row_major(found)
+
+
+_SHORT = 32  # elements, up to which a row's running sums are a product
+
+
+def _short_sums(array):
+    """Return the running sums of float32 rows as a product with a triangle of ones, in double precision; None if a
+    number is not finite. `accumulate` would run one loop for each row."""
+    n = array.shape[-1]
+    rows = array.astype(np.float64, order="C").reshape(-1, n)
+    flat = rows.reshape(-1)
+    squares = flat.dot(flat)
+    if squares - squares != 0:
+        return None
+    return rows.dot(triangle(n)).astype(array.dtype).reshape(array.shape)
 
 
 def cummax(self, dim):
