@@ -246,7 +246,7 @@ def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) ->
     if half:
         a, b = widen(a), widen(b)
     if b.ndim < 3 and a.size * b.shape[-1] <= SMALL:
-        found = np.dot(a, b)
+        found = a.dot(b) if a.__class__ is b.__class__ is np.ndarray else np.dot(a, b)
         if found.__class__ is not np.ndarray:
             found = np.asarray(found)
     else:

@@ -145,6 +145,11 @@ def _varargs_plan(wrapper, moves, template):
     """Return a plan for x.view(2, 3) or zeros(2, 3): after at most a self, all values form one list."""
     slot, source, convert = moves[-1]
     count = source.stop
+    if convert is keep and slot == source.start == 0 and len(moves) == 1 and count in (2, 3):
+        tail = tuple(template[1:])
+        if count == 2:
+            return lambda a, b, _c=0: wrapper((a, b), *tail)
+        return lambda a, b, c: wrapper((a, b, c), *tail)
     if convert is keep and source.start == slot == 1 == len(template) - 1:
         if count == 2:
             return lambda a, b, _c=0: wrapper(a, (b,))

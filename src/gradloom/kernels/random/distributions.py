@@ -98,6 +98,11 @@ def draw_uniform(
     stream: Stream, shape: tuple[int, ...], dtype: np.dtype, low: float = 0.0, high: float = 1.0
 ) -> np.ndarray:
     """Draw a new array of numbers uniform in [low, high): `torch.rand`. See `fill_uniform`."""
+    if dtype.char == "f" and low == 0 and high == 1:
+        out = np.empty(shape, dtype)
+        if 0 < out.size <= BLOCK:
+            with stream.lock:
+                return stream.uniform24(out.size, out)
     return fill_uniform(stream, np.empty(shape, dtype), low, high)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import cache
+from math import prod
 
 import numpy as np
 
 from ...types.dtype import c_name
 from .._common.errors import type_name
-from .streams import DIGITS, LARGEST, Stream, fill, name_of, narrowed, require
+from .streams import BLOCK, DIGITS, LARGEST, Stream, fill, name_of, narrowed, require
 
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 _WIDE = 1 << 28  # range, from which on a number takes 64 bits, so that the remainder stays close to uniform
@@ -83,7 +84,8 @@ def _over_range(stream: Stream, span: int, base: int) -> Callable[[int], np.ndar
     if span < _WIDE:
 
         def narrow(n):
-            values = _remainders(stream.words(n), span).astype(np.int64)
+            values = _remainders(stream.words(n), span)
+            values = values.view(np.int64) if values.itemsize == 8 else values.astype(np.int64)
             if base:
                 values += base
             return values
@@ -189,6 +191,10 @@ def _lowered(dtype: np.dtype, high: int) -> int:
 
 def draw_integers(stream: Stream, low: int, high: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Draw a new array of integers low <= value < high: `torch.randint`. Raises as `fill_integers`."""
+    if dtype.char == "l" and _LOWEST <= low < high <= _HIGHEST and high - low < _WIDE and 0 < prod(shape) <= BLOCK:
+        draw = _over_range(stream, high - low, low)
+        with stream.lock:
+            return draw(prod(shape)).reshape(shape)
     return fill_integers(stream, np.empty(shape, dtype), low, high)
 
 

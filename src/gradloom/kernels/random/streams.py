@@ -98,13 +98,15 @@ class Stream:
             return np.bitwise_or(draws, pairs[1::2], draws)
         return self._numbers.randint(0, 1 << 64, size=n, dtype=np.uint64)
 
-    def uniform24(self, n: int) -> np.ndarray:
-        """Draw `n` numbers in [0, 1): the low 24 bits of a word each. float32 (n,)."""
+    def uniform24(self, n: int, out: np.ndarray | None = None) -> np.ndarray:
+        """Draw `n` numbers in [0, 1): the low 24 bits of a word each. float32 (n,), or in `out`, of any shape."""
         words = self.words(n)
         wide = words.itemsize == 8
         np.bitwise_and(words, _LOW24 if wide else _LOW24_OF_WORDS, words)
         values = words.view(_SIGNED if wide else np.int32).astype(np.float32)  # a signed integer converts faster
-        return np.multiply(values, _TO_UNIT24, values)
+        if out is None:
+            return np.multiply(values, _TO_UNIT24, values)
+        return np.multiply(values.reshape(out.shape), _TO_UNIT24, out)
 
     def uniform53(self, n: int) -> np.ndarray:
         """Draw `n` numbers in [0, 1): the low 53 bits of a 64-bit draw each. float64 (n,)."""
