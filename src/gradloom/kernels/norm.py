@@ -318,11 +318,7 @@ _FEW = 1 << 14  # elements, up to which one call for products and one for their 
 def _are_alike(input, weight, bias):
     """Return whether the input is float32 or float64, and the parameters have the same dtype."""
     dtype = input.dtype
-    return (
-        dtype.char in "fd"
-        and (weight is None or weight.dtype is dtype)
-        and (bias is None or bias.dtype is dtype)
-    )
+    return dtype.char in "fd" and (weight is None or weight.dtype is dtype) and (bias is None or bias.dtype is dtype)
 
 
 def _check_mixed(input, *parameters):

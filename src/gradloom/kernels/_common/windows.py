@@ -76,9 +76,29 @@ def padded(x: np.ndarray, windows: Windows, rows: slice, channels_last: bool) ->
     """Return the part of x (N, C, *size) that the windows in `rows` of the first spatial dimension cover, padded with
     zeros: (N, C, *spatial), or (N, *spatial, C) if `channels_last`. Returns x itself if nothing needs copying.
     """
+    extent, source, target = _covered(windows, rows.start, rows.stop)
+    inside = x[(slice(None), slice(None), *source)]
+    if channels_last:
+        inside = np.moveaxis(inside, 1, -1)
+        shape = (len(x), *extent, x.shape[1])
+        target = (slice(None), *target)
+    else:
+        shape = (*x.shape[:2], *extent)
+        target = (slice(None), slice(None), *target)
+    if inside.shape == shape:
+        return np.ascontiguousarray(inside) if channels_last else inside
+    result = np.zeros(shape, x.dtype)
+    result[target] = inside
+    return result
+
+
+@lru_cache(1024)
+def _covered(windows: Windows, start: int, stop: int) -> tuple:
+    """Return the sizes of `padded` for the rows `start` to `stop`, and the slices of x and of the result in which the
+    same numbers lie."""
     extent, source, target = [], [], []
     for axis, size in enumerate(windows.size):
-        first, last = (rows.start, rows.stop - 1) if axis == 0 else (0, windows.output[axis] - 1)
+        first, last = (start, stop - 1) if axis == 0 else (0, windows.output[axis] - 1)
         begin = first * windows.stride[axis] - windows.padding[axis]
         end = last * windows.stride[axis] - windows.padding[axis]
         end += windows.dilation[axis] * (windows.kernel[axis] - 1) + 1
@@ -86,19 +106,7 @@ def padded(x: np.ndarray, windows: Windows, rows: slice, channels_last: bool) ->
         extent.append(end - begin)
         source.append(slice(low, max(low, high)))
         target.append(slice(low - begin, max(low, high) - begin))
-    inside = x[(slice(None), slice(None), *source)]
-    if channels_last:
-        inside = np.moveaxis(inside, 1, -1)
-        shape = (len(x), *extent, x.shape[1])
-        target = [slice(None), *target]
-    else:
-        shape = (*x.shape[:2], *extent)
-        target = [slice(None), slice(None), *target]
-    if inside.shape == shape:
-        return np.ascontiguousarray(inside) if channels_last else inside
-    result = np.zeros(shape, x.dtype)
-    result[tuple(target)] = inside
-    return result
+    return tuple(extent), tuple(source), tuple(target)
 
 
 def window_view(block: np.ndarray, windows: Windows, rows: int, channels_last: bool, groups: int = 1) -> np.ndarray:
@@ -129,10 +137,18 @@ def blocks(n: int, rows: int, row_bytes: int, block_bytes: int = 1 << 21) -> lis
     than threads."""
     from gradloom.kernels._common import threads
 
+    return _cut(n, rows, row_bytes, block_bytes, threads.get_num_threads())
+
+
+@lru_cache(256)
+def _cut(n: int, rows: int, row_bytes: int, block_bytes: int, count: int) -> list[tuple[slice, slice]]:
+    """Return `blocks` for `count` threads."""
+    from gradloom.kernels._common import threads
+
     everything = slice(0, rows)
     if n * rows * row_bytes <= 1 << 17:  # too little for a second thread
         return [(slice(0, n), everything)]
-    if rows * row_bytes <= block_bytes and n >= threads.get_num_threads():
+    if rows * row_bytes <= block_bytes and n >= count:
         return [(images, everything) for images in threads.chunks(n, block_bytes // max(1, rows * row_bytes))]
     parts = threads.chunks(rows, block_bytes // max(1, row_bytes))
     return [(slice(i, i + 1), part) for i in range(n) for part in parts]

@@ -8,6 +8,7 @@ float32 and rounded once. products.py computes the sums.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -174,11 +175,33 @@ def _geometry(
     groups: int,
 ) -> Windows:
     """Check the arguments and return the windows, with at least two spatial dimensions (mirrored if transposed)."""
-    dims = weight.ndim - 2
-    if dims < 1 or input.ndim != weight.ndim:
+    settings = [v if v.__class__ is tuple else as_setting(v) for v in (stride, padding, dilation, output_padding)]
+    return _of_shapes(input.shape, weight.shape, *settings, transposed, groups, (input.dtype, weight.dtype))
+
+
+def as_setting(value: Ints) -> Ints:
+    """Return an int or a tuple of ints, which a cache can keep."""
+    return tuple(value) if isinstance(value, Sequence) else value
+
+
+@lru_cache(256)  # a network calls each convolution with the same shapes again and again
+def _of_shapes(
+    input: tuple[int, ...],
+    weight: tuple[int, ...],
+    stride: Ints,
+    padding: Ints,
+    dilation: Ints,
+    output_padding: Ints,
+    transposed: bool,
+    groups: int,
+    types: tuple[np.dtype, np.dtype],
+) -> Windows:
+    """Return what `_geometry` does, for the shapes and types of input and weight."""
+    dims = len(weight) - 2
+    if dims < 1 or len(input) != len(weight):
         raise RuntimeError(
-            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional weight "
-            f"{list(weight.shape)}, but got {input.ndim}-dimensional input of size {list(input.shape)}"
+            f"Expected {len(weight)}-dimensional input for {len(weight)}-dimensional weight "
+            f"{list(weight)}, but got {len(input)}-dimensional input of size {list(input)}"
         )
     stride = as_tuple(stride, dims, "stride")
     padding = as_tuple(padding, dims, "padding")
@@ -186,7 +209,8 @@ def _geometry(
     extra = as_tuple(output_padding, dims, "output_padding")
     _check_settings(weight, stride, padding, dilation, extra, groups)
     _check_channels(input, weight, transposed, groups)
-    kernel, spatial = weight.shape[2:], input.shape[2:]
+    _check_types(*types)
+    kernel, spatial = weight[2:], input[2:]
     reach = tuple(d * (k - 1) + 1 for d, k in zip(dilation, kernel, strict=True))
     if transposed:
         small = spatial
@@ -220,7 +244,7 @@ def _geometry(
 
 
 def _check_settings(
-    weight: np.ndarray,
+    weight: tuple[int, ...],
     stride: tuple[int, ...],
     padding: tuple[int, ...],
     dilation: tuple[int, ...],
@@ -237,12 +261,12 @@ def _check_settings(
         raise RuntimeError(f"dilation should be greater than zero, but got {list(dilation)}")
     if groups < 1:
         raise RuntimeError("non-positive groups is not supported")
-    if min(weight.shape[2:]) < 1:
-        raise RuntimeError(f"kernel size should be greater than zero, but got {list(weight.shape[2:])}")
+    if min(weight[2:]) < 1:
+        raise RuntimeError(f"kernel size should be greater than zero, but got {list(weight[2:])}")
 
 
-def _check_channels(input: np.ndarray, weight: np.ndarray, transposed: bool, groups: int) -> None:
-    shape = list(weight.shape)
+def _check_channels(input: tuple[int, ...], weight: tuple[int, ...], transposed: bool, groups: int) -> None:
+    shape = list(weight)
     if shape[0] < groups:
         raise RuntimeError(
             f"Given groups={groups}, expected weight to be at least {groups} at dimension 0, "
@@ -254,15 +278,18 @@ def _check_channels(input: np.ndarray, weight: np.ndarray, transposed: bool, gro
             f"but got weight of size {shape} instead"
         )
     expected = shape[0] if transposed else shape[1] * groups
-    if input.shape[1] != expected:
+    if input[1] != expected:
         setting = f"transposed={int(transposed)}" if transposed else f"groups={groups}"
         raise RuntimeError(
-            f"Given {setting}, weight of size {shape}, expected input{list(input.shape)} to have "
-            f"{expected} channels, but got {input.shape[1]} channels instead"
+            f"Given {setting}, weight of size {shape}, expected input{list(input)} to have "
+            f"{expected} channels, but got {input[1]} channels instead"
         )
-    if input.dtype != weight.dtype:
-        raise RuntimeError(f"Input type ({input.dtype}) and weight type ({weight.dtype}) should be the same")
-    if input.dtype.kind == "b":
+
+
+def _check_types(input: np.dtype, weight: np.dtype) -> None:
+    if input != weight:
+        raise RuntimeError(f"Input type ({input}) and weight type ({weight}) should be the same")
+    if input.kind == "b":
         raise NotImplementedError("\"convolution\" not implemented for 'Bool'")
 
 

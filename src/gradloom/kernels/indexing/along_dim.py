@@ -6,8 +6,8 @@ import numpy as np
 
 from .._common.errors import type_name
 from .._common.numbers import number_as
-from ..shape.copies import clone
 from .._common.tables import flat_places
+from ..shape.copies import clone
 from .places import along, on_a_copy, update, writable
 
 _REDUCTIONS = {"sum": np.add, "prod": np.multiply, "mean": np.add, "amax": np.maximum, "amin": np.minimum}
