@@ -7,10 +7,11 @@ from gradloom.kernels._common import numbers, tables
 from gradloom.kernels._common.windows import Windows
 from gradloom.kernels.activation import smooth, softmax
 from gradloom.kernels.conv import flat, products
-from gradloom.kernels.elementwise import erf, special
+from gradloom.kernels.elementwise import erf, single, special
 from gradloom.kernels.indexing import places, tensors
 from gradloom.kernels.pool import blocks
 from gradloom.kernels.random import streams
+from gradloom.kernels.reduction import running
 
 FLOATS = (np.float32, np.float64)
 
@@ -40,6 +41,55 @@ def test_erf_of_many_float32_numbers_is_off_by_little_more_than_half_a_unit():
     special_values = np.zeros(1 << 13, np.float32)
     special_values[:5] = np.inf, -np.inf, np.nan, -0.0, 0.0
     assert str(erf.error_function(special_values)[:5].tolist()) == "[1.0, -1.0, nan, -0.0, 0.0]"
+
+
+@pytest.mark.parametrize(
+    "kernel, exact, domain",
+    [
+        (single.expm1_of_negative, np.expm1, -np.logspace(-37, 2, 1 << 14)),
+        (single.log1p_of_unit, np.log1p, np.logspace(-37, 0, 1 << 14)),
+    ],
+)
+def test_float32_functions_are_off_by_a_few_units(kernel, exact, domain):
+    x = domain.astype(np.float32)
+    wanted = exact(x.astype(np.float64))
+    units = (kernel(x) - wanted) / np.spacing(np.abs(wanted).astype(np.float32))
+    assert np.abs(units).max() < 6  # 3, and what another tanh of NumPy may add
+
+
+def test_float32_functions_keep_signs_of_zero_and_infinities():
+    found = single.expm1_of_negative(np.array([-0.0, -np.inf, np.nan], np.float32))
+    assert str(found.tolist()) == "[-0.0, -1.0, nan]"
+    assert str(single.log1p_of_unit(np.array([0, np.nan], np.float32)).tolist()) == "[0.0, nan]"
+    found = smooth.softplus(np.array([-np.inf, np.inf, np.nan, 17.5, 3e38], np.float32))
+    np.testing.assert_array_equal(found, np.array([0, np.inf, np.nan, 17.5, 3e38], np.float32))
+
+
+@pytest.mark.parametrize("width", [1, 5, 32])
+def test_short_running_sums_equal_long_ones(width, monkeypatch):
+    x = draw(6, width)
+    x[1, -1] = -0.0
+    few = running.cumsum(x, 1)
+    assert str(running.cumsum(np.array([[-0.0]], np.float32), 1)) == "[[0.]]"
+    monkeypatch.setattr(running, "_SHORT", 0)
+    np.testing.assert_allclose(few, running.cumsum(x, 1), rtol=1e-6, atol=1e-6)
+
+
+def test_short_running_sums_with_infinities_and_nans():
+    x = np.array([[1, np.inf, 2, -np.inf, 3], [1, 2, np.nan, 3, 4], [1, 2, 3, 4, 5]], np.float32)
+    wanted = [[1, np.inf, np.inf, np.nan, np.nan], [1, 3, np.nan, np.nan, np.nan], [1, 3, 6, 10, 15]]
+    np.testing.assert_array_equal(running.cumsum(x, 1), np.array(wanted, np.float32))
+
+
+@pytest.mark.parametrize("shape, sizes, axis", [((3, 4, 5), (2, 4, 3), 1), ((4,), (7,), 0), ((3, 1), (3, 1), 0)])
+def test_places_of_few_indices_equal_those_of_many(shape, sizes, axis, monkeypatch):
+    index = np.random.default_rng(0).integers(0, shape[axis], sizes)
+    few = tables.flat_places(index, axis, shape)
+    monkeypatch.setattr(tables, "LONGEST", 0)
+    np.testing.assert_array_equal(few, tables.flat_places(index, axis, shape))
+    values = draw(*shape)
+    part = values[tuple(slice(None) if d == axis else slice(n) for d, n in enumerate(sizes))]
+    np.testing.assert_array_equal(values.take(few), np.take_along_axis(part, index, axis))
 
 
 @pytest.mark.parametrize("dtype", FLOATS)

@@ -11,6 +11,7 @@ from .._common.numbers import floating, is_half, widen
 from .._common.tables import number
 from ..elementwise.choices import bounded, select
 from ..elementwise.erf import error_function
+from ..elementwise.single import expm1_of_negative, log1p_of_decay, log1p_of_unit
 from .piecewise import as_type
 
 
@@ -25,7 +26,10 @@ def elu(self, alpha=1, scale=1, input_scale=1):
     found = _below_zero(self)
     if input_scale != 1:
         found *= as_type(input_scale, dtype)
-    np.expm1(found, found)  # 0 where self is positive
+    if dtype.char == "f" and input_scale >= 0:
+        expm1_of_negative(found)  # 0 where self is positive
+    else:
+        np.expm1(found, found)
     if alpha * scale != 1:
         found *= as_type(alpha * scale, dtype)
     above = bounded(np.maximum, self, number(0, dtype))
@@ -204,10 +208,16 @@ def mish_backward(grad_output, self):
     return s
 
 
+_NEGLIGIBLE = 17  # from which on log(1 + exp(x)) rounds to x in float32
+
+
 @floating("softplus_cpu")
 def softplus(self, beta=1, threshold=20):
     """log(1 + exp(beta * self)) / beta; `self` where beta * self is above `threshold`."""
     dtype = self.dtype
+    if dtype.char == "f" and beta == 1 and threshold >= _NEGLIGIBLE:
+        found = log1p_of_decay(self)
+        return np.add(found, bounded(np.maximum, self, number(0, dtype)), found)
     scaled = self if beta == 1 else self * as_type(beta, dtype)
     limit = as_type(threshold, dtype)
     linear = None if scaled.size and np.maximum.reduce(scaled, None) <= limit else scaled > limit
@@ -249,7 +259,8 @@ def _decay(self):
 
 @floating("log_sigmoid_cpu")
 def _log_sigmoid(self, decay):
-    return _below_zero(self) - np.log1p(decay)
+    found = log1p_of_unit(decay.copy()) if decay.dtype.char == "f" else np.log1p(decay)
+    return np.subtract(_below_zero(self), found, found)
 
 
 @floating("log_sigmoid_backward_cpu")

@@ -13,6 +13,7 @@ import numpy as np
 from ...types.dtype import TYPE_OF, promote_types
 from .._common.errors import not_implemented, refuse, type_name
 from .._common.numbers import is_half, widen
+from ..elementwise.single import log1p_of_decay
 
 NONE, MEAN, SUM = range(3)
 
@@ -247,9 +248,8 @@ def binary_cross_entropy_with_logits(
     """(1 - t) * x + (1 + (pos_weight - 1) * t) * log(1 + exp(-x)), times the weight; reduced."""
     dtype, x, t = loss_inputs(self, target, "log_sigmoid_cpu", "")
     one, wide = x.dtype.type(1), widen(x)
-    with np.errstate(all="ignore"):
-        losses = np.asarray(np.log1p(np.exp(-np.abs(wide))))
-        losses -= np.minimum(wide, wide.dtype.type(0))
+    losses = log1p_of_decay(wide)
+    losses -= np.minimum(wide, wide.dtype.type(0))
     losses = narrow(losses, x.dtype)
     if pos_weight is not None:
         losses = losses * ((pos_weight - one) * t + one)
