@@ -11,7 +11,7 @@ import numpy as np
 
 from ..memory.ownership import strided_view
 from ..types.dtype import TYPE_OF, default
-from ._common.errors import CPP_TYPES, type_name
+from ._common.errors import CPP_TYPES, negative_size, type_name
 from ._common.layout import new_array, new_like
 from ._common.numbers import number_as, number_filling
 from ._common.tables import number
@@ -19,11 +19,7 @@ from ._common.tables import number
 
 def _checked(size, name=None):
     if size and min(size) < 0:
-        raise RuntimeError(
-            f"{name}: Dimension size must be non-negative."
-            if name
-            else f"Trying to create tensor with negative dimension {min(size)}: {list(size)}"
-        )
+        raise RuntimeError(f"{name}: Dimension size must be non-negative.") if name else negative_size(size)
     return size
 
 

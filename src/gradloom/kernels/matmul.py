@@ -43,13 +43,13 @@ def mm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
 
 def addmm(self: np.ndarray, mat1: np.ndarray, mat2: np.ndarray, beta=1, alpha=1) -> np.ndarray:
     """beta * self + alpha * (mat1 @ mat2), where self broadcasts to (n, m); beta 0 leaves self unread."""
+    _require_one_type(self, mat1, mat2)
     if mat1.ndim != 2:
         raise RuntimeError(f"mat1 must be a matrix, got {mat1.ndim}-D tensor")
     if mat2.ndim != 2:
         raise RuntimeError(f"mat2 must be a matrix, got {mat2.ndim}-D tensor")
     if mat1.shape[1] != mat2.shape[0]:
         raise _cannot_multiply(mat1, mat2)
-    _require_one_type(self, mat1, mat2)
     check_expand(self, (mat1.shape[0], mat2.shape[1]))
     return add_scaled(self, product(mat1, mat2, "addmm_impl_cpu_", keep_wide=True), beta, alpha)
 

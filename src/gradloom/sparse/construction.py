@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.tensor import Tensor, wrap
 from ..dispatch import _operators as ops
+from ..kernels._common.errors import negative_size
 from ..tensors.python_data import array_of
 from ..types.device import check_device
 from ..types.dtype import dtype as _dtype, get_default_dtype
@@ -129,7 +130,7 @@ def _indices(indices) -> np.ndarray:
 def _checked_size(size) -> tuple[int, ...]:
     shape = tuple([int(n) for n in size])
     if min(shape, default=0) < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(shape)}: {list(shape)}")
+        raise negative_size(shape)
     return shape
 
 

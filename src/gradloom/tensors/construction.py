@@ -14,6 +14,7 @@ from ..core.variants import mark_inference, require_gradient
 from ..dispatch import _operators
 from ..dispatch.overloads.registry import type_name
 from ..dispatch.state import INFERENCE, state
+from ..kernels._common.errors import negative_size
 from ..kernels.shape.copies import to_copy
 from ..memory.ownership import flat, offset_in_elements, owner, rooted, strided_view
 from ..types.device import names_meta
@@ -239,7 +240,7 @@ def _sizes(args):
             "expected"
         ) from None
     if min(sizes) < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
+        raise negative_size(sizes)
     return sizes
 
 

@@ -87,12 +87,12 @@ def cdist(x1, x2, p, compute_mode):
     """
     for number, x in enumerate((x1, x2), 1):
         if x.dim() < 2:
-            what = "only supports at least 2D tensors, X1 got: 1D" if x.dim() else "only supports at least 2D tensors"
-            raise RuntimeError(f"cdist {what.replace('X1', f'X{number}')}")
-        if not x.is_floating_point():
-            raise RuntimeError(f"cdist only supports floating-point dtypes, X{number} got: {x.dtype}")
+            raise RuntimeError(f"cdist only supports at least 2D tensors, X{number} got: {x.dim()}D")
     if x1.size(-1) != x2.size(-1):
         raise RuntimeError(f"X1 and X2 must have the same number of columns. X1: {x1.size(-1)} X2: {x2.size(-1)}")
+    for number, x in enumerate((x1, x2), 1):
+        if not x.is_floating_point():
+            raise RuntimeError(f"cdist only supports floating-point dtypes, X{number} got: {scalar_type_name(x.dtype)}")
     if p < 0:
         raise RuntimeError("cdist only supports non-negative p values")
     if compute_mode not in (None, 0, 1, 2):

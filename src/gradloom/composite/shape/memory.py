@@ -12,6 +12,7 @@ from ...core.variants import mark_detached_inference, not_implemented_node
 from ...core.views import check_inplace, replace_history
 from ...dispatch import _operators as ops
 from ...dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
+from ...kernels._common.errors import negative_size
 from ...kernels._common.layout import is_in_format, new_array, suggested_format
 from ...memory.metadata import MetaArray
 from ...memory.ownership import resized, strided_view
@@ -111,7 +112,7 @@ def resize_(self, size, memory_format):
     if memory_format is preserve_format:
         raise RuntimeError("Unsupported memory formatPreserve")
     if min(size, default=0) < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+        raise negative_size(size)
     array = self._array
     if array.shape == tuple(size) and memory_format is None:
         return self

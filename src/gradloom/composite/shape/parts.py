@@ -16,7 +16,7 @@ def narrow(self, dim, start, length):
         raise RuntimeError("narrow(): length must be non-negative.")
     size = array.shape[wrap_dim(dim, array.ndim)]
     if not -size <= start <= size:
-        raise IndexError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
     if start < 0:
         start += size
     if start > size - length:
@@ -149,7 +149,9 @@ def _equal_parts(self, sections, name, least, dim):
     _check_split(self, name, least)
     dim = int(dim)
     size = self._array.shape[dim]
-    if sections <= 0 or size % sections:
+    if sections <= 0:
+        raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
+    if size % sections:
         raise RuntimeError(
             f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
             f"{size} is not divisible by the split_size {sections}!"

@@ -97,17 +97,17 @@ def ravel(self):
 
 def unflatten(self, dim, sizes):
     """Split a dimension into several; one size may be -1."""
-    shape = self._array.shape
-    dim = wrap_dim(dim, len(shape))
     if not sizes:
         raise RuntimeError("unflatten: sizes must be non-empty")
+    shape = self._array.shape
+    dim = wrap_dim(dim, len(shape))
     if not shape:
         raise RuntimeError(f"unflatten: dimension {dim} cannot be split, since the tensor has no dimensions")
     try:
         found = infer_size(sizes, shape[dim])
     except RuntimeError as error:
         if "only one" in str(error) or "invalid shape dim" in str(error) or "ambiguous" in str(error):
-            raise
+            raise RuntimeError(f"unflatten got an unexpected error:\n{error}") from None
         raise RuntimeError(
             f"unflatten: Provided sizes {list(sizes)} don't multiply up to the size of dim {dim} "
             f"({shape[dim]}) in the input tensor"

@@ -116,6 +116,12 @@ def size_overflow(sizes=None) -> RuntimeError:
     return RuntimeError(f"Storage size calculation overflowed{'' if sizes is None else f' with sizes={list(sizes)}'}")
 
 
+def negative_size(sizes) -> RuntimeError:
+    """Return the error for the first size that is negative."""
+    first = next(n for n in sizes if n < 0)
+    return RuntimeError(f"Trying to create tensor with negative dimension {first}: {list(sizes)}")
+
+
 def check_sizes(sizes, itemsize: int = 1) -> None:
     """Raise RuntimeError if an array of these sizes has more bytes than 64 bits can count. NumPy's `repeat`, `tile`
     and `bincount` do not check it: they write beyond the memory that they allocate."""

@@ -119,11 +119,12 @@ def index_copy_(self, dim, index, source):
             f"{type_name(self.dtype)} and (source) {type_name(source.dtype)}"
         )
     values = _rows(source, axis if source.ndim else 0)
-    if source.ndim and rows.shape[1:] != values.shape[1:]:
+    slices = values.shape[1:] if source.ndim else ()
+    if self.ndim and rows.shape[1:] != slices:
         raise RuntimeError(
             "index_copy_(): Source/destination tensor must have same slice shapes. Destination slice "
             f"shape: {' '.join(map(str, rows.shape[1:]))} at dimension {axis} and source slice shape: "
-            f"{' '.join(map(str, values.shape[1:]))} at dimension {axis}."
+            f"{' '.join(map(str, slices))} at dimension 0."
         )
     if source.ndim and index.size != values.shape[0]:
         raise IndexError(

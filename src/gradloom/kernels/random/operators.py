@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...types.dtype import default
-from .._common.errors import type_name
+from .._common.errors import negative_size, type_name
 from .._common.layout import new_like, row_major
 from ..activation.piecewise import leaky_relu, leaky_relu_backward
 from ..indexing.places import writable
@@ -17,7 +17,7 @@ _INT64 = np.dtype(np.int64)
 
 def _size(size):
     if size and min(size) < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(size)}: {list(size)}")
+        raise negative_size(size)
     return size
 
 

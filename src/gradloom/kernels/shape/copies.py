@@ -9,7 +9,7 @@ import numpy as np
 
 from ...types.device import preserve_format
 from .._common.dims import wrap_dim, wrap_dims
-from .._common.errors import check_sizes, type_name
+from .._common.errors import check_sizes, negative_size, type_name
 from .._common.layout import (
     check_no_internal_overlap,
     check_no_partial_overlap,
@@ -103,7 +103,7 @@ def repeat(self, repeats):
     shape = (1,) * (len(repeats) - self.ndim) + self.shape
     sizes = [n * r for n, r in zip(shape, repeats, strict=True)]
     if min(sizes, default=0) < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {min(sizes)}: {sizes}")
+        raise negative_size(sizes)
     check_sizes(sizes, self.itemsize)
     return row_major(np.tile(self, repeats)) if repeats else self.copy()
 

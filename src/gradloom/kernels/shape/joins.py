@@ -95,13 +95,13 @@ def stack(tensors, dim=0):
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     shape = tensors[0].shape
+    dim = wrap_dim(dim, len(shape) + 1)
     for i, a in enumerate(tensors):
         if a.shape != shape:
             raise RuntimeError(
                 f"stack expects each tensor to be equal size, but got {list(shape)} at entry 0 and "
                 f"{list(a.shape)} at entry {i}"
             )
-    dim = wrap_dim(dim, len(shape) + 1)
     stacked, dtype = (*shape[:dim], len(tensors), *shape[dim:]), common_dtype(tensors)
     if dim < len(shape) and suggested_format(tensors[0]) is not None:  # with the layout of `cat`
         joined = (*shape[:dim], len(tensors) * shape[dim], *shape[dim + 1 :])

@@ -91,29 +91,33 @@ def expand(self, size, implicit=False):
         if size[0] > 1 and self.dtype.kind != "V":  # the common case: one dimension in front
             return np.ndarray(size, self.dtype, self, 0, (0, *old_strides))
     shape, strides, step = [], [], self.itemsize
+    negative = False
     for d in range(len(size) - 1, -1, -1):
         n = size[d]
         if d >= lead:
             old = old_shape[d - lead]
             if n == old or n == -1:
                 n, stride = old, old_strides[d - lead]
-            elif old == 1 and n >= 0:
-                stride = 0
+            elif old == 1:
+                stride, negative = 0, negative or n < 0
             else:
                 raise RuntimeError(
                     f"The expanded size of the tensor ({n}) must match the existing size ({old}) at "
                     f"non-singleton dimension {d}.  Target sizes: {list(size)}.  Tensor sizes: "
                     f"{list(old_shape)}"
                 )
-        elif n < 0:
+        elif n == -1:
             raise RuntimeError(
                 f"The expanded size of the tensor ({n}) isn't allowed in a leading, non-existing dimension {d}"
             )
         else:
             stride = step if n == 1 and old_shape else 0  # NumPy's would be 0 in both cases
+            negative = negative or n < 0
         shape.append(n)
         strides.append(stride)
         step = stride * n
+    if negative:
+        raise RuntimeError("numel: integer multiplication overflow")
     shape.reverse()
     strides.reverse()
     if self.size and self.dtype.kind != "V" and type(self) is np.ndarray:
@@ -248,14 +252,14 @@ def slice(self, dim=0, start=None, end=None, step=1):
 
 def unfold(self, dimension, size, step):
     """Return a view of all windows of `size` indices of a dimension, `step` apart, as a new last dimension."""
+    dim = wrap_dim(dimension, self.ndim)
     if size < 0:
         raise RuntimeError(f"size is {size} but must be >= 0")
-    dim = wrap_dim(dimension, self.ndim)
-    if step <= 0:
-        raise RuntimeError(f"step is {step} but must be > 0")
     length, stride = (self.shape[dim], self.strides[dim]) if self.ndim else (1, self.itemsize)
     if size > length:
         raise RuntimeError(f"maximum size for tensor at dimension {dim} is {length} but size is {size}")
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
     shape, strides = [*self.shape, size], [s // self.itemsize for s in (*self.strides, stride)]
     if self.ndim:
         shape[dim] = (length - size) // step + 1
@@ -360,8 +364,8 @@ def narrow_copy(self, dim, start, length):
         raise RuntimeError("Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got false.")
     size = self.shape[wrap_dim(dim, self.ndim)]
     if not -size <= start <= size:
-        raise IndexError(f"start out of range (expected to be in range of [-{size}, {size}], but got {start})")
+        raise IndexError(f"start out of range (expected to be in range of [{-size}, {size}], but got {start})")
     begin = start + size if start < 0 else start
     if length < 0 or begin > size - length:
-        raise RuntimeError(f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+        raise RuntimeError(f"start ({begin}) + length ({length}) exceeds dimension size ({size}).")
     return slice(self, dim, begin, begin + length).copy()
