@@ -6,16 +6,23 @@ In debug mode DETAIL each rank describes a collective in the group's store befor
 root, reduction, and the line of the program. It then reads what the others wrote under the same number. So all ranks
 raise, with the lines of all, if they differ, and a rank that waits in vain names the ranks that are missing and the
 last call that these made. The cost is some requests to the store for each collective.
+
+Ranks may give each other parts of different sizes in an all_to_all: each rank lists what it gives and takes, and all
+compare these lists. A rank that sends a tensor describes it likewise before; the rank that receives it reads that
+afterwards, since only then it knows which message it got.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from math import prod
 from typing import Any
 
 from ._engines import Aborted, CallTimeout, Mismatch, PeerLost
@@ -68,7 +75,8 @@ def failure(group: Any, name: str, number: int, error: Exception) -> Exception:
         reason = f"the ranks do not agree ({error}); TORCH_DISTRIBUTED_DEBUG=DETAIL shows what each of them called"
     mine = f"{name} (call {number} of group {group.group_name!r}) {reason}"
     text = f"[Rank {group._ranks[group.rank()]}] {mine}"
-    reports = _exchange_reports(group, mine, wait=isinstance(error, CallTimeout), missing=missing)
+    reports = [] if group._watch is None else list(group._watch.last_calls(missing))
+    reports += _exchange_reports(group, mine, wait=isinstance(error, CallTimeout), missing=missing)
     return DistBackendError("\n  ".join([text, *reports]))
 
 
@@ -94,6 +102,8 @@ def _exchange_reports(group: Any, mine: str, wait: bool, missing: Sequence[int])
 
 def _described(call: dict[str, Any]) -> str:
     shapes = ", ".join(f"{dtype}{shape}" for dtype, shape in call["tensors"])
+    if "peer" in call:
+        return f"{call['name']}({shapes}) {call['peer']}, at {call['site']}"
     more = f" with {', '.join(call['more'])}" if call["more"] else ""
     return f"{call['name']}({shapes}){more}, call {call['number']}, at {call['site']}"
 
@@ -107,8 +117,12 @@ class Watch:
 
     def __init__(self, group: Any) -> None:
         self._group = group
+        self._messages: Counter[tuple[int, int, int]] = Counter()  # by sender, receiver and tag
+        self._lock = threading.Lock()
 
-    def note(self, name: str, number: int, tensors: Sequence[Any] = (), *more: Any) -> dict[str, Any]:
+    def note(
+        self, name: str, number: int, tensors: Sequence[Any] = (), *more: Any, parts: tuple[Any, Any] | None = None
+    ) -> dict[str, Any]:
         """Return the description of a call.
 
         Args:
@@ -116,10 +130,13 @@ class Watch:
             number: how many collectives the group has started with it.
             tensors: those whose shapes and dtypes must be the same on all ranks.
             more: root, reduction, and whatever else must be the same.
+            parts: the arrays that the ranks give this one, and those that it gives to them, by rank.
         """
-        shapes = [(str(tensor.dtype).removeprefix("torch."), list(tensor.shape)) for tensor in tensors]
         texts = [f"root {m}" if isinstance(m, int) else str(m[0] if isinstance(m, tuple) else m) for m in more]
-        return {"name": name, "number": number, "tensors": shapes, "more": texts, "site": call_site()}
+        found = {"name": name, "number": number, "tensors": _shapes(tensors), "more": texts, "site": call_site()}
+        if parts is not None:
+            found["takes"], found["gives"] = ([f"{a.dtype}[{a.size}]" for a in arrays] for arrays in parts)
+        return found
 
     def compare(self, note: dict[str, Any], deadline: float | None) -> None:
         """Compare a call with those of the other ranks.
@@ -140,22 +157,121 @@ class Watch:
         calls = [json.loads(store.get(key)) for key in keys]
         if number > 2:  # all ranks have read these: they are at this call's predecessor at least
             store.delete_key(f"call/{number - 2}/{group.rank()}")
-        if any(_compared(call) != _compared(calls[0]) for call in calls):
-            lines = [f"Rank {group._ranks[rank]} is running {_described(call)}" for rank, call in enumerate(calls)]
+        unequal = list(_unequal_parts(calls, group._ranks))
+        if unequal or any(_compared(call) != _compared(calls[0]) for call in calls):
+            lines = unequal + [
+                f"Rank {group._ranks[rank]} is running {_described(call)}" for rank, call in enumerate(calls)
+            ]
             raise DistBackendError(
                 "\n  ".join([f"Detected mismatch between collectives on ranks of group {group.group_name!r}.", *lines])
             )
 
     def _missing(self, note: dict[str, Any], keys: Sequence[str]) -> Iterator[str]:
         group, store = self._group, self._group._store
-        missing = [rank for rank, key in enumerate(keys) if not store.check([key])]
-        names = _named([group._ranks[rank] for rank in missing])
-        yield f"[Rank {group._ranks[group.rank()]}] {_described(note)}, Timed out waiting: {names} did not arrive"
-        for rank in missing:
-            last = f"last/{rank}"
+        missing = [group._ranks[rank] for rank, key in enumerate(keys) if not store.check([key])]
+        yield (
+            f"[Rank {group._ranks[group.rank()]}] {_described(note)}, Timed out waiting: {_named(missing)} did not "
+            "arrive"
+        )
+        yield from self.last_calls(missing)
+
+    def last_calls(self, ranks: Sequence[int]) -> Iterator[str]:
+        """Yield what ranks, by their numbers in the default group, called last."""
+        store = self._group._store
+        for rank in ranks:
+            last = f"last/{list(self._group._ranks).index(rank)}"
             there = json.loads(store.get(last)) if store.check([last]) else None
             where = "has made no call yet" if there is None else f"came last to {_described(there)}"
-            yield f"Rank {group._ranks[rank]} {where}"
+            yield f"Rank {rank} {where}"
+
+    # -- messages
+
+    def message(self, name: str, peer: int | None, tag: int, tensor: Any) -> dict[str, Any]:
+        """Return the description of a send or receive.
+
+        Args:
+            name: "send" or "recv".
+            peer: the other rank of the group; None for any.
+            tag: of the message.
+            tensor: what is sent or gets what is received.
+        """
+        who = "any rank" if peer is None else f"rank {self._group._ranks[peer]}"
+        text = f"{'to' if name == 'send' else 'from'} {who}" + (f" with tag {tag}" if tag else "")
+        return {"name": name, "tensors": _shapes([tensor]), "peer": text, "site": call_site()}
+
+    def _next(self, source: int, destination: int, tag: int) -> str:
+        """Return the key of the next message between two ranks."""
+        with self._lock:
+            self._messages[source, destination, tag] += 1
+            return f"message/{source}/{destination}/{tag}/{self._messages[source, destination, tag]}"
+
+    def sending(self, call: Callable[..., None], note: dict[str, Any], peer: int, tag: int) -> Callable[..., None]:
+        """Return `call`, which sends a message, with its description before it."""
+
+        def watched(engine: Any, deadline: float | None) -> None:
+            rank, store, text = self._group.rank(), self._group._store, json.dumps(note)
+            store.set(self._next(rank, peer, tag), text)
+            store.set(f"last/{rank}", text)
+            call(engine, deadline)
+
+        return watched
+
+    def receiving(
+        self, call: Callable[..., None], note: dict[str, Any], sender: Callable[[], int], tag: int
+    ) -> Callable[..., None]:
+        """Return `call`, which receives a message, with a comparison to what the sender described after it.
+
+        Args:
+            call: receives.
+            note: as `message` returns it.
+            sender: returns the sender's rank afterwards.
+            tag: of the message.
+        """
+
+        def watched(engine: Any, deadline: float | None) -> None:
+            self._group._store.set(f"last/{self._group.rank()}", json.dumps(note))
+            try:
+                call(engine, deadline)
+            except Mismatch as error:
+                if error.sender is None:
+                    raise
+                self._check_message(note, error.sender, tag)
+                raise
+            self._check_message(note, sender(), tag)
+
+        return watched
+
+    def _check_message(self, note: dict[str, Any], sender: int, tag: int) -> None:
+        """Raise DistBackendError if a message that a rank sent has not the size and dtype that were expected."""
+        group = self._group
+        key = self._next(sender, group.rank(), tag)
+        if not group._store.check([key]):  # the sender has no debug mode
+            return
+        sent = json.loads(group._store.get(key))
+        group._store.delete_key(key)
+        (ours,), (theirs,) = note["tensors"], sent["tensors"]
+        if (ours[0], prod(ours[1])) != (theirs[0], prod(theirs[1])):
+            lines = (
+                f"Rank {group._ranks[rank]} is running {_described(call)}"
+                for rank, call in ((sender, sent), (group.rank(), note))
+            )
+            raise DistBackendError(
+                "\n  ".join([f"Detected mismatch between send and recv of group {group.group_name!r}.", *lines])
+            )
+
+
+def _shapes(tensors: Sequence[Any]) -> list[tuple[str, list[int]]]:
+    return [(str(tensor.dtype).removeprefix("torch."), list(tensor.shape)) for tensor in tensors]
+
+
+def _unequal_parts(calls: Sequence[dict[str, Any]], ranks: Sequence[int]) -> Iterator[str]:
+    """Yield where a rank gives another one a part of another size or dtype than that takes."""
+    if all("gives" in call for call in calls):
+        for source, giving in enumerate(calls):
+            for target, taking in enumerate(calls):
+                given, taken = giving["gives"][target], taking["takes"][source]
+                if given != taken:
+                    yield f"Rank {ranks[source]} gives {given} to rank {ranks[target]}, which takes {taken}"
 
 
 def _compared(call: dict[str, Any]) -> tuple[Any, ...]:

@@ -214,16 +214,18 @@ class ProcessGroup:
         call: Callable[..., Any],
         *seen: Any,
         profiled: Sequence[Any] = (),
+        parts: tuple[Any, Any] | None = None,
     ) -> Work:
         """Run `call(engine, deadline)` now or in the group's thread.
 
-        `seen` is what debug mode compares, tensors first. Profiles show these tensors, or else those of `profiled`.
+        `seen` is what debug mode compares, tensors first, and `parts` what the ranks give each other. Profiles show
+        the tensors of `seen`, or else those of `profiled`.
         """
         if self._engine is None:
             raise RuntimeError(f"{type(self).__name__} does not support {name}")
         self._sequence += 1
         timeout = self._timeout if options.timeout is UNSET or options.timeout == UNSET else options.timeout
-        note = None if self._watch is None else self._watch.note(name, self._sequence, *seen)
+        note = None if self._watch is None else self._watch.note(name, self._sequence, *seen, parts=parts)
         make = partial(self._make, name, self._sequence, timeout, call, note)
         if state.profiler is not None:
             make = self._profiled(name, profiled or (seen[0] if seen else ()), make)
@@ -553,7 +555,9 @@ class ProcessGroup:
             engine.alltoall(outs, ins, deadline)
             targets.store()
 
-        return self._start("all_to_all", list(output_tensors), options, call, [], profiled=input_tensors)
+        return self._start(
+            "all_to_all", list(output_tensors), options, call, [], profiled=input_tensors, parts=(outs, ins)
+        )
 
     def all_to_all_single(
         self, output: Any, tensor: Any, output_split_sizes: Any, input_split_sizes: Any, opts: Any = None, **values: Any
@@ -580,7 +584,7 @@ class ProcessGroup:
             engine.alltoall(outs, ins, deadline)
             targets.store()
 
-        return self._start("all_to_all", [output], options, call, [], profiled=[tensor])
+        return self._start("all_to_all", [output], options, call, [], profiled=[tensor], parts=(outs, ins))
 
     alltoall_base = all_to_all_single
 
@@ -601,9 +605,13 @@ class ProcessGroup:
         tensor = _one(tensors, "send")
         self._check_peer("send", dstRank)
         array = source(tensor)
-        return self._pass(
-            "send", ("send", dstRank), tensor, _wait, lambda engine, end: engine.send(array, dstRank, tag, end)
-        )
+
+        def call(engine: Any, deadline: float | None) -> None:
+            engine.send(array, dstRank, tag, deadline)
+
+        if self._watch is not None:
+            call = self._watch.sending(call, self._watch.message("send", dstRank, tag, tensor), dstRank, tag)
+        return self._pass("send", ("send", dstRank), tensor, _wait, call)
 
     def recv(self, tensors: Any, srcRank: int, tag: int = 0, *, _wait: bool = False) -> Work:
         """Receive what a rank sends with this tag into a tensor."""
@@ -622,6 +630,8 @@ class ProcessGroup:
             sender[0] = engine.recv(array, src, tag, deadline)
             targets.store()
 
+        if self._watch is not None:
+            call = self._watch.receiving(call, self._watch.message("recv", src, tag, tensor), lambda: sender[0], tag)
         return self._pass("recv", ("recv", src, tag), tensor, wait, call, lambda: sender[0])
 
     def _pass(

@@ -59,7 +59,16 @@ class Aborted(RuntimeError):
 
 
 class Mismatch(RuntimeError):
-    """The ranks called different collectives, or passed different sizes or dtypes."""
+    """The ranks called different collectives, or passed different sizes or dtypes.
+
+    Args:
+        text: says what the ranks did.
+        sender: of a message that does not fit, the rank that sent it.
+    """
+
+    def __init__(self, text: str, sender: int | None = None) -> None:
+        self.sender = sender
+        super().__init__(text)
 
 
 class Engine(ABC):

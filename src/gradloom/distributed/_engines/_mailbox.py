@@ -242,7 +242,7 @@ class Mail:
                 return
         if posted.array.size != message.nbytes:
             text = f"rank {message.src} sent {message.nbytes} bytes, but recv expects {posted.array.size}"
-            posted.error = Mismatch(text)
+            posted.error = Mismatch(text, message.src)
         elif posted.array is not message.buffer:
             posted.array[...] = message.buffer
         posted.done = message.src

@@ -342,7 +342,8 @@ class MPIEngine(Engine):
         request = message.Irecv(target)
         self._wait("recv", request.Test, request, deadline, [status.Get_source()], target)
         if target is not flat:
-            raise Mismatch(f"rank {status.Get_source()} sent {count} bytes, but recv expects {flat.size}")
+            sender = int(status.Get_source())
+            raise Mismatch(f"rank {sender} sent {count} bytes, but recv expects {flat.size}", sender)
         return int(status.Get_source())
 
     def close(self) -> None:

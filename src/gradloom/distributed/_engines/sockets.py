@@ -273,7 +273,8 @@ class SocketEngine(Engine):
         if len(data) != array.nbytes:
             self._fail(
                 Mismatch(
-                    f"{self._call}: rank {sender} sent {len(data)} bytes, but rank {self.rank} expects {array.nbytes}"
+                    f"{self._call}: rank {sender} sent {len(data)} bytes, but rank {self.rank} expects {array.nbytes}",
+                    sender,
                 )
             )
         array.reshape(-1).view(np.uint8)[...] = np.frombuffer(data, np.uint8)
