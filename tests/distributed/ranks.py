@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import socket
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tests.waiting import LIMIT, fork
+
+_AFTER_ERROR = 30.0  # seconds
 
 
 class FolderStore:
@@ -56,6 +60,7 @@ def run(size: int, call: Callable[..., Any], folder: Path, *args: Any) -> list[A
     found = ended(size, call, folder, *args)
     for rank, one in enumerate(found):
         assert one.error is None, f"rank {rank} of {size}:\n{one.error}"
+    for rank, one in enumerate(found):
         assert one.killed_by is None, f"rank {rank} of {size} was killed by signal {one.killed_by}"
     return [one.result for one in found]
 
@@ -93,7 +98,17 @@ def _fork(rank: int, size: int, call: Callable[..., Any], folder: Path, args: Se
         os._exit(code)
 
 
+@contextmanager
+def reserved_port() -> Iterator[int]:
+    """Reserve a port of 127.0.0.1 for a server that the ranks start: nothing else gets it meanwhile."""
+    with socket.socket() as kept:
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # lets servers that do so, too, have it
+        kept.bind(("127.0.0.1", 0))
+        yield kept.getsockname()[1]
+
+
 def _wait(children: Sequence[int]) -> list[int]:
+    """Wait for processes, and return their exit codes. If one raises, the others have little time left."""
     codes: dict[int, int] = {}
     end = time.monotonic() + LIMIT
     while len(codes) < len(children):
@@ -102,10 +117,12 @@ def _wait(children: Sequence[int]) -> list[int]:
                 pid, status = os.waitpid(child, os.WNOHANG)
                 if pid:
                     codes[child] = os.waitstatus_to_exitcode(status)
+                    if codes[child] > 0:
+                        end = min(end, time.monotonic() + _AFTER_ERROR)
         if time.monotonic() > end:
             for child in set(children) - set(codes):
                 os.kill(child, signal.SIGKILL)
-                os.waitpid(child, 0)
-            raise AssertionError(f"processes have not ended after {LIMIT} seconds")
+                codes[child] = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            assert any(code > 0 for code in codes.values()), f"processes have not ended after {LIMIT} seconds"
         time.sleep(0.002)
     return [codes[child] for child in children]

@@ -11,7 +11,7 @@ import pytest
 
 import gradloom as gl
 import gradloom.distributed as dist
-from tests.distributed.ranks import run
+from tests.distributed.ranks import reserved_port, run
 from tests.waiting import LIMIT
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="ranks are forks")
@@ -296,10 +296,8 @@ def again(rank, size, store, address):
 
 
 def test_a_destroyed_default_group_can_be_made_again(tmp_path):
-    probe = dist.TCPStore("127.0.0.1", 0, 1, True)
-    port = str(probe.port)
-    del probe
-    assert run(2, again, tmp_path, port) == [[2.0, 4.0, 6.0, 8.0]] * 2
+    with reserved_port() as port:
+        assert run(2, again, tmp_path, str(port)) == [[2.0, 4.0, 6.0, 8.0]] * 2
 
 
 def on_several_hosts(rank, size, store, port):
@@ -319,7 +317,5 @@ def on_several_hosts(rank, size, store, port):
 
 
 def test_ranks_on_several_machines_use_tcp(tmp_path):
-    probe = dist.TCPStore("127.0.0.1", 0, 1, True)
-    port = probe.port
-    del probe
-    assert run(3, on_several_hosts, tmp_path, port) == [("SocketEngine", 3.0)] * 3
+    with reserved_port() as port:
+        assert run(3, on_several_hosts, tmp_path, port) == [("SocketEngine", 3.0)] * 3

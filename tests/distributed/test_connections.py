@@ -16,8 +16,6 @@ from gradloom.distributed import _auth, _tcp_server, _tcp_store
 from gradloom.distributed._tcp_server import listen_on
 from tests.waiting import LIMIT, forked, in_threads
 
-SHORT = timedelta(seconds=5)
-
 
 def server() -> dist.TCPStore:
     return dist.TCPStore("127.0.0.1", 0, None, True, timedelta(seconds=LIMIT))
@@ -28,7 +26,7 @@ def test_a_client_with_another_key_is_refused_and_told_what_to_do(monkeypatch):
     store = server()
     monkeypatch.setenv(_auth.VARIABLE, "another")
     with pytest.raises(dist.DistNetworkError, match="does not know this job's key.*Set GRADLOOM_JOB_KEY"):
-        dist.TCPStore("127.0.0.1", store.port, None, False, SHORT)
+        dist.TCPStore("127.0.0.1", store.port, None, False, timedelta(seconds=LIMIT))
     monkeypatch.setenv(_auth.VARIABLE, "one")
     client = dist.TCPStore("127.0.0.1", store.port, None, False, timedelta(seconds=LIMIT))
     client.set("key", "value")

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.distributed.ranks import reserved_port
 from tests.waiting import LIMIT, started
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are Unix's")
@@ -114,16 +114,19 @@ def test_nothing_remains_when_the_launcher_is_interrupted_or_killed(program, tmp
 
 
 def test_several_nodes_meet_at_an_endpoint(program, tmp_path):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
-    options = ["--nnodes=2", "--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", "--rdzv-id=job", program]
-    with started([*RUN, "--nproc-per-node=1", *options], tmp_path / "log") as other:
+    options = ["--nnodes=2", "--rdzv-backend=c10d", "--rdzv-id=job", "--rdzv-endpoint"]
+    with reserved_port() as port:
+        options += [f"127.0.0.1:{port}", program]
+        lines = _on_two_nodes(options, tmp_path / "log")
+    assert [line.partition(",")[0] for line in lines] == ["0 of 3", "1 of 3", "2 of 3"]
+
+
+def _on_two_nodes(options, log):
+    with started([*RUN, "--nproc-per-node=1", *options], log) as other:
         found = torchrun("--nproc-per-node=2", *options)
         assert found.returncode == 0, found.stderr
         assert other.process.wait(LIMIT) == 0, other.log.read_text()
-        lines = ranks(found.stdout + other.log.read_text())
-    assert [line.partition(",")[0] for line in lines] == ["0 of 3", "1 of 3", "2 of 3"]
+        return ranks(found.stdout + other.log.read_text())
 
 
 def test_programs_that_import_torch_run_on_gradloom(tmp_path):
