@@ -230,7 +230,7 @@ class Entry:
     """
 
     def __init__(
-        self, recorder: Recorder, arguments: Arguments, result: Any, backend: Any, costly_too: bool, key: Any
+        self, recorder: Recorder, arguments: Arguments, result: Any, backend: Any, machine_code: bool, key: Any
     ) -> None:
         outputs: dict[int, int] = {}
         self.key = key
@@ -249,7 +249,7 @@ class Entry:
         self.check, self.guards = check_of(recorder, arguments)
         inputs, slots = list(recording.inputs), without_tensors(recording)
         recorder.forget()  # results of the call that the program dropped
-        self.compiled: Compiled = compiled(slots, inputs, backend, costly_too)
+        self.compiled: Compiled = compiled(slots, inputs, backend, machine_code)
         self.exclusive = self.compiled.mutated
 
     def run(self, inputs: list[Any]) -> Any:
@@ -271,14 +271,15 @@ class Backend:
     Attributes:
         name: as in `list_backends`.
         loops: compiles a loop program; None to call every operator by itself.
-        costly_too: whether the backward pass computes expensive functions again rather than read their results.
+        machine_code: whether loops are machine code. Then operators on rows are loops, too, and the backward pass
+            computes expensive functions again rather than read their results; NumPy's kernels are faster than blocks.
     """
 
-    def __init__(self, name: str, loops: Callable[[Any], Any] | None, costly_too: bool) -> None:
-        self.name, self.loops, self.costly_too = name, loops, costly_too
+    def __init__(self, name: str, loops: Callable[[Any], Any] | None, machine_code: bool) -> None:
+        self.name, self.loops, self.machine_code = name, loops, machine_code
 
     def entry(self, recorder: Recorder, arguments: Arguments, result: Any, key: Any) -> Entry:
         """Compile a recording."""
         if self.name == "eager":
             raise Opaque("the backend `eager` runs Python")
-        return Entry(recorder, arguments, result, self.loops, self.costly_too, key)
+        return Entry(recorder, arguments, result, self.loops, self.machine_code, key)

@@ -181,7 +181,7 @@ class Compiled:
     removed: tuple[int, int]
     recording: Recording
     backend: Any
-    costly_too: bool
+    machine_code: bool
     saved_numbers: list[int | str]
     variants: dict[tuple[bool, ...], Any] = field(default_factory=dict)
 
@@ -218,10 +218,10 @@ class Variant:
     gradients: list[bool]
 
 
-def compiled(recording: Recording, inputs: Sequence[Tensor], backend: Any, costly_too: bool) -> Compiled:
+def compiled(recording: Recording, inputs: Sequence[Tensor], backend: Any, machine_code: bool) -> Compiled:
     """Compile a recording without tensors, for inputs like the given ones. Raises TraceError if it cannot be."""
     start = perf_counter()
-    return _finished(_traced(recording, inputs, None), backend, costly_too, start)
+    return _finished(_traced(recording, inputs, None), backend, machine_code, start)
 
 
 def _traced(recording: Recording, inputs: Sequence[Tensor], defined: Any) -> _Traced:
@@ -348,7 +348,7 @@ def _leaf_edge(leaf: Tensor) -> Any:
     return gradient_edge(leaf)
 
 
-def _finished(traced: _Traced, backend: Any, costly_too: bool, start: float) -> Compiled:
+def _finished(traced: _Traced, backend: Any, machine_code: bool, start: float) -> Compiled:
     graph = traced.graph
     count = len(traced.recording.inputs)
     for value in graph.outputs:
@@ -358,9 +358,9 @@ def _finished(traced: _Traced, backend: Any, costly_too: bool, start: float) -> 
     dead = without_dead_nodes(graph)
     common = without_common_nodes(graph)
     dead += without_dead_nodes(graph)
-    stages = graph if backend is None else decomposed(graph)
+    stages = decomposed(graph) if machine_code else graph
     without_dead_nodes(stages)
-    parts = Partition(stages, costly_too)
+    parts = Partition(stages, machine_code)
     overwritten = {c.before for n in stages.nodes for c in n.writes}
     program_inputs = graph.inputs[:count]
     kept = sorted({c.position for c in parts.reads if c.kind == INPUT and c.position < count})
@@ -372,7 +372,7 @@ def _finished(traced: _Traced, backend: Any, costly_too: bool, start: float) -> 
     made = Compiled(
         graph, before, traced.outputs, graph.outputs, traced.wanted, traced.differentiable, sorted(graph.final),
         forward, None, kept, len(saved), parts.recomputed, 0.0, any(n.is_random for n in graph.nodes), (dead, common),
-        traced.recording, backend, costly_too, [c.number for c in parts.saved],
+        traced.recording, backend, machine_code, [c.number for c in parts.saved],
     )  # fmt: skip
     if graph.tangents:
         everything = (True,) * len(traced.differentiable)
@@ -403,10 +403,10 @@ def _variant(made: Compiled, defined: tuple[bool, ...], inputs: Sequence[Tensor]
     without_dead_nodes(graph)
     without_common_nodes(graph)
     without_dead_nodes(graph)
-    if made.backend is not None:
+    if made.machine_code:
         graph = decomposed(graph)
         without_dead_nodes(graph)
-    parts = Partition(graph, made.costly_too, frozenset(made.saved_numbers))
+    parts = Partition(graph, made.machine_code, frozenset(made.saved_numbers))
     return _backward_of(made, graph, parts, defined)
 
 

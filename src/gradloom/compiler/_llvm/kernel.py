@@ -37,6 +37,7 @@ ndarray = np.ndarray
 SHARED_FROM = 100_000.0
 PART = 1 << 16  # elements in a part of a long row
 FEW = 16  # rows (columns: strips) that are cut into parts
+FAR = 1 << 19  # bytes from the top of a column to its end, from which it is cut into parts
 _CHEAP, _LONG, _BYTE = 0.03, 0.45, 0.04  # nanoseconds for each operation, function and byte
 
 
@@ -149,12 +150,20 @@ def _prototype(program: LoopProgram) -> Any:
 
 
 def _is_split(plan: Plan) -> bool:
-    """Return whether rows are few and long, so that each is cut into parts: Note [Threads]."""
+    """Return whether rows are cut into parts: few and long ones, for threads (Note [Threads]), and columns of large
+    matrices, whose elements lie in so many pages that walking down strip by strip would miss the TLB each time."""
     program = plan.program
     if program.inner == 0 or len(program.passes) != 1 or not any(i.op == "reduce" for i in program.passes[0].body):
         return False
     inside = prod(program.shape[len(program.shape) - program.inner :])
-    return _cells(plan) <= FEW and inside * (plan.lanes.size if plan.columns else 1) >= 4 * PART
+    if inside * (plan.lanes.size if plan.columns else 1) < 4 * PART:
+        return False
+    return _cells(plan) <= FEW or plan.columns and _stride(plan) > FAR
+
+
+def _stride(plan: Plan) -> int:
+    """Return how far apart in memory, in bytes, the first and the last element of a column are."""
+    return max((abs(s) * loop.size for loop in plan.inner for s in loop.strides), default=0)
 
 
 def _cells(plan: Plan) -> int:

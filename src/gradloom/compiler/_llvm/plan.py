@@ -119,10 +119,11 @@ def make_plan(program: LoopProgram) -> Plan:
 
 def lanes_for(plan: Plan, register: int) -> int:
     """Return the number of lanes: two vector registers (of `register` bits) of the widest floats, so that two chains
-    of operations overlap."""
+    of operations overlap; four where lanes go down columns, so that more is read of each row of memory."""
     dtypes = set(plan.program.dtypes.values())
     size = 64 if "float64" in dtypes - {"bool"} and _computes_double(plan) else 32
-    return 2 * register // size
+    wide = plan.columns and plan.lanes.size >= 4 * register // size
+    return (4 if wide else 2) * register // size
 
 
 def _computes_double(plan: Plan) -> bool:
