@@ -281,6 +281,19 @@ def test_sparse_tensors_are_summed(ranks):
     ranks(sparse)
 
 
+def titled(rank, size):
+    with gl.profiler.profile() as found:
+        with dist.record_comm("mine"):
+            dist.all_reduce(full(1.0))
+        dist.all_reduce(full(1.0))
+    counts = {event.key: event.count for event in found.key_averages()}
+    yield "profile", counts["mine"] == 1 and counts[f"{dist.get_backend()}:all_reduce"] == 2
+
+
+def test_profiles_name_calls_as_they_are_told(ranks):
+    ranks(titled)
+
+
 def again(rank, size, store, address):
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=address, RANK=str(rank), WORLD_SIZE=str(size))
     found = []

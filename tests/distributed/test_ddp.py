@@ -208,6 +208,15 @@ def test_communication_hooks_average(rank, size):
             expected = [np.mean(parts, axis=0) for parts in zip(*map(gradients, alone), strict=True)]
             parallel(batch(rank)).square().mean().backward()
             assert_close(gradients(parallel), expected, rtol)
+    for kind, hook in (
+        (dist.BuiltinCommHookType.ALLREDUCE, "allreduce"),
+        (dist.BuiltinCommHookType.FP16_COMPRESS, "fp16"),
+    ):
+        parallel = DistributedDataParallel(two_layers(600))
+        parallel._register_builtin_comm_hook(kind)
+        assert parallel._get_ddp_logging_data()["comm_hook"] == HOOKS[hook][0].__name__
+        parallel(batch(rank)).square().mean().backward()
+        assert_close(gradients(parallel), expected, HOOKS[hook][2])
     with pytest.raises(RuntimeError, match="can only be called once"):
         register_ddp_comm_hook(DDPCommHookType.ALLREDUCE, parallel)
 

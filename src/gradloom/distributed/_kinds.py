@@ -21,6 +21,7 @@ __all__ = [
     "BackendConfig",
     "BarrierOptions",
     "BroadcastOptions",
+    "BuiltinCommHookType",
     "DebugLevel",
     "GatherOptions",
     "ReduceOp",
@@ -48,6 +49,12 @@ class _RedOpType(Enum):
         return self is (other._kind if isinstance(other, ReduceOp) else other)
 
     __hash__ = Enum.__hash__
+
+
+class BuiltinCommHookType(Enum):
+    """Ways in which DistributedDataParallel reduces gradients: as they are, or as float16."""
+
+    ALLREDUCE, FP16_COMPRESS = 1, 2
 
 
 class ReduceOp:

@@ -8,8 +8,8 @@ else in the group's own (`_work.Lane`). A class derived from ProcessGroup that o
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from enum import Enum
 from functools import partial
@@ -40,7 +40,23 @@ from ._work import Lane, Work
 from .errors import deadline_after, default_pg_timeout
 from .stores import Store
 
-__all__ = ["ProcessGroup"]
+__all__ = ["ProcessGroup", "record_comm"]
+
+_titles = threading.local()  # `name`: what `record_comm` was given
+
+
+@contextmanager
+def record_comm(name: str) -> Iterator[None]:
+    """Return a context in which profiles show each call of a process group also under a name.
+
+    Args:
+        name: the name.
+    """
+    former, _titles.name = getattr(_titles, "name", None), name
+    try:
+        yield
+    finally:
+        _titles.name = former
 
 
 class _BackendType(Enum):
@@ -252,13 +268,15 @@ class ProcessGroup:
         """Return a call that is an event of the profile that this thread records."""
         recorder = state.profiler
         tensors = [gl.view_as_real(tensor) if tensor.is_complex() else tensor for tensor in tensors]  # as PyTorch
-        record = recorder.begin_async(f"{self._backend_name}:{name}", tuple(tensors))
+        names = (f"{self._backend_name}:{name}", getattr(_titles, "name", None))
+        records = [recorder.begin_async(one, tuple(tensors)) for one in names if one is not None]
 
         def call() -> None:
             try:
                 make()
             finally:
-                recorder.end_async(record)
+                for record in records:
+                    recorder.end_async(record)
 
         return call
 

@@ -29,7 +29,7 @@ from ._groups import (
 from ._kinds import *
 from ._kinds import _make_nccl_premul_sum as _make_nccl_premul_sum
 from ._point_to_point import *
-from ._process_group import ProcessGroup as ProcessGroup
+from ._process_group import ProcessGroup as ProcessGroup, record_comm as record_comm
 from ._tcp_store import TCPStore as TCPStore
 from ._work import Work as Work
 from ._world import *

@@ -17,7 +17,7 @@ from ...core.tensor import wrap
 from ...distributed import distributed_c10d as dist
 from ...distributed._reducer import FIRST_BUCKET, Reducer
 from ...distributed._reduction_log import describe, dump_environment as _dump_DDP_relevant_env_vars
-from ...distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, compress_wrapper
+from ...distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, compress_wrapper, fp16_compress_hook
 from ...distributed.algorithms.join import Join, Joinable, JoinHook
 from ...utils._pytree import tree_map
 from ..modules.module import Module
@@ -352,6 +352,11 @@ class DistributedDataParallel(Module, Joinable):
         self._comm_hooks.append((hook, state))
         self.reducer.hook = state, hook
         self._set_reduced_dtype()
+
+    def _register_builtin_comm_hook(self, comm_hook_type: Any) -> None:
+        """Reduce gradients by a hook of `algorithms.ddp_comm_hooks.default_hooks`, named by a BuiltinCommHookType."""
+        whole = comm_hook_type is dist.BuiltinCommHookType.ALLREDUCE
+        self.register_comm_hook(self.process_group, allreduce_hook if whole else fp16_compress_hook)
 
     @staticmethod
     def _set_params_and_buffers_to_ignore_for_model(module: Module, params_and_buffers_to_ignore: Any) -> None:
