@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 import gradloom as gl
 
-from ..overrides import handle_torch_function, has_torch_function
+from ._arguments import (
+    _check_single_tensor,
+    _check_tensor_list,
+    _ensure_all_tensors_same_dtype,
+    _finish,
+    _root,
+    _set,
+    _validate_output_list_for_rank,
+    _with_list,
+    overridable,
+)
 from ._kinds import (
     AllgatherOptions,
     AllreduceCoalescedOptions,
@@ -57,75 +66,6 @@ __all__ = [
     "reduce_scatter_tensor",
     "scatter",
 ]
-
-_Function = TypeVar("_Function", bound=Callable[..., Any])
-
-
-def overridable(position: int) -> Callable[[_Function], _Function]:
-    """Let classes with `__torch_function__` override a collective by the tensor, or tensors, at a position."""
-
-    def decorate(function: _Function) -> _Function:
-        @wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            given = args[position] if position < len(args) else None
-            if given.__class__ is not gl.Tensor and given is not None:
-                relevant = tuple(given) if isinstance(given, (list, tuple)) else (given,)
-                if has_torch_function(relevant):
-                    return handle_torch_function(call, relevant, *args, **kwargs)
-            return function(*args, **kwargs)
-
-        return call  # type: ignore[return-value]
-
-    return decorate
-
-
-def _check_single_tensor(param: Any, name: str) -> None:
-    if not isinstance(param, gl.Tensor):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n"
-            f"             but got {type(param)} instead."
-        )
-
-
-def _check_tensor_list(param: Any, name: str) -> None:
-    if not isinstance(param, list):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
-            f"             but got {type(param)} instead."
-        )
-    if not all(isinstance(one, gl.Tensor) for one in param):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
-            f"             but got {type(param)} with elements of type {[type(one) for one in param]}."
-        )
-
-
-def _ensure_all_tensors_same_dtype(*tensors: Any) -> None:
-    seen = None
-    for given in tensors:
-        for tensor in given if isinstance(given, list) else (given,):
-            dtype = tensor.dtype
-            if dtype.is_complex:
-                dtype = gl.float32 if dtype is gl.complex64 else gl.float64
-            if seen is not None and seen != dtype:
-                raise ValueError(f"Invalid usage of tensors with different dtypesFound {seen} and  {tensor.dtype}")
-            seen = dtype
-
-
-def _finish(work: Any, async_op: bool) -> Any:
-    if async_op:
-        return work
-    if work is not None:
-        work.wait()
-    return None
-
-
-def _set(options: Any, async_op: bool, **values: Any) -> Any:
-    options.asyncOp = async_op
-    for name, value in values.items():
-        setattr(options, name, value)
-    return options
-
 
 # -- several collectives as one
 
@@ -383,14 +323,6 @@ def all_gather_coalesced(
     return work.get_future() if async_op else _finish(work, False)
 
 
-def _validate_output_list_for_rank(my_rank: int, dst: int, gather_list: Any) -> None:
-    if dst == my_rank:
-        if not gather_list:
-            raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
-    elif gather_list:
-        raise ValueError("Argument ``gather_list`` must NOT be specified on non-destination ranks.")
-
-
 @overridable(0)
 def gather(
     tensor: Any,
@@ -410,15 +342,10 @@ def gather(
         async_op: return a `Work` at once.
         group_dst: instead of `dst`, a rank of the group.
     """
-    _check_single_tensor(tensor, "tensor")
-    if gather_list:
-        _check_tensor_list(gather_list, "gather_list")
-    _ensure_all_tensors_same_dtype(tensor, gather_list or [])
-    group = _group_or_default_group(group)
-    if _rank_not_in_group(group):
-        _warn_not_in_group("gather")
+    group = _with_list("gather", group, tensor, gather_list)
+    if group is None:
         return None
-    root = _canonicalize_group_rank(group, 0 if dst is None and group_dst is None else dst, group_dst)
+    root = _root(group, dst, group_dst)
     _validate_output_list_for_rank(group.rank(), root, gather_list)
     outputs = [gather_list] if root == group.rank() else []
     return _finish(group.gather(outputs, [tensor], _set(GatherOptions(), async_op, rootRank=root)), async_op)
@@ -443,15 +370,10 @@ def scatter(
         async_op: return a `Work` at once.
         group_src: instead of `src`, a rank of the group.
     """
-    _check_single_tensor(tensor, "tensor")
-    if scatter_list:
-        _check_tensor_list(scatter_list, "scatter_list")
-    _ensure_all_tensors_same_dtype(tensor, scatter_list or [])
-    group = _group_or_default_group(group)
-    if _rank_not_in_group(group):
-        _warn_not_in_group("scatter")
+    group = _with_list("scatter", group, tensor, scatter_list)
+    if group is None:
         return None
-    root = _canonicalize_group_rank(group, 0 if src is None and group_src is None else src, group_src)
+    root = _root(group, src, group_src)
     if root == group.rank() and not scatter_list:
         raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
     if root != group.rank() and scatter_list:

@@ -12,16 +12,8 @@ from typing import Any
 
 import gradloom as gl
 
-from ._collectives import (
-    _check_single_tensor,
-    _coalescing_manager,
-    _validate_output_list_for_rank,
-    all_gather,
-    broadcast,
-    gather,
-    overridable,
-    scatter,
-)
+from ._arguments import _check_single_tensor, _root, _validate_output_list_for_rank, overridable
+from ._collectives import _coalescing_manager, all_gather, broadcast, gather, scatter
 from ._process_group import ProcessGroup
 from ._work import Work
 from ._world import (
@@ -303,7 +295,7 @@ def gather_object(
     if _rank_not_in_group(group):
         _warn_not_in_group("gather_object")
         return
-    root = _canonicalize_group_rank(group, 0 if dst is None and group_dst is None else dst, group_dst)
+    root = _root(group, dst, group_dst)
     _validate_output_list_for_rank(group.rank(), root, object_gather_list)
     data = _pickled(obj)
     sizes = _gathered_sizes(data, group)
@@ -423,7 +415,7 @@ def broadcast_object_list(
     if _rank_not_in_group(group):
         _warn_not_in_group("broadcast_object_list")
         return
-    root = _canonicalize_group_rank(group, 0 if src is None and group_src is None else src, group_src)
+    root = _root(group, src, group_src)
     is_root = group.rank() == root
     sizes, data = _joined(object_list) if is_root else (gl.empty(len(object_list), dtype=gl.int64), None)
     broadcast(sizes, group=group, group_src=root)
@@ -458,7 +450,7 @@ def scatter_object_list(
         return
     if not isinstance(scatter_object_output_list, list) or not scatter_object_output_list:
         raise ValueError("Expected argument scatter_object_output_list to be a list of size at least 1.")
-    root = _canonicalize_group_rank(group, 0 if src is None and group_src is None else src, group_src)
+    root = _root(group, src, group_src)
     parts = sizes = None
     longest = gl.zeros(1, dtype=gl.int64)
     if group.rank() == root:

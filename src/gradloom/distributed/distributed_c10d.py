@@ -6,18 +6,20 @@ import pickle
 from typing import Any, NewType
 
 from ..types.absent import getattr_of
+from ._arguments import (
+    _check_single_tensor as _check_single_tensor,
+    _check_tensor_list as _check_tensor_list,
+    _ensure_all_tensors_same_dtype as _ensure_all_tensors_same_dtype,
+    _validate_output_list_for_rank as _validate_output_list_for_rank,
+)
 from ._collectives import *
 from ._collectives import (
     _CoalescingManager as _CoalescingManager,
     _all_gather_base as _all_gather_base,
-    _check_single_tensor as _check_single_tensor,
-    _check_tensor_list as _check_tensor_list,
     _coalescing_manager as _coalescing_manager,
     _CollOp as _CollOp,
-    _ensure_all_tensors_same_dtype as _ensure_all_tensors_same_dtype,
     _IllegalWork as _IllegalWork,
     _reduce_scatter_base as _reduce_scatter_base,
-    _validate_output_list_for_rank as _validate_output_list_for_rank,
 )
 from ._groups import *
 from ._groups import (
@@ -29,7 +31,8 @@ from ._groups import (
 from ._kinds import *
 from ._kinds import _make_nccl_premul_sum as _make_nccl_premul_sum
 from ._point_to_point import *
-from ._process_group import ProcessGroup as ProcessGroup, record_comm as record_comm
+from ._group_calls import record_comm as record_comm
+from ._process_group import ProcessGroup as ProcessGroup
 from ._tcp_store import TCPStore as TCPStore
 from ._work import Work as Work
 from ._world import *

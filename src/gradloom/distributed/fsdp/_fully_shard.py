@@ -216,6 +216,9 @@ class FSDPModule:
             return [self._fsdp_state]
         return [part._fsdp_state for part in self.modules() if isinstance(part, FSDPModule)]  # type: ignore[attr-defined]
 
+    def _groups(self, recurse: bool) -> list[Any]:
+        return [group for state in self._states(recurse) for group in state.groups]
+
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
         """Gather the parameters of this module.
 
@@ -239,9 +242,8 @@ class FSDPModule:
             requires_gradient_sync: whether they do.
             recurse: set it for the modules below, too.
         """
-        for state in self._states(recurse):
-            for group in state.groups:
-                group.syncs = requires_gradient_sync
+        for group in self._groups(recurse):
+            group.syncs = requires_gradient_sync
 
     def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
         """Do nothing: gradients are reduced over one dimension of ranks.
@@ -274,9 +276,8 @@ class FSDPModule:
             reshard_after_backward: whether they are.
             recurse: set it for the modules below, too.
         """
-        for state in self._states(recurse):
-            for group in state.groups:
-                group.reshards = reshard_after_backward
+        for group in self._groups(recurse):
+            group.reshards = reshard_after_backward
 
     def set_modules_to_forward_prefetch(self, modules: list[FSDPModule]) -> None:
         """Set the modules that are gathered while this one computes forward, instead of the next one."""
