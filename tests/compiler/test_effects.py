@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import pytest
@@ -344,3 +345,68 @@ def test_a_method_may_be_used_for_the_first_time(tmp_path):
         "f(torch.ones(3))\n"
     )
     subprocess.run([sys.executable, str(file)], check=True, timeout=LIMIT)
+
+
+@dataclass
+class Sample:
+    x: torch.Tensor
+    weight: float = 1.0
+    notes: list = field(default_factory=list)
+
+    def weighted(self):
+        return self.x * self.weight
+
+
+def makes_a_data_class(sample):
+    return Sample(sample.weighted() + 1, sample.weight), sample
+
+
+def test_data_classes_are_arguments_and_results():
+    f = compiled(makes_a_data_class, fullgraph=True)
+    for i in range(4):
+        given = Sample(torch.full((2,), float(i)), 2.0)
+        made, same = f(given)
+        assert same is given and type(made) is Sample
+        torch.testing.assert_close(made.x, given.x * 2 + 1)
+        assert (made.weight, made.notes) == (2.0, []) and made.notes is not given.notes
+    assert optimized_of(f).calls == [3, 1]
+    torch.testing.assert_close(f(Sample(torch.ones(2), 3.0))[0].x, torch.full((2,), 4.0))
+
+
+@pytest.mark.parametrize("make", [lambda t: [t], lambda t: (t, 1), lambda t: {"t": t}, lambda t: [{"t": (t,)}]])
+def test_arguments_that_are_returned_are_those_of_the_call(make):
+    f = compiled(lambda x, container: (x + 1, {"same": container}), fullgraph=True)
+    for i in range(3):
+        container = make(torch.full((2,), float(i)))
+        assert f(torch.ones(2), container)[1]["same"] is container
+    assert optimized_of(f).calls == [2, 1]
+
+
+def test_one_container_in_two_places_is_not_two():
+    f = compiled(lambda x, a, b: (x + 1, b))
+    t, u = torch.ones(1), torch.zeros(1)
+    a = [t]
+    assert f(u, a, a)[1] is a
+    b = [t]
+    assert f(u, a, b)[1] is b
+
+
+class Counting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("steps", torch.zeros((), dtype=torch.long))
+        self.register_buffer("total", torch.zeros(2))
+
+    def forward(self, x):
+        self.steps += 1
+        self.total *= 0.5
+        return torch.tanh(x) * self.total + x
+
+
+def test_buffers_that_are_changed_in_place_do_not_break_the_graph():
+    plain, module = Counting(), Counting()
+    f = compiled(module, fullgraph=True)
+    for _ in range(4):
+        x = torch.randn(2)
+        torch.testing.assert_close(f(x), plain(x))
+    assert module.steps == 4 and optimized_of(f).calls == [3, 1]

@@ -14,7 +14,7 @@ from ..types.dtype import default
 from . import _run
 from ._hooks import cell_value, static
 from ._joint import Compiled, compiled, without_tensors
-from ._known import NUMBERS
+from ._known import NUMBERS, is_library_value, is_plain_dataclass
 from ._recorder import MISSING, Recorder, tensor_facts
 
 
@@ -73,7 +73,7 @@ class Arguments:
             self.conditions.append(f"{path}.__class__ is {self.name(cls)} and len({path}) == {len(value)}")
             for i, v in enumerate(value):
                 self.add(f"{path}[{i}]", v)
-            r.outer[id(value)] = r.whole[id(value)] = value
+            self.passed(path, value)
         elif cls is dict:
             keys = tuple(value)
             if not all(k.__class__ in NUMBERS for k in keys):
@@ -81,10 +81,25 @@ class Arguments:
             self.conditions.append(f"{path}.__class__ is dict and same_keys({path}, {self.name(keys)})")
             for k, v in value.items():
                 self.add(f"{path}[{k!r}]", v)
-            r.outer[id(value)] = r.whole[id(value)] = value
+            self.passed(path, value)
+        elif is_plain_dataclass(cls):
+            members = value.__dict__
+            self.conditions.append(f"{path}.__class__ is {self.name(cls)}")
+            self.conditions.append(f"same_keys({path}.__dict__, {self.name(tuple(members))})")
+            for k, v in members.items():
+                self.add(f"{path}.__dict__[{k!r}]", v)
+            self.passed(path, value)
         else:
             self.conditions.append(f"{path} is {self.name(value)}")
             r.read(value)
+
+    def passed(self, path: str, value: Any) -> None:
+        """Note a container, whose contents are guarded, and which is another object in each call."""
+        r = self.recorder
+        r.outer[id(value)] = r.whole[id(value)] = value
+        first = r.paths.setdefault(id(value), path)
+        if first != path:
+            self.conditions.append(f"{path} is {first}")
 
 
 def same_number(found: Any, value: Any) -> bool:
@@ -143,7 +158,10 @@ _CHECKS = {
 
 
 def check_of(recorder: Recorder, arguments: Arguments) -> tuple[Callable[[Any, Any], Any], str]:
-    """Return `check(args, kwargs)`, which returns the graph's inputs or None, and its source."""
+    """Return `check(args, kwargs)`, which returns None or the graph's inputs, and its source.
+
+    After the inputs come the arguments that are returned as they are, the last first.
+    """
     names: dict[str, Any] = {**_CHECKS, "MISSING": MISSING}
     for i, value in enumerate(arguments.objects):
         names[f"g{i}"] = value
@@ -160,6 +178,7 @@ def check_of(recorder: Recorder, arguments: Arguments) -> tuple[Callable[[Any, A
     for template, objects in recorder.guards.values():
         conditions.append(template.format(*map(name, objects)))
     inputs = [source if kind == "argument" else name(source) for kind, source in recorder.sources]
+    inputs += reversed(recorder.returned)
     body = "\n".join(f"    if not ({c}): return None" for c in conditions)
     source = f"def check(args, kwargs):\n{body}\n    return [{', '.join(inputs)}]\n"
     exec(compile(source, "<guards>", "exec"), names)
@@ -170,7 +189,7 @@ def check_of(recorder: Recorder, arguments: Arguments) -> tuple[Callable[[Any, A
 
 
 def template_of(value: Any, outputs: dict[int, int], recorder: Recorder) -> Any:
-    """Return a function of the list of output tensors that builds a result like `value`.
+    """Return a function that builds a result like `value`, of the list of output tensors and returned arguments.
 
     Args:
         outputs: identity of a tensor -> its position in the list; filled.
@@ -181,10 +200,16 @@ def template_of(value: Any, outputs: dict[int, int], recorder: Recorder) -> Any:
         return lambda found: found[number]
     if cls in NUMBERS:
         return lambda found: value
+    path = recorder.paths.get(id(value))
+    if path is not None:
+        if path not in recorder.returned:
+            recorder.returned.append(path)
+        last = -1 - recorder.returned.index(path)
+        return lambda found: found[last]
+    if recorder.is_outer(value) or is_library_value(value):
+        return lambda found: value
     if cls in (tuple, list):
         parts = [template_of(v, outputs, recorder) for v in value]
-        if recorder.is_outer(value):
-            return lambda found: value
         return (
             (lambda found: [p(found) for p in parts])
             if cls is list
@@ -195,17 +220,22 @@ def template_of(value: Any, outputs: dict[int, int], recorder: Recorder) -> Any:
         make = getattr(cls, "_make", cls)
         return lambda found: make(tuple([p(found) for p in parts]))
     if cls is dict:
-        if recorder.is_outer(value):
-            return lambda found: value
         items = [(k, template_of(v, outputs, recorder)) for k, v in value.items()]
         return lambda found: {k: p(found) for k, p in items}
-    if (
-        recorder.is_outer(value)
-        or cls.__name__ in ("Size", "dtype", "device")
-        and cls.__module__.startswith(("torch", "gradloom"))
-    ):
-        return lambda found: value
+    if is_plain_dataclass(cls):
+        return _instance(cls, [(k, template_of(v, outputs, recorder)) for k, v in value.__dict__.items()])
     raise Opaque(f"it returns a {cls.__name__}")
+
+
+def _instance(cls: type, members: list[tuple[str, Any]]) -> Any:
+    """Return a function that makes an instance of a data class."""
+
+    def make(found: Any) -> Any:
+        made: Any = object.__new__(cls)
+        made.__dict__.update({k: p(found) for k, p in members})
+        return made
+
+    return make
 
 
 # --- entries ----------------------------------------------------------------------------------------------------------
@@ -225,7 +255,8 @@ class Entry:
     """A compiled graph, and when it may run.
 
     Attributes:
-        check: returns the graph's inputs for a call, or None if a guard fails.
+        check: returns None if a guard fails, or the graph's inputs, and the arguments that are returned.
+        count: number of inputs.
         key: what `thread_key` must give.
     """
 
@@ -250,17 +281,20 @@ class Entry:
         inputs, slots = list(recording.inputs), without_tensors(recording)
         recorder.forget()  # results of the call that the program dropped
         self.compiled: Compiled = compiled(slots, inputs, backend, machine_code)
+        self.count = len(inputs)
         self.exclusive = self.compiled.mutated
 
     def run(self, inputs: list[Any]) -> Any:
-        return self.template(_run.run(self.compiled, inputs))
+        returned = inputs[self.count :]
+        del inputs[self.count :]
+        return self.template([*_run.run(self.compiled, inputs), *returned])
 
     def is_apart(self, inputs: list[Any]) -> bool:
         """Return whether no input that the graph writes to shares memory with another."""
         return not any(
             np.may_share_memory(inputs[i]._array, t._array)
             for i in self.exclusive
-            for j, t in enumerate(inputs)
+            for j, t in enumerate(inputs[: self.count])
             if i != j
         )
 

@@ -32,12 +32,13 @@ class _FunctionEntry(Entry):
             raise Opaque("it changes the grad mode, which a GraphModule does not show")
         self.check, self.guards = check_of(recorder, arguments)
         inputs = list(recording.inputs)
+        self.count = len(inputs)
         self.module = graph_module(without_tensors(recording))
         self.function = backend(self.module, inputs)
 
     def run(self, inputs: list[Any]) -> Any:
-        found = self.function(*inputs)
-        return self.template([found] if isinstance(found, Tensor) else list(found))
+        found = self.function(*inputs[: self.count])
+        return self.template([*([found] if isinstance(found, Tensor) else found), *inputs[self.count :]])
 
 
 def graph_module(recording: Recording) -> GraphModule:

@@ -69,13 +69,6 @@ _CALLS = (Calling.__dict__["__call__"], Calling._call_impl)
 _module_getattr = _module.Module.__getattr__ if hasattr(_module.Module, "__getattr__") else None
 
 
-def _library_value(value: Any) -> bool:
-    """Whether an object is one of the library's immutable values: a dtype, a device, a size."""
-    cls = type(value)
-    known_name = cls.__name__ in ("dtype", "device", "layout", "memory_format", "Size")
-    return known_name and cls.__module__.partition(".")[0] in ("gradloom", "torch")
-
-
 class Hooks:
     """The hooks of one function, which know its globals and closure."""
 
@@ -135,7 +128,7 @@ class Hooks:
         cls = type(obj)
         if isinstance(obj, Tensor):
             return _attr_of_tensor(r, obj, name)
-        if cls in known.NUMBERS or cls in _CONTAINERS or cls is slice or _library_value(obj):
+        if cls in known.NUMBERS or cls in _CONTAINERS or cls is slice or known.is_library_value(obj):
             return getattr(obj, name)
         if isinstance(obj, ModuleType):
             return _attr_of_module(r, obj, name)
@@ -249,7 +242,13 @@ class Hooks:
     def _used(self, r: Any, value: Any) -> None:
         """Note that Python reads an object as a whole, as in a comparison."""
         cls = type(value)
-        if cls in known.NUMBERS or cls is slice or cls is range or _library_value(value) or isinstance(value, type):
+        if (
+            cls in known.NUMBERS
+            or cls is slice
+            or cls is range
+            or known.is_library_value(value)
+            or isinstance(value, type)
+        ):
             return
         if cls in _CONTAINERS:
             r.contents(value)
@@ -287,7 +286,7 @@ class Hooks:
                 r.taint("it branches on the value of a tensor")
             elif cls in _CONTAINERS or cls.__name__ == "OrderedDict":
                 r.contents(value)
-            elif cls in known.NUMBERS or _library_value(value) or isinstance(value, (tuple, range, *_VIEWS)):
+            elif cls in known.NUMBERS or known.is_library_value(value) or isinstance(value, (tuple, range, *_VIEWS)):
                 pass
             elif _static(cls, "__bool__") is not MISSING or _static(cls, "__len__") is not MISSING:
                 method = _static(cls, "__bool__")
@@ -335,7 +334,10 @@ class Hooks:
         obj[index] = value
 
     def change_attr(self, obj: Any, name: str, symbol: str, value: Any) -> None:
-        found = self.operator(symbol, self.attr(obj, name), value)
+        before = self.attr(obj, name)
+        found = self.operator(symbol, before, value)
+        if found is before and isinstance(found, Tensor) and isinstance(obj, Calling):
+            return  # `self.buffer += 1` wrote to the tensor, which stays where it is
         setattr(self.store(obj, name), name, found)
 
     def change_item(self, obj: Any, index: Any, symbol: str, value: Any) -> None:
@@ -411,7 +413,7 @@ def _attr_of_module(r: Any, obj: ModuleType, name: str) -> Any:
 def _attr_of_object(r: Any, obj: Any, cls: type, name: str) -> Any:
     raw = _static(cls, name)
     members = getattr(obj, "__dict__", None)
-    outer = r.is_outer(obj)
+    outer = r.is_outer(obj) and id(obj) not in r.whole
     if _static(cls, "__getattribute__") not in _USUAL_LOOKUP:
         if not isinstance(obj, (FunctionType, MethodType)):
             r.taint(f"it reads an attribute of a {cls.__name__}, which looks attributes up in a way of its own")
@@ -494,7 +496,7 @@ def _operated(r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
     for value in (*args, *kwargs.values()):
         if value.__class__ in (list, dict):
             r.contents(value)
-        elif not isinstance(value, _SAFE) and not isinstance(value, tuple) and not _library_value(value):
+        elif not isinstance(value, _SAFE) and not isinstance(value, tuple) and not known.is_library_value(value):
             if not isinstance(value, type) and not type(value).__module__.startswith("gradloom"):
                 r.taint(f"it passes a {type(value).__name__} to {function.__name__}")
     if kwargs.get("out") is not None:
@@ -562,11 +564,16 @@ def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: 
                 r.contents(value)
             elif cls in (list, tuple, set, frozenset, dict, zip, enumerate, map, filter, reversed):
                 args = tuple([hooks.iter(a) if a is value and not callable(a) else a for a in args])
-            elif not isinstance(value, (*known.NUMBERS, range, tuple, *_VIEWS, *_LAZY)) and not _library_value(value):
+            elif not isinstance(value, (*known.NUMBERS, range, tuple, *_VIEWS, *_LAZY)) and not known.is_library_value(
+                value
+            ):
                 if cls is not object:
                     r.taint(f"{cls.__name__}() reads a {type(value).__name__}")
         return cls(*args, **kwargs)
     init = _static(cls, "__init__")
+    if known.is_plain_dataclass(cls):
+        r.guard(("class", id(cls), "__init__"), "static({0}, '__init__') is {1}", cls, init)
+        return cls(*args, **kwargs)
     if (
         type(cls) is type
         and _static(cls, "__new__") is _OBJECT["__new__"]

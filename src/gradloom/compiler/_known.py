@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import math
 import operator
+from dataclasses import MISSING
 from functools import lru_cache
 from importlib import import_module
 from types import BuiltinFunctionType, FunctionType
@@ -140,6 +141,30 @@ def is_pure_class(cls: type) -> bool:
         "device",
         "finfo",
         "iinfo",
+    )
+
+
+def is_library_value(value: Any) -> bool:
+    """Return whether an object is one of the library's immutable values: a dtype, a device, a size."""
+    cls = type(value)
+    known_name = cls.__name__ in ("dtype", "device", "layout", "memory_format", "Size")
+    return known_name and cls.__module__.partition(".")[0] in ("gradloom", "torch")
+
+
+@lru_cache(256)
+def is_plain_dataclass(cls: Any) -> bool:
+    """Return whether instances of a class are its fields, as arguments of the `__init__` that `dataclass` wrote."""
+    if "__dataclass_fields__" not in vars(cls) or cls.__new__ is not object.__new__:
+        return False
+    written = isinstance(cls.__init__, FunctionType) and cls.__init__.__code__.co_filename == "<string>"
+    factories = [field.default_factory for field in cls.__dataclass_fields__.values()]
+    is_usual = cls.__class__ is type and cls.__getattribute__ is object.__getattribute__
+    others = ("__getattr__", "__post_init__", "__slots__")
+    return (
+        written
+        and is_usual
+        and all(factory in (MISSING, list, dict, set) for factory in factories)
+        and not any(hasattr(cls, name) for name in others)
     )
 
 

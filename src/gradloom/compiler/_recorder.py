@@ -68,12 +68,14 @@ class Recorder:
         self.tensors: dict[int, Any] = {}  # tensors of the recording, by identity
         self.found: dict[int, tuple[str, Any]] = {}  # tensors from outside, by identity -> their source
         self.facts: dict[int, tuple[Any, ...]] = {}
+        self.paths: dict[int, str] = {}  # containers among the arguments, by identity -> where they are
+        self.returned: list[str] = []  # paths of those that the call returns
         self.kept: list[Any] = []
 
     def forget(self) -> None:
         """Let go of all objects, when the guards are written: tensors, above all."""
         self.recording = Recording(flags=self.recording.flags)
-        for table in (self.outer, self.whole, self.tensors, self.found, self.facts, self.guards):
+        for table in (self.outer, self.whole, self.tensors, self.found, self.facts, self.guards, self.paths):
             table.clear()
         self.sources.clear()
         self.kept.clear()
