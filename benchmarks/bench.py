@@ -15,11 +15,12 @@ import sys
 import time
 from pathlib import Path
 
+import rows_compile
 from contender import Contender
 from rows import CONTENDERS, ROWS
-from rows_statements import STATEMENTS
+from rows_statements import LLVM, STATEMENTS
 from sweeps import names, plot
-from tables import NOTE, Times, medians, render, render_statements, write_between, write_json
+from tables import NOTE, Times, medians, render, render_compile, render_statements, write_between, write_json
 
 FEW = ("gradloom-1", "torch-1")  # who runs the statements
 
@@ -109,6 +110,10 @@ def run(args: argparse.Namespace) -> int:
         if not args.only or "statements" in args.only:
             few = [contender for contender in present if contender.name in FEW]
             times |= measure(few, list(STATEMENTS), args.rounds, args.budget / 10, errors)
+            times |= measure(few, [LLVM + s for s in STATEMENTS], args.rounds, args.budget / 10, errors)
+        if not args.only or "compile" in args.only:
+            alike = [contender for contender in present if contender.name != "autograd"]
+            times |= measure(alike, rows_compile.names(), min(args.rounds, 5), args.budget, errors)
         if args.plots:
             alike = [contender for contender in present if contender.name != "autograd"]
             times |= measure(alike, names(), 3, args.budget, errors)
@@ -123,8 +128,8 @@ def run(args: argparse.Namespace) -> int:
 def report(args: argparse.Namespace, contenders: list[Contender], times: Times, errors: dict) -> int:
     about = machine(contenders)
     machine_line = f"{', '.join(f'{name} {value}' for name, value in about.items())}."
-    rows, statements = render(medians(times)), render_statements(times)
-    print(f"{rows}\n\n{statements}\n\n{NOTE}\n{machine_line}")
+    rows, statements, compiled = render(medians(times)), render_statements(times), render_compile(times)
+    print(f"{rows}\n\n{statements}\n\n{compiled}\n\n{NOTE}\n{machine_line}")
     for contender in contenders:
         if contender.unavailable:
             print(f"left out: {contender.name}, which cannot be imported ({contender.unavailable})")
@@ -134,7 +139,9 @@ def report(args: argparse.Namespace, contenders: list[Contender], times: Times, 
         write_json(Path(args.json), times, about, errors)
         print(f"wrote {args.json}")
     for page in map(Path, args.pages):
-        write_between(page, {"rows": f"{rows}\n\n{NOTE}\n{machine_line}", "statements": statements})
+        tables = {"rows": f"{rows}\n\n{NOTE}\n{machine_line}", "statements": statements, "compile": compiled}
+        chosen = args.only and {"statements", "compile"}.intersection(args.only)
+        write_between(page, {name: tables[name] for name in chosen or tables})
         print(f"wrote {page}")
     for picture in plot(times, Path(args.plots)) if args.plots else ():
         print(f"wrote {picture}")
@@ -150,7 +157,7 @@ def main() -> int:
     parser.add_argument("--plots", metavar="FOLDER", help="measure sizes, depths and widths, too, and draw them there")
     parser.add_argument("--rounds", type=int, default=9, help="turns of each library (default: %(default)s)")
     parser.add_argument("--budget", type=float, default=0.2, help="seconds of a turn (default: %(default)s)")
-    choices = sorted({"statements", *(row.program for row in ROWS)})
+    choices = sorted({"statements", "compile", *(row.program for row in ROWS)})
     parser.add_argument("--only", nargs="+", choices=choices, help="just these")
     parser.add_argument("--contenders", nargs="+", choices=CONTENDERS, default=CONTENDERS)
     return run(parser.parse_args())

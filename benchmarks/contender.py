@@ -106,7 +106,14 @@ def find_program(library: str, name: str):
     """Return the program of that name for the library, None where it has none."""
     if library == "autograd":
         return getattr(importlib.import_module("rows_autograd"), name, None)
+    compiled = importlib.import_module("rows_compile")
+    if name.startswith("compile "):
+        return compiled.program(library, name)
     statements = importlib.import_module("rows_statements")
+    if name.startswith(statements.LLVM):
+        if compiled.missing(library, "llvm") is not None:
+            return None
+        return statements.program(name.removeprefix(statements.LLVM), "llvm")
     if name in statements.STATEMENTS:
         return statements.program(name)
     sweeps = importlib.import_module("sweeps")

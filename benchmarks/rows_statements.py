@@ -10,6 +10,7 @@ from collections.abc import Callable
 from time import perf_counter as clock
 
 CALLS = 20  # of one sample
+LLVM = "llvm: "  # before a statement: with gradloom's machine code in the place of kernels
 
 STATEMENTS = (
     # arithmetic
@@ -45,32 +46,48 @@ STATEMENTS = (
 )
 
 
-def program(statement: str) -> Callable:
-    """Return the program (as in rows_torch.py) that times `statement`."""
+def program(statement: str, kernels: str | None = None) -> Callable:
+    """Return the program (as in rows_torch.py) that times `statement`.
+
+    `kernels` is what gradloom's `set_kernels` gets.
+    """
 
     def prepare(torch):
-        names = _names(torch)
-        leaves = [value for value in names.values() if isinstance(value, torch.Tensor) and value.is_leaf]
-        run = eval(f"lambda: {statement}", names)
-        backward = _backward(torch, run())
+        if kernels is None:
+            return _prepared(torch, statement)
+        with torch.set_kernels(kernels):
+            sample = _prepared(torch, statement)
 
-        def sample():
-            for leaf in leaves:
-                leaf.grad = None
-            results = []
-            began = clock()
-            for _ in range(CALLS):
-                results.append(run())
-            built = clock()
-            if backward is None:
-                return {"forward": (built - began) / CALLS}
-            for result in results:
-                backward(result)
-            return {"forward": (built - began) / CALLS, "backward": (clock() - built) / CALLS}
+        def with_kernels():
+            with torch.set_kernels(kernels):
+                return sample()
 
-        return sample
+        return with_kernels
 
     return prepare
+
+
+def _prepared(torch, statement: str) -> Callable:
+    names = _names(torch)
+    leaves = [value for value in names.values() if isinstance(value, torch.Tensor) and value.is_leaf]
+    run = eval(f"lambda: {statement}", names)
+    backward = _backward(torch, run())
+
+    def sample():
+        for leaf in leaves:
+            leaf.grad = None
+        results = []
+        began = clock()
+        for _ in range(CALLS):
+            results.append(run())
+        built = clock()
+        if backward is None:
+            return {"forward": (built - began) / CALLS}
+        for result in results:
+            backward(result)
+        return {"forward": (built - began) / CALLS, "backward": (clock() - built) / CALLS}
+
+    return sample
 
 
 def _backward(torch, result) -> Callable | None:

@@ -9,8 +9,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from rows import CONTENDERS, MICRO, ROWS, Row
-from rows_statements import STATEMENTS
+from rows import CONTENDERS, MICRO, MILLI, ROWS, Row
+from rows_compile import BACKENDS, PROGRAMS, missing, name_of
+from rows_statements import LLVM, STATEMENTS
 
 NOTE = (
     "Medians. A ratio is gradloom's time over PyTorch's on the same number of threads, `best` that of the better of\n"
@@ -62,29 +63,65 @@ def render(table: dict[str, Cells]) -> str:
 
 def render_statements(times: Times) -> str:
     """Return the statements in Markdown, on one thread, with the geometric means of their ratios."""
-    lines, ratios = [], {part: [] for part in PARTS}
+    lines, ratios, by_llvm = [], {part: [] for part in PARTS}, {part: [] for part in PARTS}
     for statement in STATEMENTS:
         line = [f"`{statement}`"]
         for part in PARTS:
-            seconds = [times.get((name, statement, part)) for name in ("gradloom-1", "torch-1")]
-            ours, theirs = (statistics.median(found) / MICRO if found else None for found in seconds)
+            names = ("gradloom-1", statement), ("gradloom-1", LLVM + statement), ("torch-1", statement)
+            seconds = [times.get((name, program, part)) for name, program in names]
+            ours, llvm, theirs = (statistics.median(found) / MICRO if found else None for found in seconds)
             both = ours / theirs if ours and theirs else None
             if both:
                 ratios[part].append(both)
-            line += ["" if ours is None else _number(ours), "" if theirs is None else _number(theirs), _ratio(both)]
+            if llvm and theirs:
+                by_llvm[part].append(llvm / theirs)
+            line += [*("" if n is None else _number(n) for n in (ours, llvm, theirs)), _ratio(both)]
         lines.append(tuple(line))
-    head = "statement, us", *(f"{name} {part}" for part in PARTS for name in ("gradloom", "PyTorch", "ratio"))
-    return f"{_markdown(head, lines, left=1)}\n\n{summarise_statements(ratios)}"
+    columns = "gradloom", 'with `set_kernels("llvm")`', "PyTorch", "ratio"
+    head = "statement, us", *(f"{name} {part}" for part in PARTS for name in columns)
+    llvm_means = summarise_statements(by_llvm, 'With `set_kernels("llvm")`')
+    means = "\n".join(filter(None, (summarise_statements(ratios, "Geometric means of the ratios"), llvm_means)))
+    return f"{_markdown(head, lines, left=1)}\n\n{means}"
 
 
-def summarise_statements(ratios: dict[str, list[float]]) -> str:
+def summarise_statements(ratios: dict[str, list[float]], what: str) -> str:
     found = [
         f"{part} {math.exp(statistics.fmean(map(math.log, values))):.2f} ({sum(value > 2 for value in values)} of "
         f"{len(values)} above 2)"
         for part, values in ratios.items()
         if values
     ]
-    return f"Geometric means of the ratios: {', '.join(found)}." if found else ""
+    return f"{what}: {', '.join(found)}." if found else ""
+
+
+def render_compile(times: Times) -> str:
+    """Return the compiled programs in Markdown: milliseconds of forward and backward, and of compiling."""
+    columns = [(library, backend) for library, backends in BACKENDS.items() for backend in backends]
+    lines = []
+    for program, title in PROGRAMS.items():
+        for threads in ("1", "2"):
+
+            def cell(library: str, backend: str, part: str) -> float | None:
+                found = times.get((f"{library}-{threads}", name_of(program, backend), part))  # noqa: B023
+                return statistics.median(found) / MILLI if found else None
+
+            steps = [cell(*column, "step") for column in columns]
+            compiling = [cell(*column, "compile") for column in columns if column[1] != "eager"]
+            if not any(steps):
+                continue
+            of = dict(zip(columns, steps, strict=True))
+            ours = [of["gradloom", name] for name in ("numpy", "llvm") if of["gradloom", name]]
+            ratios = [
+                min(ours) / other if ours and other else None
+                for other in (of["torch", "eager"], of["torch", "inductor"])
+            ]
+            texts = ["" if n is None else _number(n) for n in (*steps, *compiling)]
+            lines.append((title, threads, *texts, *map(_ratio, ratios)))
+    names = [f"{'PyTorch' if library == 'torch' else library} {backend}" for library, backend in columns]
+    compiled = [f"compiling, {backend}" for _, backend in columns if backend != "eager"]
+    head = ("forward and backward, ms", "threads", *names, *compiled, "to PyTorch eager", "to inductor")
+    left_out = [f"{reason}." for library, backend in columns if (reason := missing(library, backend)) is not None]
+    return "\n\n".join([_markdown(head, lines, left=1), *left_out])
 
 
 def _markdown(head: tuple[str, ...], lines: Iterable[tuple[str, ...]], left: int) -> str:

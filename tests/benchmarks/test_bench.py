@@ -8,6 +8,7 @@ import json
 import bench
 import pytest
 import rows
+import rows_compile
 import rows_statements
 import sweeps
 import tables
@@ -32,6 +33,40 @@ def test_every_statement_runs_on_gradloom(statement, monkeypatch):
     monkeypatch.setattr(rows_statements, "CALLS", 1)
     times = find_program("gradloom", statement)(gradloom)()
     assert times.keys() <= {"forward", "backward"} and all(seconds > 0 for seconds in times.values())
+
+
+def test_a_statement_runs_with_machine_code():
+    pytest.importorskip("llvmlite")
+    times = find_program("gradloom", rows_statements.LLVM + "F.softmax(x, 1)")(gradloom)()
+    assert times.keys() == {"forward", "backward"}
+    assert find_program("torch", rows_statements.LLVM + "F.softmax(x, 1)") is None
+
+
+@pytest.mark.parametrize("program", [p for p in rows_compile.PROGRAMS if p is not rows_compile.elementwise])
+@pytest.mark.parametrize("backend", ["eager", "numpy"])
+def test_every_compiled_program_runs(program, backend):
+    times = find_program("gradloom", rows_compile.name_of(program, backend))(gradloom)()
+    assert times.keys() == {"step", "compile"} and times["step"] > 0
+
+
+def test_a_backend_that_is_not_there_is_left_out_with_the_reason(monkeypatch):
+    monkeypatch.setattr(rows_compile.shutil, "which", lambda name: None)
+    assert find_program("torch", rows_compile.name_of(rows_compile.mlp, "inductor")) is None
+    assert find_program("torch", rows_compile.name_of(rows_compile.mlp, "numpy")) is None
+    table = tables.render_compile({("gradloom-1", rows_compile.name_of(rows_compile.mlp, "numpy"), "step"): [0.002]})
+    assert "inductor needs a C++ compiler, and there is none." in table
+
+
+def test_the_table_of_compiled_programs_has_ratios_of_the_better_backend():
+    mlp = rows_compile.mlp
+    times = {
+        ("gradloom-2", rows_compile.name_of(mlp, "numpy"), "step"): [0.004],
+        ("gradloom-2", rows_compile.name_of(mlp, "llvm"), "step"): [0.002],
+        ("gradloom-2", rows_compile.name_of(mlp, "llvm"), "compile"): [0.03],
+        ("torch-2", rows_compile.name_of(mlp, "eager"), "step"): [0.008],
+    }
+    line = tables.render_compile(times).splitlines()[2]
+    assert [cell.strip() for cell in line.split("|")][2:-1] == ["2", "", "4", "2", "8", "", "", "30", "", "0.25", ""]
 
 
 def test_a_sweep_runs_and_is_drawn(tmp_path):
@@ -98,6 +133,8 @@ def test_statements_have_geometric_means():
         ("torch-1", second, "forward"): [1e-6],
     }
     assert "ratios: forward 2.00 (1 of 2 above 2)." in tables.render_statements(times)
+    times["gradloom-1", rows_statements.LLVM + first, "forward"] = [0.5e-6]
+    assert '`set_kernels("llvm")`: forward 0.50 (0 of 1 above 2).' in tables.render_statements(times)
 
 
 def test_importing_is_compared_with_numpy_in_the_same_turn():
