@@ -28,7 +28,16 @@ FOLDERS = {"gradloom": "src/gradloom", "gradloom.codegen": "codegen", "gradloom.
 
 LAYERS = (
     # arrays, the values that describe them, and functions of arrays
-    ("types", "memory", "kernels", "schema", "return_types", "utils._pytree", "utils._tree_spec"),
+    (
+        "types",
+        "memory",
+        "kernels",
+        "schema",
+        "return_types",
+        "utils._pytree",
+        "utils._pytree_extras",
+        "utils._tree_spec",
+    ),
     # what a call looks at before it takes the common path
     ("dispatch",),
     # Tensor, Edge, Node, SavedVariable, Engine

@@ -253,7 +253,7 @@ _LAZY_MODULES = frozenset(
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
     serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
     testing torch_version __future__ version xpu futures multiprocessing distributed _dynamo _tensor_str
-    _utils _tensor _jit_internal _custom_ops ao _subclasses
+    _utils _tensor _jit_internal _custom_ops ao _subclasses _functorch _guards
     """.split()
 )
 # Imported on first use.
@@ -306,7 +306,7 @@ _LAZY = {
             """,
         ".compat.refused_names": "Event PyTorchFileReader PyTorchFileWriter Stream",
         ".sparse": "sparse_coo_tensor spmm",
-        ".storage": "TypedStorage UntypedStorage",
+        ".storage": "StorageBase TypedStorage UntypedStorage",
         ".tensors.interchange": "asarray from_dlpack from_file frombuffer to_dlpack",
         ".backends.settings": """
             OutOfMemoryError are_deterministic_algorithms_enabled compiled_with_cxx11_abi

@@ -145,6 +145,16 @@ def _reorder_tensors_as(tensors: Iterable[Tensor], ordered_tensors: Iterable[Ten
 # --- devices, of which there is one -----------------------------------------------------------------------------------
 
 
+def _get_device_module(device_type: str) -> Any:
+    """Return the module of a kind of devices, such as `torch.cpu`. Raises RuntimeError if there is none."""
+    found = getattr(torch, device_type, None)
+    if found is None:
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as 'torch.{device_type}'."
+        )
+    return found
+
+
 def _get_available_device_type() -> str | None:
     """Return None: there is no accelerator."""
     return None

@@ -22,11 +22,13 @@ from typing import Any
 
 import gradloom
 
+from .compat.imported_names import answering
 from .core import late
 from .types.absent import is_absent, refusal
 
 VERSION = "2.13.0+gradloom"
 _OURS, _THEIRS = "gradloom", "torch"
+_FUNCTORCH = "functorch"  # a package of its own that PyTorch installs beside torch
 
 
 def _renamed(name: str) -> str:
@@ -105,6 +107,8 @@ class _Finder(DistributionFinder):
     ) -> ModuleSpec | None:
         if _is_ours(fullname):
             return self._own_spec(fullname, path, target)
+        if fullname == _FUNCTORCH:
+            return _Spec(fullname, import_module(f"{_OURS}._functorch.deprecated"))
         if fullname != _THEIRS and not fullname.startswith(_THEIRS + "."):
             return None
         own = _OURS + fullname.removeprefix(_THEIRS)
@@ -147,9 +151,11 @@ def _adopt(name: str, module: ModuleType) -> None:
     """Make a loaded module torch's, too, under a name, and the modules that it has made itself."""
     _rename(module)
     sys.modules[name], module.__spec__ = module, _Spec(name, module)
+    vars(module)["__getattr__"] = answering(name.partition(".")[2], vars(module).get("__getattr__"))
     for made in list(vars(module).values()):
         if isinstance(made, ModuleType) and made.__spec__ is None and _is_ours(made.__name__):
             sys.modules[_renamed(made.__name__)] = made
+            vars(made)["__getattr__"] = answering(_renamed(made.__name__).partition(".")[2], None)
 
 
 def _rename(module: ModuleType) -> None:

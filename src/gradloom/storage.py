@@ -237,7 +237,11 @@ for _name, _kind in _CONVERSIONS.items():
     setattr(_Storage, _name, _conversion(_name, _kind))
 
 
-class UntypedStorage(_Storage):
+class StorageBase:
+    """Base of UntypedStorage, by which programs recognize one; typed storages are no instances of it."""
+
+
+class UntypedStorage(StorageBase, _Storage):
     """Bytes shared by tensors, as returned by `Tensor.untyped_storage()`.
 
     Args:

@@ -323,3 +323,19 @@ def test_doctor_reads_conditions_strings_and_annotations(program, capsys):
         *[f"{place}: torch.{name} (optional)" for place, name in wanted],
         f"15: torch.{B}",
     ]
+
+
+def test_modules_have_what_pytorchs_import():
+    assert shown("""
+        import gradloom.as_torch
+        from torch.optim.lr_scheduler import Optimizer
+        from torch.distributions.multivariate_normal import Distribution, Tensor, constraints, lazy_property
+        from torch.nn.modules.linear import Module, Parameter, Tensor, init, torch as again
+        from torch.utils.data.dataset import Generator, randperm
+        import torch, torch.optim.adam, torch.distributions
+        print(Optimizer is torch.optim.Optimizer, Distribution is torch.distributions.Distribution, again is torch)
+        print(Module is torch.nn.Module, hasattr(torch.nn.modules.linear, "Optimizer"), hasattr(torch.fft, "Size"))
+        import functorch
+        from functorch import make_functional, vmap
+        print(functorch.__version__, functorch.vmap.__module__)
+        """).splitlines() == ["True True True", "True False False", "2.13.0+gradloom torch._functorch.deprecated"]

@@ -45,6 +45,7 @@ _LAZY = {
     "_DisableTorchDispatch": ("gradloom.dispatch.state", "DisableTorchDispatch"),
     "_disabled_torch_dispatch_impl": ("gradloom.dispatch.state", "disabled_torch_dispatch"),
     "_len_torch_dispatch_stack": ("gradloom.utils._python_dispatch", "_len_torch_dispatch_stack"),
+    "StorageBase": ("gradloom.storage", "StorageBase"),
     "TensorBase": ("gradloom", "Tensor"),
     "_TensorMeta": ("gradloom._C._state", "_TensorMeta"),
     "_TensorBase": ("gradloom", "Tensor"),

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import typing as _typing
 
+from ..dispatch.state import whole_context as _whole_context
+
 _MODULES = ("cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum")
 
 if _typing.TYPE_CHECKING:
@@ -27,6 +29,12 @@ else:
 
             return import_module(f"{__name__}.{name}")
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
+@_whole_context
+def __allow_nonbracketed_mutation() -> _typing.Iterator[None]:
+    """Do nothing: flags may be set at any time. PyTorch allows it within this block after `disable_global_flags()`."""
+    yield
 
 
 def __dir__() -> list[str]:

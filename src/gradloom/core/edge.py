@@ -20,6 +20,7 @@ from weakref import ref
 
 from ..memory.locks import new_lock
 from .accumulate_grad import AccumulateGrad
+from .attributes import copy_fields
 from .node import NO_EDGE
 
 if TYPE_CHECKING:
@@ -79,6 +80,6 @@ _HISTORY = (
 def shallow_copy(tensor: Any) -> Any:
     """Return a tensor of the same class with the same attributes, without history."""
     out = object.__new__(tensor.__class__)
-    out.__dict__.update({name: value for name, value in tensor.__dict__.items() if name not in _HISTORY})
+    copy_fields(tensor, out, _HISTORY)
     out._array, out._edge, out._vc = tensor._array, NO_EDGE, tensor._vc
     return out

@@ -174,9 +174,9 @@ def check_kind(index: int, vector, numpy_type) -> None:
 
 
 def _size(shape):
-    from ..types.size import Size
+    from ..types.size import Size, new_size
 
-    return Size(shape)
+    return new_size(Size, shape)
 
 
 def used(found, inputs, allow_unused: bool, materialize_grads: bool, create_graph: bool) -> tuple:

@@ -27,6 +27,7 @@ from ..types.absent import AbsentMember
 from ..types.device import CPU, strided
 from ..types.dtype import TYPE_OF, legacy_type_name
 from . import late
+from .attributes import COLD, OwnAttributes, copy_fields, fields, keep_cold_apart
 from .edge import gradient_edge
 from .node import NO_EDGE, bump_version
 from .tensor_base import TensorBase
@@ -51,6 +52,7 @@ class Tensor(TensorBase):
 
     __module__ = "gradloom"  # where users find it
 
+    # The cold fields: COLD in attributes.py has their names, too.
     _view: Any = None  # ViewMeta of a view
     _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
     _grad: Tensor | None = None
@@ -86,6 +88,7 @@ class Tensor(TensorBase):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        keep_cold_apart(cls, Tensor)
         if cls.__dict__.get("__module__", "").startswith("gradloom.") and "__torch_function__" not in cls.__dict__:
             # Public functions treat gradloom's own subclasses as plain tensors.
             cls.__torch_function__ = disabled_torch_function  # type: ignore[method-assign, assignment]
@@ -501,8 +504,26 @@ class Tensor(TensorBase):
         alias = _operators.alias(self)
         out = new(late.on_meta(cls) if self.is_meta else cls)
         out._array, out._edge, out._vc = alias._array, alias._edge, alias._vc
-        out.__dict__.update(alias.__dict__)
+        copy_fields(alias, out)
         return out
+
+    if not TYPE_CHECKING:  # type checkers would take it for the class's, too
+
+        @property
+        def __dict__(self) -> dict[str, Any]:
+            """The attributes that programs gave this tensor, without gradloom's own fields."""
+            everything = fields(self)
+            if COLD.isdisjoint(everything):
+                return everything
+            return OwnAttributes(everything)
+
+        @__dict__.setter
+        def __dict__(self, attributes: dict[str, Any]) -> None:
+            everything = fields(self)
+            kept = {name: value for name, value in everything.items() if name in COLD}
+            everything.clear()
+            everything.update(attributes)
+            everything.update(kept)
 
     # --- Python's protocols ---------------------------------------------------------------------------------------
 

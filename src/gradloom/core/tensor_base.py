@@ -18,8 +18,8 @@ from ..kernels._common.layout import is_in_format
 from ..memory.ownership import address, offset_in_elements
 from ..types.absent import add_absent_members
 from ..types.dtype import FLOATING, TYPE_OF, scalar_type_name
-from ..types.size import Size
-from . import late
+from ..types.size import Size, new_size
+from . import attributes, late
 from .node import NO_EDGE
 
 if TYPE_CHECKING:
@@ -41,17 +41,20 @@ def _in_elements(strides: tuple[int, ...], item: int) -> tuple[int, ...]:
 class TensorBase(TensorMembers):
     """The slots of a tensor, and the properties of its array."""
 
-    __slots__ = ("_array", "_edge", "_vc", "__weakref__")
+    # `__dict__` has cold fields and users' attributes, of which Tensor shows only the latter. `_cold` is not set but in
+    # instances of some subclasses; see attributes.py.
+    __slots__ = ("_array", "_edge", "_vc", "_cold", "__weakref__", "__dict__")
     __module__ = "gradloom"
 
     _array: ndarray
     _edge: Any
     _vc: list[int] | None
+    _cold: dict[str, Any]
 
     @property
     def shape(self) -> Size:
         """The extents of the dimensions, a tuple of ints."""
-        return Size(self._array.shape)
+        return new_size(Size, self._array.shape)
 
     @property
     def dtype(self) -> _dtype:
@@ -103,7 +106,7 @@ class TensorBase(TensorMembers):
         """
         shape = self._array.shape
         if dim is None:
-            return Size(shape)
+            return new_size(Size, shape)
         if dim.__class__ is bool:
             raise _not_an_int("size", dim)
         try:
@@ -363,3 +366,6 @@ def _real_number(value, kind):
             raise RuntimeError(f"value cannot be converted to type {kind} without overflow: {value} is not real")
         return value.real
     return value
+
+
+attributes.provide(TensorBase.__dict__["__dict__"])

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 from ..autograd import grad as autograd_grad
 from ..autograd.forward_ad import name_identity
 from ..core.accumulate_grad import AccumulateGrad
+from ..core.attributes import fields
 from ..core.edge import gradient_edge
 from ..core.tangents import hold_tangent, tangent_of
 from ..core.tensor import Tensor
@@ -124,7 +125,7 @@ class Level:
         return False
 
     def _is_foreign(self, leaf) -> bool:
-        own = leaf.__dict__
+        own = fields(leaf)
         maker = own.get("_made_at")
         while maker is not None:
             if maker is self:

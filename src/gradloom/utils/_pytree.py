@@ -24,6 +24,7 @@ from ._tree_spec import (
     _dict_flatten_with_keys as _dict_flatten_with_keys,
     _dict_unflatten as _dict_unflatten,
     flatten,
+    is_namedtuple as is_namedtuple,
     kind_of,
     register_pytree_node as register_pytree_node,
 )
@@ -36,6 +37,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     _IsLeaf: TypeAlias = Callable[[Any], bool] | None
+
+    from ._pytree_extras import *  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> Any:
+        """Find the names that few programs use."""
+        from . import _pytree_extras
+
+        if name.startswith("__") or not hasattr(_pytree_extras, name):
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(_pytree_extras, name)
+        return found
 
 
 def tree_flatten(tree: PyTree, is_leaf: _IsLeaf = None) -> tuple[list[Any], TreeSpec]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from gradloom.core.tensor import Tensor
-
+from ..core.attributes import fields
+from ..core.tensor import Tensor
 from ..types.public import found_in as _found_in
 
 _class = object.__dict__["__class__"]
@@ -37,14 +37,17 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         if t._accumulator is not None and t._accumulator() is not None:
             raise RuntimeError("Expected tensors to have no AccumulateGrad node: a graph holds one of them")
     own, other = t1.__class__, t2.__class__
-    attributes = dict(t1.__dict__), dict(t2.__dict__)
+    attributes = dict(fields(t1)), dict(fields(t2))
+    cold = [getattr(t, "_cold", {}) for t in (t1, t2)]
     slots = [(t._array, t._edge, t._vc) for t in (t1, t2)]
     _class.__set__(t1, other)
     _class.__set__(t2, own)
-    for t, found, slot in ((t1, attributes[1], slots[1]), (t2, attributes[0], slots[0])):
-        t.__dict__.clear()
-        t.__dict__.update(found)
+    for t, number in ((t1, 1), (t2, 0)):
+        found, slot = attributes[number], slots[number]
+        fields(t).clear()
+        fields(t).update(found)
         t._array, t._edge, t._vc = slot
+        t._cold = cold[number]
 
 
 _found_in("gradloom.utils", swap_tensors, set_module)

@@ -115,6 +115,9 @@ CONTAINERS: dict[Any, Container] = {
     deque: Container(lambda t: (list(t), t.maxlen), lambda values, length: deque(values, length), _numbered, "deque"),
 }
 
+# Class -> its name in written specs, and the two functions of its context. No longer than the registrations.
+SERIALIZED: dict[Any, tuple[str, Any, Any]] = {}
+
 
 def register_pytree_node(
     cls: type,
@@ -134,7 +137,8 @@ def register_pytree_node(
             one structure.
         unflatten_fn: takes children and context; returns an instance.
         flatten_with_keys_fn: takes an instance; returns a list of pairs (key, child) and the context, for paths.
-        serialized_type_name, to_dumpable_context, from_dumpable_context: accepted without effect: specs are pickled.
+        serialized_type_name: the name of the class in specs written by `treespec_dumps`.
+        to_dumpable_context, from_dumpable_context: functions that make a context JSON, and the reverse.
 
     Raises:
         ValueError: if the class is registered already.
@@ -149,6 +153,8 @@ def register_pytree_node(
             return [step for step, _ in flatten_with_keys_fn(rebuilt)[0]]
 
     CONTAINERS[cls] = Container(flatten_fn, unflatten_fn, keys, getattr(cls, "__name__", repr(cls)))
+    if serialized_type_name is not None:
+        SERIALIZED[cls] = (serialized_type_name, to_dumpable_context, from_dumpable_context)
 
 
 def kind_of(value) -> Any:

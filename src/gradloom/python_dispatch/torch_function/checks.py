@@ -34,7 +34,7 @@ def _handle(found: CheckedFunction, args: tuple[Any, ...], kwargs: dict[str, Any
     level = state.function_overrides
     if level == ALL_DISABLED:
         return found.unchecked(*args, **kwargs)
-    _, reported, _, dispatches_on, operator = checked[found.function][1]
+    _, reported, _, dispatches_on, operator, spread = checked[found.function][1]
     overloaded = overloaded_arguments(args, kwargs) if level == ENABLED and dispatches_on else []
     if overloaded and dispatches_on == OTHERS:
         overloaded = [value for value in overloaded if not isinstance(value, _operators.Tensor)]
@@ -42,6 +42,8 @@ def _handle(found: CheckedFunction, args: tuple[Any, ...], kwargs: dict[str, Any
         return found.unchecked(*args, **kwargs)
     if reported is None:
         reported, args = args[0], args[1:]
+    if spread and len(args) == 2 and isinstance(args[1], (list, tuple)):
+        args = (args[0], *args[1])
     if not operator:
         return call_handlers(reported, overloaded, args, kwargs)
     try:

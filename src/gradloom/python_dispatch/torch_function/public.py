@@ -40,12 +40,15 @@ _IGNORED = frozenset(
 )
 # Functions that make a tensor from any data, or concern dtypes; only modes override them.
 _FROM_DATA = frozenset(("tensor", "as_tensor", "asarray", "can_cast", "promote_types"))
+# Functions whose list of operands handlers receive as single arguments.
+_SPREAD = frozenset(("einsum",))
 # Members of Tensor that concern the object and its class; nothing overrides them.
 IGNORED_MEMBERS = frozenset(
     (
         "__new__",
         "__init_subclass__",
         "__hash__",
+        "__dict__",
         "__iter__",
         "as_subclass",
         "_make_subclass",
@@ -124,6 +127,7 @@ class Public(NamedTuple):
         dispatches_on: the arguments that may override it: ALL, NONE, or OTHERS (all but tensors, which factories do not
             take).
         operator: whether it is a binary operator of Python, which returns NotImplemented for unknown operands.
+        spread: whether handlers receive the elements of its second argument, a list, as arguments.
     """
 
     function: Any
@@ -131,6 +135,7 @@ class Public(NamedTuple):
     name: str
     dispatches_on: int = ALL
     operator: bool = False
+    spread: bool = False
 
 
 def public_functions() -> Iterator[Public]:
@@ -152,7 +157,7 @@ def names() -> Iterator[Public]:
     for name, function in list(vars(top).items()):
         if _is_function(function) and name not in _IGNORED and _has_tensors(name, function):
             dispatches_on = NONE if name in _FROM_DATA else OTHERS if name in without_tensors else ALL
-            yield Public(function, function, f"torch.{name}", dispatches_on)
+            yield Public(function, function, f"torch.{name}", dispatches_on, False, name in _SPREAD)
     yield from _members(_operators.Tensor)
     functional = import_module(f"{_ROOT}.nn.functional")
     for name in dir(functional):
