@@ -88,6 +88,56 @@ def test_gradients_accumulate_with_and_without_sync(rank, size):
 
 
 @inside
+def test_modules_are_gathered_ahead(rank, size):
+    torch.manual_seed(0)
+    module = nn.Sequential(*[nn.Linear(6, 6) for _ in range(4)])
+    alone = nn.Sequential(*[nn.Linear(6, 6) for _ in range(4)])
+    alone.load_state_dict(module.state_dict())
+    for layer in module:
+        fully_shard(layer)
+    fully_shard(module)
+    events = []
+
+    def watch(number, group):
+        former = group.start_gathering
+
+        def call():
+            if not group.is_gathered and group._work is None:
+                events.append(("starts", number))
+            former()
+
+        group.start_gathering = call
+
+    for number, layer in enumerate(module):
+        for group in layer._fsdp_state.groups:
+            watch(number, group)
+        layer.register_forward_hook(lambda *_, number=number: events.append(("computed", number)))
+    x = torch.from_numpy(np.random.default_rng(rank).standard_normal((3, 6)).astype(np.float32))
+
+    def run():
+        events.clear()
+        module.zero_grad()
+        module(x).square().mean().backward()
+        ahead = [events.index(("starts", n)) < events.index(("computed", n - 1)) for n in (1, 2, 3)]
+        order = [n for name, n in events if name == "starts"]
+        return ahead, order
+
+    run()
+    ahead, order = run()  # now the order of the modules is known
+    assert ahead == [True] * 3 and order[:4] == [0, 1, 2, 3]
+    module[0].set_modules_to_forward_prefetch([module[1], module[2]])
+    module[3].set_modules_to_backward_prefetch([module[2], module[1]])
+    _, order = run()
+    assert order[:3] == [0, 1, 2]
+    last = len(order) - 1 - order[::-1].index(3)
+    assert order[last : last + 3] == [3, 2, 1]
+    for part in range(size):
+        y = torch.from_numpy(np.random.default_rng(part).standard_normal((3, 6)).astype(np.float32))
+        (alone(y).square().mean() / size).backward()
+    assert_close(whole_gradients(module), [p.grad.numpy() for p in alone.parameters()])
+
+
+@inside
 def test_checkpointed_and_unused_parts(rank, size):
     class Model(nn.Module):
         def __init__(self):
