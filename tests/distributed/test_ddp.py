@@ -18,6 +18,8 @@ from gradloom.distributed.algorithms.ddp_comm_hooks import (
     powerSGD_hook,
     register_ddp_comm_hook,
 )
+from gradloom.distributed.algorithms.ddp_comm_hooks.ddp_zero_hook import hook_with_zero_step
+from gradloom.distributed.optim import ZeroRedundancyOptimizer
 from gradloom.nn.parallel import DistributedDataParallel
 from gradloom.nn.parallel.distributed import _MixedPrecision
 from gradloom.utils.checkpoint import checkpoint
@@ -261,6 +263,26 @@ def test_autocast_and_frozen_parameters(rank, size):
     for found, one in zip(gradients(module), expected, strict=True):
         if found is not None:
             assert np.abs(found - one).max() < 0.05 * np.abs(one).max() + 0.05
+
+
+@inside
+def test_a_zero_optimizer_steps_in_the_backward_pass(rank, size):
+    found = []
+    for overlaps in (False, True):
+        parallel = DistributedDataParallel(two_layers())
+        optimizer = ZeroRedundancyOptimizer(parallel.parameters(), torch.optim.Adam, overlap_with_ddp=overlaps, lr=0.1)
+        if overlaps:
+            hook = hook_with_zero_step(default_hooks.allreduce_hook, parallel, optimizer)
+            parallel.register_comm_hook(None, hook)
+        for number in range(3):
+            parallel.zero_grad()
+            parallel(batch(rank, 3, number)).square().mean().backward()
+            before = [p.detach().clone() for p in parallel.parameters()]
+            optimizer.step()
+            moved = any(not torch.equal(p, q) for p, q in zip(parallel.parameters(), before, strict=True))
+            assert moved != overlaps
+        found.append([p.detach().numpy() for p in parallel.parameters()])
+    assert_close(*found)
 
 
 @inside
