@@ -44,10 +44,11 @@ _PARALLEL = """
     """
 
 _NAMES = {
-    "": "ProcessGroupNCCL",
+    "": "Logger ProcessGroupNCCL Reducer",
     "_composable": "checkpoint fully_shard replicate",
     "_composable.fsdp": _FSDP,
     "_tensor": f"{_PLACEMENTS} distribute_module distribute_tensor",
+    "autograd": "backward context get_gradients",
     "algorithms._checkpoint": "",
     "algorithms._checkpoint.checkpoint_wrapper": """
         CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper

@@ -33,8 +33,7 @@ NAMES = {
         guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled
     """,
     "torch.distributed": """
-        argparse_util autograd c10d_logger collective_utils config debug flight_recorder logging_handlers
-        record_comm remote_device
+        argparse_util c10d_logger collective_utils config debug flight_recorder logging_handlers remote_device
     """,
     "torch.Tensor": """
         chalf index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
