@@ -45,7 +45,7 @@ def is_dynamo_supported() -> bool:
 
 def optimize(backend: Any = "inductor", *, nopython: bool = False, **settings: Any) -> Any:
     """Return a decorator that compiles a function: PyTorch's old name of `compile`."""
-    return lambda function: compile(function, backend=backend, fullgraph=nopython)
+    return lambda function: compile(function, backend=backend, fullgraph=nopython, dynamic=settings.get("dynamic"))
 
 
 def optimize_assert(backend: Any = "inductor", **settings: Any) -> Any:
@@ -66,15 +66,59 @@ def mark_static_address(tensor: Any, guard: bool = True) -> None:
     """Do nothing: graphs take the memory of their inputs at each call."""
 
 
-def mark_static(tensor: Any, index: Any = None) -> None:
-    """Do nothing: every shape has a graph of its own, with at most 8 for a function."""
+def mark_static(t: Any, index: int | list[Any] | tuple[Any] | None = None) -> None:
+    """Note that sizes of a tensor do not change, as `_dynamo_static_indices`: graphs hold for one size anyway.
+
+    Args:
+        t: a tensor.
+        index: a dimension, or several; None for all.
+    """
+    _mark(t, "_dynamo_static_indices", range(t.dim()) if index is None else index)
 
 
-def mark_dynamic(tensor: Any, index: Any, *, min: int | None = None, max: int | None = None) -> None:
-    """Do nothing: every shape has a graph of its own, with at most 8 for a function."""
+def mark_dynamic(
+    t: Any,
+    index: int | list[Any] | tuple[Any],
+    *,
+    hint_override: int | None = None,
+    min: int | None = None,
+    max: int | None = None,
+    specialize_on: list[Any] | None = None,
+) -> None:
+    """Let compiled functions that get a tensor have a graph for each of its sizes, 64 at most; see `compile`.
+
+    PyTorch has one graph for all sizes, and raises an error for a function that needs to know one.
+
+    Args:
+        t: the tensor.
+        index: a dimension, or several, whose size changes.
+        hint_override: accepted; without effect.
+        min: accepted; a graph for each size needs no bounds.
+        max: the same.
+        specialize_on: accepted; every graph is specialised.
+
+    Raises:
+        AssertionError: if `index` is neither an int nor a list or tuple of them.
+    """
+    _mark(t, "_dynamo_dynamic_indices", index)
 
 
-maybe_mark_dynamic = mark_static
+def maybe_mark_dynamic(t: Any, index: int | list[Any] | tuple[Any]) -> None:
+    """Do what `mark_dynamic` does.
+
+    Args:
+        t: the tensor.
+        index: a dimension, or several.
+    """
+    _mark(t, "_dynamo_weak_dynamic_indices", index)
+
+
+def _mark(t: Any, attribute: str, index: Any) -> None:
+    if not isinstance(index, (int, list, tuple, range)):
+        raise AssertionError(f"Expected index to be int, list, or tuple, got {type(index)}")
+    found = set(getattr(t, attribute, ()))
+    setattr(t, attribute, found.union([index] if isinstance(index, int) else index))
+
 
 _REASON = "gradloom's compiler has no such part; torch.compile and torch.export work"
 _NAMES = {

@@ -115,7 +115,8 @@ def compile(
     Args:
         model: a function or a Module; None returns a decorator.
         fullgraph: raise RuntimeError, with place and reason, where the function cannot be one graph.
-        dynamic: accepted; graphs hold for one shape, and other shapes are compiled anew.
+        dynamic: graphs hold for one shape each. True makes one for each new shape, 64 at most; None does so for the
+            first 8 graphs, and then for shapes that come up again; False stops at 8.
         backend: "inductor" (the fastest that is there), "llvm", "numpy", "aot_eager" (graphs of unfused operators),
             "eager", or a function of a GraphModule and a list of example inputs that returns a function; default:
             "inductor", unless `set_default_backend` was called.
@@ -125,6 +126,7 @@ def compile(
 
     Raises:
         AssertionError: if `model` is not callable.
+        TypeError: for another value of `dynamic`.
         RuntimeError: for an unknown backend or mode, or both `mode` and `options`.
 
     Example:
@@ -134,6 +136,8 @@ def compile(
     """
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
+    if dynamic not in (None, True, False):
+        raise TypeError(f"dynamic is True, False or None, not {dynamic!r}")
     if model is None:
         return lambda function: compile(
             function, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
@@ -143,7 +147,7 @@ def compile(
     if disable:
         return model
     chosen = _default_backend if backend is None else backend
-    return import_module("gradloom.compiler._api").optimize(model, chosen, fullgraph, options, mode)
+    return import_module("gradloom.compiler._api").optimize(model, chosen, fullgraph, options, mode, dynamic)
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:

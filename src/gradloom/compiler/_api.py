@@ -5,6 +5,13 @@ A call looks for an entry whose guards hold and runs its graph. If there is none
 hooks (Note [Rewritten functions]) that note what it reads and calls (Note [Guards]); its result is that of eager mode.
 If nothing prevents it, the recording is then traced (Note [Tracing]), fused (Note [Fusion]) and becomes an entry for
 later calls. What prevents it is kept as the reason, for `explain`. A function that cannot be one graph runs as Python.
+
+Note [Sizes]
+A graph holds for the sizes that it was recorded with, since Python code may depend on them. Making one for other sizes
+needs no new machine code. A function has 8 graphs for whatever reasons; further ones, up to 64, only for other sizes or
+numbers among the arguments: with dynamic=True, or tensors that were marked by `mark_dynamic`, when they come up, and
+else when they come up again. So lengths that never return cost no compiling, and a value that changes with each call
+does not compile each call.
 """
 
 from __future__ import annotations
@@ -15,16 +22,19 @@ import weakref
 from types import MethodType
 from typing import Any
 
+from ..core.tensor import Tensor
 from ..dispatch.state import state
 from ..nn import Module
 from ._backends import find
 from ._entry import Arguments, Backend, Entry, Opaque, may_compile, thread_key
 from ._hooks import Hooks
+from ._known import NUMBERS
 from ._pieces import Pieces
 from ._recorder import Recorder, Unsupported, active
 from ._trace import TraceError
 
-MOST_ENTRIES = 8  # graphs of a function; beyond, it runs as Python
+MOST_ENTRIES = 8  # graphs of a function; beyond, it runs as Python, but for sizes
+MOST_SIZES = 64  # graphs of a function in all
 BREAKS = 2  # calls that could not be compiled, after which the function runs in pieces
 
 
@@ -41,8 +51,8 @@ class Optimized:
 
     is_explained = False  # it is called once, to be explained
 
-    def __init__(self, target: Any, backend: Backend, fullgraph: bool = False) -> None:
-        self.target, self.backend, self.fullgraph = target, backend, fullgraph
+    def __init__(self, target: Any, backend: Backend, fullgraph: bool = False, dynamic: bool | None = None) -> None:
+        self.target, self.backend, self.fullgraph, self.dynamic = target, backend, fullgraph, dynamic
         self.reset()
         _every.add(self)
 
@@ -52,13 +62,15 @@ class Optimized:
         self.breaks: list[tuple[str, str]] = []
         self.misses = 0
         self.calls = [0, 0]
-        self.pieces = Pieces(self.target, lambda function: Optimized(function, self.backend))
+        self.sizes: dict[Any, int] = {}  # sizes and numbers of calls, once there are MOST_ENTRIES -> how many calls
+        self.pieces = Pieces(self.target, lambda function: Optimized(function, self.backend, dynamic=self.dynamic))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if active.recorder is not None or not may_compile() or Stance.current == "force_eager":
             return self.target(*args, **kwargs)
         key = thread_key()
-        for entry in self.entries:
+        entries = self.entries
+        for entry in entries:
             if entry.key == key:
                 try:
                     inputs = entry.check(args, kwargs)
@@ -66,13 +78,23 @@ class Optimized:
                     continue
                 if inputs is not None and (not entry.exclusive or entry.is_apart(inputs)):
                     self.calls[0] += 1
+                    if entry is not entries[0]:
+                        self.entries = [entry, *[e for e in entries if e is not entry]]
                     return entry.run(inputs)
         self.calls[1] += 1
         if len(self.breaks) >= BREAKS:
             return self.pieces.run(args, kwargs)
-        if self.misses >= MOST_ENTRIES:
+        if self.misses >= MOST_ENTRIES and not self.deserves_a_graph(args, kwargs):
             return self.target(*args, **kwargs)
         return self.record(args, kwargs, key)
+
+    def deserves_a_graph(self, args: Any, kwargs: Any) -> bool:
+        """Return whether a call is compiled although there are MOST_ENTRIES graphs: see Note [Sizes]."""
+        if self.dynamic is False or self.misses >= MOST_SIZES or len(self.sizes) > MOST_SIZES**2:
+            return False
+        sizes = sizes_of((args, tuple(kwargs.items())))
+        self.sizes[sizes] = calls = self.sizes.get(sizes, 0) + 1
+        return calls == (1 if self.dynamic or is_marked((args, tuple(kwargs.values()))) else 2)
 
     @property
     def is_worth_it(self) -> bool:
@@ -120,6 +142,29 @@ class Optimized:
         if isinstance(target, MethodType) and isinstance(target.__self__, Module) and target.__name__ == "_call_impl":
             target = target.__self__
         return getattr(target, "__qualname__", type(target).__name__)
+
+
+def sizes_of(value: Any) -> Any:
+    """Return the sizes, dtypes and numbers in nested tuples, lists and dictionaries."""
+    cls = value.__class__
+    if isinstance(value, Tensor):
+        return cls, tuple(value.shape), value.dtype, value.requires_grad
+    if cls in NUMBERS:
+        return cls, value
+    if isinstance(value, (tuple, list)):
+        return (cls, *[sizes_of(v) for v in value])
+    if cls is dict:
+        return (cls, *[(k, sizes_of(v)) for k, v in value.items()])
+    return cls
+
+
+def is_marked(value: Any) -> bool:
+    """Return whether `mark_dynamic` or `maybe_mark_dynamic` was called for a tensor in nested containers."""
+    if isinstance(value, Tensor):
+        return not value.__dict__.keys().isdisjoint(("_dynamo_dynamic_indices", "_dynamo_weak_dynamic_indices"))
+    if isinstance(value, dict):
+        value = tuple(value.values())
+    return isinstance(value, (tuple, list)) and any(map(is_marked, value))
 
 
 def _start(r: Recorder, target: Any, args: Any, kwargs: Any) -> Any:
@@ -213,15 +258,15 @@ class OptimizedModule(Module):
         return OptimizedModule, (self._orig_mod,)
 
 
-def optimize(target: Any, backend: Any, fullgraph: bool, options: Any, mode: Any) -> Any:
+def optimize(target: Any, backend: Any, fullgraph: bool, options: Any, mode: Any, dynamic: bool | None = None) -> Any:
     """Return a compiled function or module; see `gradloom.compile`."""
     found = find(backend, options, mode)
     if isinstance(target, OptimizedModule):
         target = target._orig_mod
     if isinstance(target, Module):
-        return OptimizedModule(target, Optimized(target, found, fullgraph))
+        return OptimizedModule(target, Optimized(target, found, fullgraph, dynamic))
     target = getattr(target, "_compiled_original", target)
-    return function_of(Optimized(target, found, fullgraph))
+    return function_of(Optimized(target, found, fullgraph, dynamic))
 
 
 def function_of(optimized: Optimized) -> Any:

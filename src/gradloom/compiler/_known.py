@@ -158,7 +158,8 @@ def is_plain_dataclass(cls: Any) -> bool:
         return False
     written = isinstance(cls.__init__, FunctionType) and cls.__init__.__code__.co_filename == "<string>"
     factories = [field.default_factory for field in cls.__dataclass_fields__.values()]
-    is_usual = cls.__class__ is type and cls.__getattribute__ is object.__getattribute__
+    lookup: Any = cls.__getattribute__
+    is_usual = cls.__class__ is type and lookup is object.__getattribute__
     others = ("__getattr__", "__post_init__", "__slots__")
     return (
         written
