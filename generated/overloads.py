@@ -2211,9 +2211,9 @@ OVERLOADS = {
         ("default", "margin_ranking_loss", 'margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor', "", "", "composite"),
     ),
     "masked_fill": (
-        ("Scalar", "masked_fill_Scalar", 'masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor', "", "", "kernel"),
+        ("Scalar", "masked_fill_Scalar", 'masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor', "pointwise", "", "kernel"),
         ("Tensor", "masked_fill_Tensor", 'masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor', "", "", "kernel"),
-        ("Scalar_out", "masked_fill_Scalar", 'masked_fill.Scalar_out(Tensor self, Tensor mask, Scalar value, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+        ("Scalar_out", "masked_fill_Scalar", 'masked_fill.Scalar_out(Tensor self, Tensor mask, Scalar value, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
         ("Tensor_out", "masked_fill_Tensor", 'masked_fill.Tensor_out(Tensor self, Tensor mask, Tensor value, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
     "masked_fill_": (

@@ -134,6 +134,7 @@ SCALARS = {
     "tanh_backward": ("grad_output * conj(1 - output * output)", "grad_output, output", "default", "grad_output, output", ""),
     "logit_backward": ("where((self < (0 if eps is None else eps)) | (self > (1 if eps is None else 1 - eps)), nan if eps is None else 0, where((self == 0) | (self == 1), grad_output * inf, grad_output / (self * (1 - self))))", "grad_output, self, eps", "default", "grad_output, self", ""),
     "_conj_physical": ("conj(self)", "self", "none", "", ""),
+    "masked_fill.Scalar": ("where(mask, value, self)", "self, mask, value", "none", "", ""),
     "relu": ("where(self < 0, 0, self)", "self", "none", "", ""),
     "threshold": ("where(self <= threshold, value, self)", "self, threshold, value", "none", "", ""),
     "threshold_backward": ("where(self <= threshold, 0, grad_output)", "grad_output, self, threshold", "none", "grad_output, self", ""),

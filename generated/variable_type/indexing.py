@@ -83,6 +83,7 @@ def where(condition):
 def masked_fill_Scalar(input, mask, value, *, out=None):
     """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor
 
+    z = value if mask, else x
     ∂L/∂x = 0 if mask, else g
     dz = 0 if mask, else dx
     where x = self, z = result, g = ∂L/∂z

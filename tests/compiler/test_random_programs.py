@@ -31,6 +31,11 @@ REDUCTIONS = [
     lambda x: x.sum(-1, keepdim=True), lambda x: x.mean(0), lambda x: x.amax(-1, keepdim=True), lambda x: x.sum(),
     lambda x: torch.softmax(x, -1), lambda x: torch.log_softmax(x, 0), lambda x: x.var(-1, keepdim=True),
     lambda x: torch.cumsum(x, -1), lambda x: torch.nn.functional.layer_norm(x, x.shape[-1:]),
+    lambda x: x.logsumexp(0, keepdim=True), lambda x: x.std(-1, keepdim=True), lambda x: x.amin(0), lambda x: x.mean(),
+    lambda x: torch.linalg.vector_norm(x, dim=-1, keepdim=True), lambda x: torch.softmax(x, 0) * x,
+    lambda x: x - x.mean(-1, keepdim=True), lambda x: x / (x.abs().sum(-1, keepdim=True) + 1),
+    lambda x: (x > 0).any(-1, keepdim=True).to(x.dtype), lambda x: torch.nn.functional.rms_norm(x, x.shape[-1:]),
+    lambda x: x.sum((0, 1), keepdim=True), lambda x: x.masked_fill(x > 0.5, -1.0).log_softmax(-1),
 ]  # fmt: skip
 VIEWS = [
     lambda x: x.transpose(0, 1).transpose(0, 1), lambda x: x.reshape(-1).view(x.shape), lambda x: x.flip(0),
@@ -64,7 +69,7 @@ def program(rng: random.Random):
     """Return a function of two tensors (3, 4) and one (4,) made of random steps, and how often each value is used."""
     steps = []
     for number in range(rng.randint(3, 14)):
-        kind = rng.choice(["unary"] * 4 + ["binary"] * 4 + ["reduction", "view", "write"])
+        kind = rng.choice(["unary"] * 4 + ["binary"] * 4 + ["reduction"] * 3 + ["view", "write"])
         table = {"unary": UNARY, "binary": BINARY, "reduction": REDUCTIONS, "view": VIEWS, "write": WRITES}[kind]
         steps.append((kind, rng.randrange(len(table)), rng.randrange(number + 3), rng.randrange(number + 3)))
     returned = sorted({rng.randrange(3, len(steps) + 3) for _ in range(rng.randint(1, 2))} | {len(steps) + 2})

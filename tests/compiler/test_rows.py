@@ -67,6 +67,7 @@ ONE_LOOP = {
     "logsumexp": lambda x: x.logsumexp(-1),
     "norm": lambda x: torch.linalg.vector_norm(x, dim=-1),
     "rms norm": lambda x: F.rms_norm(x, x.shape[-1:]),
+    "attention weights": lambda x: (x * 0.5).masked_fill(x > 1, float("-inf")).softmax(-1),
     "any": lambda x: (x > 1).any(-1),
     "all": lambda x: (x * 2 > -1).all(),
     "product": lambda x: (x.detach() * 0.5).prod(-1),

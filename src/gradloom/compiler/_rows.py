@@ -75,7 +75,8 @@ class _Decomposition:
                 continue
             if not definition:
                 raise CannotFuseError("a result without definition")
-            self._result(value, definition, self._axes(over))
+            if not any(value is made for made in self.made.values()):
+                self._result(value, definition, self._axes(over))
         return self.nodes
 
     def _axes(self, over: str) -> tuple[int, ...]:
@@ -114,14 +115,22 @@ class _Decomposition:
         source, needed = self._inlined(self.named[name], axes)
         if not _combines(source):
             return False
-        shape = tuple([1 if d in axes else n for d, n in enumerate(self.space)])
-        dtype = np.dtype(widened(self.dtype))
-        first = self.node.made[0]
-        content = Content(f"{first.number}.{name}", RESULT, shape, contiguous_strides(shape, dtype.itemsize), dtype)
-        value = Value(content, shape, content.strides, dtype)
-        self._add(source, needed, axes, content, value, str(dtype), name)
+        value = self._value(name, axes)
+        self._add(source, needed, axes, value.content, value, str(value.dtype), name)
         self.made[key] = self.made[name] = value
         return True
+
+    def _value(self, name: str, axes: tuple[int, ...]) -> Value:
+        """Return the value of a stage: a result of the operator that is just that, or a new one."""
+        shape = tuple([1 if d in axes else n for d, n in enumerate(self.space)])
+        dtype = np.dtype(widened(self.dtype))
+        for definition, result, over in zip(self.definitions, self.results, self.over, strict=True):
+            if definition == name and result is not None and (result.shape, result.dtype) == (shape, dtype):
+                if result.is_whole and self._axes(over) == axes and result.content in self.node.made:
+                    return result
+        first = self.node.made[0]
+        content = Content(f"{first.number}.{name}", RESULT, shape, contiguous_strides(shape, dtype.itemsize), dtype)
+        return Value(content, shape, content.strides, dtype)
 
     def _add(
         self, source: str, needed: list[str], axes: Any, content: Content, value: Value, dtype: str, name: str

@@ -266,6 +266,8 @@ def _common(arguments: dict[str, Any], promotion: str, promotes: list[str]) -> s
         raise CannotFuseError("it has no tensor arguments")
     if promotion == "none":
         kinds = {str(t._array.dtype) for t in tensors if t._wrapped_number is None}
+        if len(kinds) > 1:
+            kinds.discard("bool")  # of a mask
         if len(kinds) != 1:
             raise CannotFuseError("tensors of different dtypes")
         return kinds.pop()
