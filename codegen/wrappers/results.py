@@ -346,6 +346,7 @@ class History(Results):
             names[known.name] = o.variable
         # The shape of the array, a tuple, is what `_saved_*` shows; a tensor's would be a new Size.
         names.update({f"{name}.shape": f"{variable}._array.shape" for name, variable in names.items()})
+        names["t.shape"] = "t._array.shape"  # of an element of a list
         return tuple(
             replace(s, read=rename(s.read, names), condition=rename(s.condition, self.names) if s.condition else None)
             for s in items

@@ -4949,7 +4949,7 @@ def cat(tensors, dim, *, out=None):
             fn.next_edges = (*edges_tensors,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_tensors_args_sym_sizes = [t.shape for t in tensors]
+            fn.saved_tensors_args_sym_sizes = [t._array.shape for t in tensors]
             fn.saved_tensors_args_scalar_type = [t.dtype for t in tensors]
             fn.saved_tensors_size_ = len(tensors)
             fn.saved_dim = dim
@@ -5106,7 +5106,7 @@ def block_diag(tensors, *, out=None):
             fn.next_edges = (*edges_tensors,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_tensors_args_sym_sizes = [t.shape for t in tensors]
+            fn.saved_tensors_args_sym_sizes = [t._array.shape for t in tensors]
             fn.saved_tensors_args_scalar_type = [t.dtype for t in tensors]
             fn.saved_tensors_size_ = len(tensors)
             if flags and flags & ANOMALY:

@@ -324,7 +324,7 @@ def norm(
     """
     if isinstance(dim, int):
         dim = (dim,)
-    keywords = {} if out is None else {"out": out}
+    keywords: dict[str, Any] = {} if out is None else {"out": out}
     if p == "nuc":
         dim = tuple(range(input.dim())) if dim is None else dim
         return _operators.linalg_matrix_norm(input, "nuc", dim, keepdim, dtype=dtype, **keywords)
@@ -334,7 +334,9 @@ def norm(
         p = 2
     if getattr(input, "is_sparse", False) and out is None:
         return _sparse_norm(input, p, dim, keepdim, dtype)
-    return _operators.linalg_vector_norm(input, 2 if p is None else p, dim, keepdim, dtype=dtype, **keywords)
+    if dtype is not None:
+        keywords["dtype"] = dtype
+    return _operators.linalg_vector_norm(input, 2 if p is None else p, dim, keepdim, **keywords)
 
 
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:

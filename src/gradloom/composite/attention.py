@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from numpy import ndarray
+
 from ..dispatch import _operators as ops
 from ..kernels._common.dims import require_dim
 from ..types.dtype import bfloat16, bool as bool_, float16, float32, float64
@@ -39,7 +41,9 @@ def _check(query, key, value, attn_mask):
             "Expected query, key, and value to have the same dtype, but got query.dtype: "
             f"{_type(query)} key.dtype: {_type(key)} and value.dtype: {_type(value)} instead."
         )
-    if not query.device == key.device == value.device:
+    if not query._array.__class__ is key._array.__class__ is value._array.__class__ is ndarray and not (
+        query.device == key.device == value.device
+    ):
         raise RuntimeError(
             "Expected query, key, and value to have the same device type, but got query.device: "
             f"{query.device} key.device: {key.device} and value.device: {value.device} instead."
@@ -94,7 +98,13 @@ def fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, 
         full = (batch, heads, rows, columns)[-attn_mask.dim() :]
         if any(n not in (1, m) for n, m in zip(attn_mask.shape, full, strict=True)):
             return _MATH
-    return _FLASH if all(t.stride(-1) == 1 for t in tensors) else _MATH
+    return _FLASH if all(map(_is_dense_inside, tensors)) else _MATH
+
+
+def _is_dense_inside(tensor) -> bool:
+    """Return whether the stride of the last dimension is 1."""
+    array = tensor._array
+    return array.strides[-1] == array.itemsize if array.size else tensor.stride(-1) == 1
 
 
 def _additive(attn_mask, query):

@@ -162,6 +162,11 @@ def _varargs_plan(wrapper, moves, template):
 def _plan_of_many(wrapper, converters, tail):
     """Return a plan for more than three values in the wrapper's order."""
     converted = [(place, convert) for place, convert in enumerate(converters) if convert]
+    if not converted:
+        return (lambda *values: wrapper(*values, *tail)) if tail else wrapper
+    if len(converted) == 1 and converted[0][0] == 1:  # such as normalized_shape
+        ((_, second),) = converted
+        return lambda a, b, *rest: wrapper(a, second(b), *rest, *tail)
 
     def plan(*values):
         arguments = [*values, *tail]

@@ -14,6 +14,7 @@ from ...types.dtype import c_name
 from .._common.errors import refuse, type_name
 from .._common.layout import as_operands, as_type, new_like
 from .._common.numbers import number_as, widen
+from .._common.tables import number
 from ..shape.copies import clone
 from .dtypes import like, own, widened
 
@@ -75,13 +76,12 @@ def clamp(self, min=None, max=None):
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     low, high = _bound(min, self), _bound(max, self)
-    if low is not None and high is not None and self.dtype.kind == "f":
-        found = _clip(self, low, high)
-    elif self.dtype.kind != "f":
+    if self.dtype.kind == "f":  # one pass for either bound or both, several times as fast as maximum with a number
+        low = number(-np.inf, self.dtype) if low is None else low
+        found = _clip(self, low, number(np.inf, self.dtype) if high is None else high)
+    else:
         found = self if low is None else np.maximum(self, low)
         found = found if high is None else np.minimum(found, high)
-    else:  # one pass for either bound or both, several times as fast as maximum with a number
-        found = self.clip(-np.inf if low is None else low, np.inf if high is None else high)
     if self.flags.c_contiguous:
         return found
     return as_operands(found, self, *[bound for bound in (min, max) if bound.__class__ is np.ndarray])
