@@ -70,9 +70,10 @@ def clamp(self, min=None, max=None):
     """Bound by numbers or arrays, either of which may be None; the upper bound has precedence; NaN stays NaN."""
     if self.dtype.kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
-    bounds = [bound for bound in (min, max) if bound is not None]
-    if len(bounds) != 1 or bounds[0].__class__ is not np.ndarray:
-        refuse("clamp_cpu", self, "b")
+    if self.dtype.kind == "b":
+        bounds = [bound for bound in (min, max) if bound is not None]
+        if len(bounds) != 1 or bounds[0].__class__ is not np.ndarray:
+            refuse("clamp_cpu", self, "b")
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     low, high = _bound(min, self), _bound(max, self)

@@ -14,6 +14,7 @@ from ...types.dtype import TYPE_OF, promote_types
 from .._common.errors import not_implemented, refuse, type_name
 from .._common.numbers import is_half, widen
 from ..elementwise.single import log1p_of_decay
+from ..reduction import sums
 
 NONE, MEAN, SUM = range(3)
 
@@ -72,7 +73,7 @@ def reduce(losses: np.ndarray, reduction: int, dtype: np.dtype) -> np.ndarray:
         return narrow(losses, dtype)
     if is_half(dtype):
         losses = widen(narrow(losses, dtype))
-    total = losses.sum()
+    total = losses.sum() if losses.dtype.char not in "fd" else sums.total(losses)
     return narrow(total if reduction == SUM else mean_of(total, losses.size), dtype)
 
 

@@ -11,7 +11,7 @@ from .._common.dims import axes, count, require_elements, to_last
 from .._common.errors import refuse
 from .._common.layout import row_major
 from .._common.numbers import widen
-from .._common.tables import flat_places, starts
+from .._common.tables import LONGEST, flat_places, starts
 from .sums import reduce
 
 _NO_COMPLEX = "c"
@@ -39,8 +39,16 @@ def amin(self, dim=(), keepdim=False):
 
 
 def _extreme(ufunc, name, kernel, array, axis, keepdim):
-    if axis is None and not keepdim and array.size and array.dtype.char in "fd":
-        return ufunc.reduce(array, None)
+    size = array.size
+    if size and array.dtype.char in "fd":
+        if axis is None and not keepdim:
+            return ufunc.reduce(array, None)
+        if axis.__class__ is int and size <= LONGEST and axis == array.ndim - 1 and array.flags.c_contiguous:
+            # The place of the extremum takes less per row than a reduction, whatever the row holds.
+            n = array.shape[axis]
+            rows = array.reshape(-1, n)
+            places = rows.argmax(1) if ufunc is np.maximum else rows.argmin(1)
+            return array.take(places + starts(len(rows), n)).reshape((*array.shape[:-1], 1)[: array.ndim - 1 + keepdim])
     refuse(kernel, array, _NO_COMPLEX)
     require_elements(name, array, axis)
     return reduce(ufunc, array, axis, keepdim)

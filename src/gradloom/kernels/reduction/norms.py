@@ -41,8 +41,10 @@ def p_norm(x, p, axis, keepdim):
         return size if keepdim else dropped(size, axis)
     if p == 2:
         if axis is None and not keepdim and x.flags.forc:
-            flat = x.reshape(-1, order="A" if x.flags.c_contiguous else "F").view(x.real.dtype)
-            return np.sqrt(np.dot(flat, flat))
+            flat = x.reshape(-1) if x.flags.c_contiguous else x.reshape(-1, order="F")
+            if flat.dtype.kind == "c":
+                flat = flat.view(flat.real.dtype)
+            return np.sqrt(flat.dot(flat))
         squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
         return np.sqrt(along(squares, axis, keepdim))
     if p == 0:

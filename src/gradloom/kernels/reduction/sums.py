@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import warnings
 from builtins import sum as python_sum
+from math import sqrt
 
 import numpy as np
 
@@ -367,6 +368,17 @@ def _are_rows(axis, array) -> bool:
     return (axis is None or axis.__class__ is int and axis == array.ndim - 1) and array.flags.c_contiguous
 
 
+def _single_row_moments(row, n: int, free, root: bool):
+    """Return what `_row_moments` does for one row."""
+    x = row.astype(np.float64).reshape(-1)
+    mean = x.dot(ones("d", n)) / n
+    if mean - mean != 0:
+        return None
+    x -= mean
+    variance = x.dot(x) / free
+    return np.array(sqrt(variance) if root else variance, row.dtype), np.array(mean, row.dtype)
+
+
 def _row_moments(rows, n: int, free, root: bool):
     """Return (variance or its root, mean) of each row of a float32 matrix, computed in double precision, in which the
     sum of equal numbers is exact; None if a mean may not be finite."""
@@ -402,7 +414,8 @@ def _moments(name, array, dim, correction, keepdim, refusing):
             stacklevel=5,
         )
     if kind.char == "f" and 0 < n <= _FLAT and free > 0 and array.size <= _EXACT and _are_rows(axis, array):
-        found = _row_moments(array.reshape(-1, n), n, free, name.startswith("std"))
+        moments = _single_row_moments if array.size == n else _row_moments
+        found = moments(array.reshape(-1, n), n, free, name.startswith("std"))
         if found is not None:
             shape = (1,) * array.ndim if axis is None else (*array.shape[:-1], 1)
             shape = shape if keepdim else () if axis is None else shape[:-1]
