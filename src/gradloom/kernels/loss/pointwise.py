@@ -63,8 +63,8 @@ def narrow(found, dtype: np.dtype) -> np.ndarray:
 
 def mean_of(total, count: int):
     """Return the mean from the sum: NaN for no elements."""
-    with np.errstate(all="ignore"):
-        return total / total.dtype.type(count)
+    scalar = total.dtype.type
+    return total / scalar(count) if count else scalar(np.nan)
 
 
 def reduce(losses: np.ndarray, reduction: int, dtype: np.dtype) -> np.ndarray:
