@@ -10,6 +10,7 @@ from .._common.errors import not_implemented, refuse
 from .._common.layout import check_no_internal_overlap, row_major
 from .._common.numbers import is_half
 from .._common.tables import number, triangle
+from .._common.threads import share
 from .sums import sum_type
 
 _WIDER = {"f": np.float64, "F": np.complex128}  # accumulation dtypes, as in PyTorch
@@ -65,21 +66,33 @@ def _accumulate(ufunc, array, dim, dtype, name):
     return row_major(found)
 
 
-_SHORT = 32  # elements, up to which a row's running sums are a product
+_SHORT = 16  # elements, up to which a row's running sums are a product
+_BLOCK = 1 << 14  # elements whose temporaries stay in a core's cache
 
 
 def _short_sums(array):
-    """Return the running sums of float32 rows as a product with a triangle of ones, in double precision; None if a
+    """Return the running sums of float32 rows as products with a triangle of ones, in double precision; None if a
     number is not finite. `accumulate` would run one loop for each row."""
     n = array.shape[-1]
-    rows = array.astype(np.float64, order="C").reshape(-1, n)
-    flat = rows.reshape(-1)
-    squares = flat.dot(flat)
-    if squares - squares != 0:
-        return None
-    found = rows.dot(triangle(n)).astype(array.dtype)
-    found += number(0, array.dtype)  # as below
-    return found.reshape(array.shape)
+    rows = array.reshape(-1, n)
+    out, zero = np.empty(rows.shape, array.dtype), number(0, array.dtype)
+
+    def work(part) -> bool:
+        wide = rows[part].astype(np.float64, order="C")
+        flat = wide.reshape(-1)
+        squares = flat.dot(flat)
+        if squares - squares != 0:
+            return False
+        out[part] = wide.dot(triangle(n))
+        out[part] += zero  # as below
+        return True
+
+    step = _BLOCK // n
+    if len(rows) <= step:
+        found = work(slice(None))
+    else:
+        found = all(share(work, [slice(i, i + step) for i in range(0, len(rows), step)]))
+    return out.reshape(array.shape) if found else None
 
 
 def cummax(self, dim):
