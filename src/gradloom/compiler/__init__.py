@@ -2,7 +2,7 @@
 
 The rooms of this package, in the order in which data flows through them:
 
-    _rewrite.py, _hooks.py, _known.py    Python functions, with hooks on what they read and call
+    _rewrite.py, _reads.py, _hooks.py    Python functions, with hooks on what they read and call (_known.py)
     _recorder.py, _entry.py              guards, and the cache entries that they decide on
     _trace.py, _joint.py, _graph.py      the graph of forward and backward (_geometry.py: without values)
     _passes.py, _fuse.py, _scalar.py     what the graph loses, and what becomes loop programs (_loops.py)

@@ -12,10 +12,10 @@ from ..core.tensor import Tensor
 from ..dispatch.state import AUTOCAST, GRAD_OFF, state
 from ..types.dtype import default
 from . import _run
-from ._hooks import cell_value, static
 from ._joint import Compiled, compiled, without_tensors
 from ._known import NUMBERS, is_library_value, is_plain_dataclass
-from ._recorder import MISSING, Recorder, tensor_facts
+from ._reads import static
+from ._recorder import MISSING, Recorder, cell_value, tensor_facts
 
 
 class Opaque(Exception):
