@@ -3,6 +3,8 @@
 Gradients are compared with a computation without views: a mask says which elements a view shows.
 """
 
+import warnings
+
 import pytest
 
 # name -> the view of a (3, 4) tensor, the node that makes it. Of operators that are made of others, the last node.
@@ -590,3 +592,33 @@ def test_as_strided_beyond_the_memory_is_refused(torch, a):
     ):
         with pytest.raises(RuntimeError, match=said):
             a.as_strided(*arguments)
+
+
+def test_the_number_of_an_output_is_that_before_its_base_was_written(torch):
+    x = torch.ones(2, 3, requires_grad=True) * 1
+    parts = x.unbind(0)
+    x.mul_(2)
+    assert [part.output_nr for part in parts] == [0, 1]
+    with pytest.raises(RuntimeError, match="Output 1 of Unbind"):
+        parts[1].grad_fn  # noqa: B018
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert parts[1].grad is None
+
+
+def test_a_parameter_shares_the_version_of_its_data(torch):
+    x = torch.ones(3)
+    parameter = torch.nn.Parameter(x)
+    x.mul_(2)
+    assert parameter._version == x._version == 1
+
+
+def test_a_list_is_written_as_a_whole_or_not_at_all(torch):
+    leaf, other = torch.ones(2, requires_grad=True), torch.ones(2, requires_grad=True) * 1
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        torch._foreach_add_([other, leaf], 1.0)
+    assert other._version == 0 and other.tolist() == [1, 1]
+    torch._foreach_add_([other], 1.0)
+    assert other.grad_fn.name() == "AddBackward1"
+    torch._foreach_mul_([other], [3.0])
+    assert other.grad_fn.name() == "MulBackward1" and other.tolist() == [6, 6]

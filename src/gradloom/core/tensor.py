@@ -175,7 +175,7 @@ class Tensor(TensorBase):
         edge, view = self._edge, self._view
         if value and edge is None and view is None and not self._inference:
             return
-        if not self.is_leaf:
+        if self._last_edge[0] is not None:
             hint = (
                 ""
                 if value
@@ -237,10 +237,15 @@ class Tensor(TensorBase):
     @property
     def output_nr(self) -> int:
         """The number of this tensor among the outputs of its node."""
+        return self._last_edge[1]
+
+    @property
+    def _last_edge(self) -> Any:
+        """The edge of the node that made this tensor; of a view, perhaps from before its base was written."""
         edge = self._edge
         if edge is None:
-            edge = self._view.history(self) if self._view is not None else NO_EDGE
-        return edge[1]
+            return NO_EDGE if self._view is None else self._view.edge
+        return edge
 
     @property
     def _grad_fn(self) -> Node | None:
@@ -284,7 +289,7 @@ class Tensor(TensorBase):
 
         May be set to a Tensor of this tensor's shape and dtype, or None.
         """
-        if self._grad is None and not self._retains_grad and not self.is_leaf:
+        if self._grad is None and not self._retains_grad and self._last_edge[0] is not None:
             import warnings
 
             warnings.warn(
@@ -471,6 +476,8 @@ class Tensor(TensorBase):
         """Return a tensor of class `cls` on the memory of `data`; how Parameter is made."""
         out = new(late.on_meta(cls) if data.is_meta else cls)
         out._array = data._array
+        if data._vc is None:
+            data._vc = [0]
         out._vc = data._vc
         out._edge = NO_EDGE
         if data._inference:

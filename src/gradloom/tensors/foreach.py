@@ -2,7 +2,8 @@
 
 A family is a list of overloads, each with the parameters after `self` and a function of one tensor's values. From it
 follow `_foreach_f`, which returns a tuple of results, and `_foreach_f_`, which calls the in-place operator for each
-tensor and returns the list. Derivatives are those of the operators, which PyTorch's nodes name differently.
+tensor and returns the list, after it has made sure that all of them may be written. Derivatives are those of the
+operators, whose nodes PyTorch names differently if they are not in place.
 
 All raise RuntimeError for an empty list and for lists of different lengths, and TypeError as the operators do.
 """
@@ -13,8 +14,11 @@ from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any
 
+from ..core.tensor import Tensor
+from ..core.views import check_inplace
 from ..dispatch import _operators as ops
 from ..dispatch.overloads import overloaded_function
+from ..dispatch.state import GRAD_OFF, state
 
 _UNARY = """
 abs acos asin atan ceil cos cosh erf erfc exp expm1 floor frac lgamma log log10 log1p log2 neg reciprocal round rsqrt
@@ -33,9 +37,22 @@ def _plain(operator: str) -> Callable[..., Any]:
     return of_one
 
 
+def _with_numbers(operator: str) -> Callable[..., Any]:
+    """Return the same of an operator that has an overload for a number as its second argument."""
+
+    def of_one(inplace, x, other):
+        name = f"{operator}_" if inplace else operator
+        return getattr(ops, name if isinstance(other, Tensor) else f"{name}_Scalar")(x, other)
+
+    return of_one
+
+
 def _scaled(operator: str) -> Callable[..., Any]:
     def of_one(inplace, x, other, alpha=1):
-        return getattr(ops, f"{operator}_" if inplace else operator)(x, other, alpha=alpha)
+        name = f"{operator}_" if inplace else operator
+        if isinstance(other, Tensor):
+            return getattr(ops, name)(x, other, alpha=alpha)
+        return getattr(ops, f"{name}_Scalar")(x, other, alpha)
 
     return of_one
 
@@ -80,7 +97,10 @@ _FAMILIES: dict[str, list[tuple[tuple[Any, ...], Callable[..., Any]]]] = {
         ][: 4 if name == "add" else 3]
         for name in ("add", "sub")
     },
-    **{name: [((kind,), _plain(name)) for kind in (_NUMBER, _LIST, _NUMBERS, _TENSOR)] for name in ("mul", "div")},
+    **{
+        name: [((kind,), _with_numbers(name)) for kind in (_NUMBER, _LIST, _NUMBERS, _TENSOR)]
+        for name in ("mul", "div")
+    },
     **{
         name: [((kind,), _plain(clamp)) for kind in (_NUMBER, _LIST, _NUMBERS)]
         for clamp, names in (("clamp_min", ("clamp_min", "maximum")), ("clamp_max", ("clamp_max", "minimum")))
@@ -144,6 +164,11 @@ def _overload(parameters, of_one, inplace):
         if not tensors:
             raise RuntimeError("Tensor list must have at least one tensor.")
         rows = _in_turn(parameters, values, len(tensors))
+        if inplace and not state.flags & GRAD_OFF:
+            others = [v for v in values if isinstance(v, (Tensor, list, tuple))]
+            for i, x in enumerate(tensors):
+                of_x = [v if isinstance(v, Tensor) else v[i] for v in others]
+                check_inplace(x, [v for v in of_x if isinstance(v, Tensor)])
         return tuple([of_one(inplace, x, *row) for x, row in zip(tensors, rows, strict=False)])
 
     return (("self", "Tensor[]"), *parameters), call
