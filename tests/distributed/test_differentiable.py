@@ -21,7 +21,7 @@ def wrong(rank, size, store, check, folder):
         return [f"{name} of rank {rank}" for name, right in check(rank, size) if not right]
 
 
-@pytest.mark.parametrize("name", ["gradients", "second_derivatives", "returned", "meshes"])
+@pytest.mark.parametrize("name", ["gradients", "second_derivatives", "returned", "going_on", "meshes"])
 def test_with_four_ranks(name, tmp_path):
     assert run(4, wrong, tmp_path, globals()[name], tmp_path) == [[]] * 4
 
@@ -107,6 +107,27 @@ def returned(rank, size):
     yield "permute_tensor", bool((returning.permute_tensor(x, [1, 2, 3, 0], world) == (rank - 1) % size).all())
     with pytest.raises(ValueError, match="reduceOp"):
         returning.all_reduce(x, "mean", world)
+
+
+def going_on(rank, size):
+    x, world = gl.full((2, 2), float(rank)), dist.group.WORLD
+    if rank == 0:
+        y = returning.all_reduce(x, "sum", world)  # the others have not called it
+        yield "goes on", type(y) is returning.AsyncCollectiveTensor and not y.completed
+        for other in range(1, size):
+            dist.send(x, other)
+    else:
+        dist.recv(gl.empty(2, 2), 0)
+        y = returning.all_reduce(x, "sum", world)
+    yield "type", type(y + 0) is gl.Tensor and y.completed
+    yield "values", y.tolist() == [[size * (size - 1) / 2] * 2] * 2
+    y, z = returning.all_gather_tensor(x, 0, world), returning.reduce_scatter_tensor(x.repeat(size, 1), "max", 0, world)
+    x.zero_()  # what a collective reads is a copy
+    yield "gathered", returning.wait_tensor(y)[::2, 0].tolist() == list(range(size))
+    yield "scattered", z.shape == (2, 2) and gl.equal(z, gl.full((2, 2), size - 1.0))
+    w = x.clone().requires_grad_()
+    y = returning.all_reduce(w, "sum", world)
+    yield "with gradients", type(y) is gl.Tensor and y.requires_grad
 
 
 def meshes(rank, size):

@@ -1,7 +1,7 @@
-"""Collectives that return new tensors and leave their arguments alone. Gradients flow through them.
+"""Collectives that return new tensors and leave their arguments alone.
 
-PyTorch's return tensors that wait when they are first used. These wait before they return, so `wait_tensor` has nothing
-to do, and no result is an AsyncCollectiveTensor.
+Of arguments that require gradients the results are complete, and gradients flow through them. Otherwise a collective
+goes on in the group's thread, and its result is an AsyncCollectiveTensor, which waits when it is first used.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from typing import Any
 
 import gradloom as gl
 
+from ..core.tensor import TensorBase
+from ..dispatch.state import disabled_torch_function
 from . import distributed_c10d as dist
 from .device_mesh import DeviceMesh
 from .nn import functional as differentiable
@@ -35,8 +37,65 @@ __all__ = [
 ]
 
 
+_array_of: Any = TensorBase._array
+
+
 class AsyncCollectiveTensor(gl.Tensor):
-    """The class of results that have not been waited for: there are none."""
+    """The result of a collective that goes on. Whatever reads it, its shape included, waits first.
+
+    Operators on it return plain tensors.
+
+    Attributes:
+        elem: the plain tensor that gets the values; it does not wait.
+        completed: whether the collective has been waited for.
+    """
+
+    elem: gl.Tensor
+    _work: Any
+    __torch_function__ = disabled_torch_function  # type: ignore[assignment]
+
+    @property
+    def completed(self) -> bool:
+        return self._work is None
+
+    def trigger_wait(self) -> Any:
+        """Wait for the collective, and return the plain tensor.
+
+        Raises:
+            DistBackendError: if the collective failed.
+        """
+        if self._work is not None:
+            self._work.wait()
+            self._work = None
+        return self.elem
+
+    wait = _get_acs_underlying_tensor = trigger_wait
+
+    def _values(self) -> Any:
+        self.trigger_wait()
+        return _array_of.__get__(self)
+
+    def _set_values(self, array: Any) -> None:
+        _array_of.__set__(self, array)
+
+    _array = _operand = property(_values, _set_values)  # type: ignore[assignment]
+
+
+def _goes_on(*tensors: Any) -> bool:
+    """Return whether a collective of these may go on after it has returned: no gradients flow through it."""
+    return not (gl.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
+
+
+def _started(output: Any, work: Any) -> Any:
+    """Return `output`, into which a collective writes, as a tensor that waits for it."""
+    found = output.as_subclass(AsyncCollectiveTensor)
+    found.elem, found._work = output, work
+    return found
+
+
+def _copied(tensor: Any) -> Any:
+    """Return a copy, which the program cannot change while a collective reads it."""
+    return tensor.detach().clone(memory_format=gl.contiguous_format)
 
 
 def _resolve_group(group: Any, tag: str = "") -> Any:
@@ -69,12 +128,12 @@ def _op(name: str) -> Any:
 
 
 def wait_tensor(tensor: Any) -> Any:
-    """Return the tensor: results are complete.
+    """Wait for the result of a collective, and return it as a plain tensor.
 
     Args:
         tensor: result of a collective.
     """
-    return tensor
+    return tensor.wait() if isinstance(tensor, AsyncCollectiveTensor) else tensor
 
 
 def broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
@@ -86,7 +145,11 @@ def broadcast(self: Any, src: int, group: Any, tag: str = "") -> Any:
         group: group, its name, ranks, or a mesh.
         tag: of a group of ranks.
     """
-    return differentiable.broadcast(self, src, _resolve_group(group, tag))
+    found = _resolve_group(group, tag)
+    if _goes_on(self):
+        output = _copied(self)
+        return _started(output, dist.broadcast(output, src, found, async_op=True))
+    return differentiable.broadcast(self, src, found)
 
 
 def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:
@@ -98,7 +161,11 @@ def all_reduce(self: Any, reduceOp: str, group: Any, tag: str = "") -> Any:
         group: group, its name, ranks, or a mesh.
         tag: of a group of ranks.
     """
-    return differentiable.all_reduce(self, _op(reduceOp), _resolve_group(group, tag))
+    found, op = _resolve_group(group, tag), _op(reduceOp)
+    if _goes_on(self):
+        output = _copied(self)
+        return _started(output, dist.all_reduce(output, op, found, async_op=True))
+    return differentiable.all_reduce(self, op, found)
 
 
 def all_gather_tensor(self: Any, gather_dim: int, group: Any, tag: str = "") -> Any:
@@ -110,7 +177,11 @@ def all_gather_tensor(self: Any, gather_dim: int, group: Any, tag: str = "") -> 
         group: group, its name, ranks, or a mesh.
         tag: of a group of ranks.
     """
-    return gl.cat(differentiable.all_gather(self, _resolve_group(group, tag)), gather_dim)
+    found = _resolve_group(group, tag)
+    if _goes_on(self) and gather_dim == 0 and self.dim():
+        output = self.new_empty((self.size(0) * found.size(), *self.shape[1:]))
+        return _started(output, dist.all_gather_into_tensor(output, _copied(self), found, async_op=True))
+    return gl.cat(differentiable.all_gather(self, found), gather_dim)
 
 
 all_gather_tensor_autograd = all_gather_single = all_gather_single_autograd = all_gather_tensor
@@ -133,6 +204,9 @@ def reduce_scatter_tensor(self: Any, reduceOp: str, scatter_dim: int, group: Any
         )
     parts = self.chunk(found.size(), scatter_dim)
     output = gl.empty_like(parts[0], memory_format=gl.contiguous_format)
+    if _goes_on(self):
+        copies = [_copied(part) for part in parts]
+        return _started(output, dist.reduce_scatter(output, copies, _op(reduceOp), found, async_op=True))
     return differentiable.reduce_scatter(output, parts, _op(reduceOp), found)
 
 
@@ -158,6 +232,9 @@ def all_to_all_single(
     length = self.size(0) if output_split_sizes is None else sum(output_split_sizes)
     output = self.new_empty((length, *self.shape[1:]))
     found = _resolve_group(group, tag)
+    if _goes_on(self):
+        splits = output_split_sizes, input_split_sizes
+        return _started(output, dist.all_to_all_single(output, _copied(self), *splits, found, async_op=True))
     return differentiable.all_to_all_single(output, self, output_split_sizes, input_split_sizes, found)
 
 
