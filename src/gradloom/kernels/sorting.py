@@ -8,7 +8,7 @@ import numpy as np
 
 from ._common.dims import axes
 from ._common.errors import refuse
-from ._common.layout import inverse, memory_order
+from ._common.layout import inverse, memory_order, row_major
 from ._common.numbers import widen
 from .reduction.extrema import taken
 
@@ -76,7 +76,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
         found = found[(*_EVERY[:axis], slice(k))] if axis else found[:k]
     else:
         found = _from_partition(keys, k, axis, largest)
-    return taken(self, np.ascontiguousarray(found), axis, True)
+    return taken(self, row_major(found), axis, True)
 
 
 def _from_partition(keys, k, axis, largest):
