@@ -141,6 +141,12 @@ def test_expensive_functions_are_computed_once(backend):
     assert sum(i.op == "erf" for p in programs for part in p.passes for i in part.body) == 1
 
 
+def test_the_backward_pass_computes_expensive_functions_once(backend):
+    compiled = run(lambda x: F.gelu(F.layer_norm(x, (40,))), [torch.randn(30, 40)], backend)
+    bodies = [i.op for k in compiled.backward.kernels for p in k.program.passes for i in p.body]
+    assert bodies.count("erf") == 1
+
+
 def test_rows_are_not_walked_twice_where_they_are_long(backend):
     programs, _ = kernels(run(lambda x: x / x.sum(), [torch.rand(600, 700)], backend))
     assert [len(p.passes) for p in programs] == ([1, 1] if backend == "llvm" else [1])

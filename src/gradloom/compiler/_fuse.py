@@ -91,13 +91,16 @@ class Group:
 
     def walks_well(self, node: Node, axes: tuple[int, ...]) -> bool:
         """Return whether walking over the rows for a node does not cost more than memory traffic: Note [Fusion]."""
-        level = self.level(node)
-        stage = node.wrapper
-        of_elements = stage.combines if stage.__class__ is Stage else False
-        of_elements = of_elements or result_of(node).shape == self.space  # type: ignore[union-attr]
-        if not level or not of_elements:
+        result = result_of(node)
+        assert result is not None
+        of_elements = result.shape == self.space
+        own, reduces = cost_of(node)
+        if len(self.space) - 1 not in axes and self.space[-1] > 1 and (any(self.costs.values()) or of_elements and own):
+            return False  # going down columns, at a line of memory for each step, is for cheap functions only
+        last = self.level(node) + reduces - (reduces > 0 and not of_elements)  # the number of its last walk
+        if not last or not (of_elements or reduces):
             return True
-        if any(self.costs.get(v.content, 0) and self.levels[v.content] < level for v in node.values()):
+        if any(self.costs.get(v.content, 0) and self.levels[v.content] < last for v in node.values()):
             return False
         total, row = size_of(self.space), size_of(tuple([self.space[d] for d in axes]))
         return total <= SMALL or row <= LONG_ROW and total // row >= FEW_ROWS
