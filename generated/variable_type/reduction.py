@@ -1132,9 +1132,10 @@ def aminmax(input, dim, keepdim, *, out=None):
 def max(input, *, out=None):
     """max(Tensor self) -> Tensor
 
-    ∂L/∂x = masked_fill(0, x is NaN if (not is_meta(z) and item(z is NaN)), else x = z, g / (Σ (x is NaN if (not is_meta(z) and item(z is NaN)), else x = z)))
+    ∂L/∂x = evenly_distribute_backward(g, x, z)
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
+    evenly_distribute_backward: Distribute the gradient of a value selected from all elements evenly among those that equal it (or are NaN).
     evenly_read_jvp: the mean of the tangents of all elements that equal the selected value.
 
     MaxBackward1, from the entry max of derivatives.yaml.
@@ -1258,9 +1259,10 @@ def max_dim(input, dim, keepdim, *, out=None):
 def min(input, *, out=None):
     """min(Tensor self) -> Tensor
 
-    ∂L/∂x = masked_fill(0, x is NaN if (not is_meta(z) and item(z is NaN)), else x = z, g / (Σ (x is NaN if (not is_meta(z) and item(z is NaN)), else x = z)))
+    ∂L/∂x = evenly_distribute_backward(g, x, z)
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
+    evenly_distribute_backward: Distribute the gradient of a value selected from all elements evenly among those that equal it (or are NaN).
     evenly_read_jvp: the mean of the tangents of all elements that equal the selected value.
 
     MinBackward1, from the entry min of derivatives.yaml.
@@ -2644,9 +2646,10 @@ _LOGCUMSUMEXP = GuardedOverload("logcumsumexp", ((
 def median(input, *, out=None):
     """median(Tensor self) -> Tensor
 
-    ∂L/∂x = masked_fill(0, x is NaN if (not is_meta(z) and item(z is NaN)), else x = z, g / (Σ (x is NaN if (not is_meta(z) and item(z is NaN)), else x = z)))
+    ∂L/∂x = evenly_distribute_backward(g, x, z)
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
+    evenly_distribute_backward: Distribute the gradient of a value selected from all elements evenly among those that equal it (or are NaN).
     evenly_read_jvp: the mean of the tangents of all elements that equal the selected value.
 
     MedianBackward0, from the entry median of derivatives.yaml.
@@ -2770,9 +2773,10 @@ def median_dim(input, dim, keepdim, *, out=None):
 def nanmedian(input, *, out=None):
     """nanmedian(Tensor self) -> Tensor
 
-    ∂L/∂x = masked_fill(0, x is NaN if (not is_meta(z) and item(z is NaN)), else x = z, g / (Σ (x is NaN if (not is_meta(z) and item(z is NaN)), else x = z)))
+    ∂L/∂x = evenly_distribute_backward(g, x, z)
     dz = evenly_read_jvp(dx, x, z)
     where x = self, z = result, g = ∂L/∂z
+    evenly_distribute_backward: Distribute the gradient of a value selected from all elements evenly among those that equal it (or are NaN).
     evenly_read_jvp: the mean of the tangents of all elements that equal the selected value.
 
     NanmedianBackward0, from the entry nanmedian of derivatives.yaml.

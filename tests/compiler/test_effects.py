@@ -410,3 +410,13 @@ def test_buffers_that_are_changed_in_place_do_not_break_the_graph():
         x = torch.randn(2)
         torch.testing.assert_close(f(x), plain(x))
     assert module.steps == 4 and optimized_of(f).calls == [3, 1]
+
+
+@pytest.mark.parametrize("name", ["max", "min", "median"])
+def test_the_gradient_of_an_extremum_reads_no_values(name):
+    f = compiled(lambda x: getattr(torch.sin(x) * 2, name)(), fullgraph=True)
+    for values in ([0.1, 0.5, 0.5], [0.3, 0.2, 0.1], [float("nan"), 0.2, float("nan")]):
+        x, y = (torch.tensor(values, requires_grad=True) for _ in range(2))
+        f(x).backward()
+        getattr(torch.sin(y) * 2, name)().backward()
+        torch.testing.assert_close(x.grad, y.grad, equal_nan=True)

@@ -10,9 +10,9 @@ from __future__ import annotations
 import builtins
 import math
 import operator
+import sys
 from dataclasses import MISSING
 from functools import lru_cache
-from importlib import import_module
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -66,11 +66,11 @@ NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...), type(No
 
 
 def _spaces() -> list[Any]:
-    """Return the namespaces of public operators, whose names may be bound when they are first used."""
+    """Return the namespaces of public operators that are loaded; a name may be bound when it is first used."""
     found: list[Any] = [vars(cls) for cls in Tensor.__mro__[:-1]]
     names = """gradloom gradloom.nn.functional gradloom.linalg gradloom.fft gradloom.special gradloom.functional
     gradloom._C._nn gradloom.signal.windows""".split()
-    return [*found, *[vars(import_module(name)) for name in names]]
+    return [*found, *[vars(sys.modules[name]) for name in names if name in sys.modules]]
 
 
 _answers: dict[int, tuple[Any, bool]] = {}  # for each function that was asked for, whether it is an operator
@@ -100,13 +100,15 @@ def _is_operator(function: FunctionType) -> bool:
     name = function.__name__
     if name in _DENIED or any(vars(cls).get(denied) is function for denied in _DENIED for cls in Tensor.__mro__[:-1]):
         return False
+    place = own_code(function).co_filename.replace("\\", "/")
+    if any(room in place for room in _ROOMS) and (function.__module__ or "").startswith("gradloom"):
+        return True
     for space in _spaces():
         if space.get(name) is function and _computes(name, function):
             return True
         if any(value is function and _computes(key, value) for key, value in list(space.items())):
             return True
-    place = own_code(function).co_filename.replace("\\", "/")
-    return any(room in place for room in _ROOMS) and (function.__module__ or "").startswith("gradloom")
+    return False
 
 
 # Where operators are, also those that are public under names that are not listed in `_operators`.

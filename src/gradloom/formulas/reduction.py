@@ -15,6 +15,7 @@ from math import inf, prod
 
 from ..dispatch import _operators as ops
 from ..dispatch.state import GRAD_OFF, state
+from ..memory.metadata import is_readable
 
 
 def _wrapped(dim, ndim):
@@ -252,7 +253,9 @@ def evenly_read_jvp(self_t, self, value):
 
 
 def _equal_or_nan(self, value):
-    return self.isnan() if not value.is_meta and value.isnan().item() else self == value
+    if not is_readable(value._array):
+        return ops.where(value.isnan(), self.isnan(), self == value)
+    return self.isnan() if value.isnan().item() else self == value
 
 
 def gather_with_keepdimed_indices(self, dim, indices, keepdim):

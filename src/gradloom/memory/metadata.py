@@ -167,6 +167,11 @@ def is_imaginary(array: Any) -> bool:
     return isinstance(array, ImaginaryBytes)
 
 
+def is_readable(array: Any) -> bool:
+    """Return whether an array of a tensor has values: not on the meta device, within vmap, or while it is compiled."""
+    return not isinstance(array, Metadata)
+
+
 class NoDataError(NoValuesError, NotImplementedError):
     """Values of a tensor on the meta device were read."""
 
