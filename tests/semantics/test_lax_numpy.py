@@ -92,3 +92,10 @@ def test_norms_of_high_order_have_gradients_in_half_precision(torch):
     norm = torch.linalg.vector_norm(x.float(), 6).half()
     torch.linalg.vector_norm(x, 6).backward(norm / norm)
     assert x.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (2, 3, 0)])
+def test_the_mean_loss_of_no_distributions_is_nan(torch, shape):
+    logits = torch.ones(shape)
+    assert torch.nn.functional.cross_entropy(logits, logits).isnan()
+    assert torch.nn.functional.cross_entropy(logits, logits, reduction="sum") == 0

@@ -229,7 +229,7 @@ def _cross_entropy_of_probabilities(logs, target, weight, reduction, label_smoot
     total = -products.sum()
     if reduction == 2:
         return total
-    return ops.div_Scalar(total, logs.numel() // classes if logs.numel() else 1)
+    return ops.div_Scalar(total, logs.numel() // classes if classes else 0)  # a mean of nothing is NaN
 
 
 def _smoothed_cross_entropy(logs, target, weight, reduction, ignore_index, label_smoothing, dim):

@@ -136,7 +136,9 @@ class GeneratedBackwardFor_torch_nn__linear_cross_entropy_batch_chunked_default(
         chunking = settings.chunking
         ctx.keep = chunking.allow_retain_graph
         wanted = [ctx.needs_input_grad[i] for i in (0, 1, 3)]
-        total, gradients = gl.zeros((), dtype=chunking.acc_dtype, device=input.device), _Gradients(operands, wanted)
+        start = float("nan") if settings.reduction == "mean" and not input.shape[0] else 0.0  # a mean of nothing is NaN
+        total = gl.full((), start, dtype=chunking.acc_dtype, device=input.device)
+        gradients = _Gradients(operands, wanted)
         for losses, rows, slopes in _chunks(operands, chunking, any(wanted)):
             total += losses.sum()
             gradients.add(rows, slopes)
