@@ -6,18 +6,16 @@ number of results, and `norm` takes its order by name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from .core.tensor import Tensor
 from .dispatch import _operators
+from .types import DType, IntList
 from .types.public import found_in as _found_in
 from .types.size import Size
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Literal, Protocol
-
-    from .types import DType, IntList
 
     class _AtLeast(Protocol):
         @overload

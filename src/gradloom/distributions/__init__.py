@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys as _sys
 from types import ModuleType as _ModuleType
+from typing import Any as _Any
 
 from . import constraints as constraints, transforms as transforms, utils as utils
 from ._bounded import ContinuousBernoulli, Kumaraswamy, Uniform, VonMises
@@ -84,6 +85,7 @@ def _provide_aliases() -> None:
         alias = _ModuleType(f"{__name__}.{name}", f"An alias: {', '.join(kind.__name__ for kind in kinds)}.")
         # by its last part: gradloom.as_torch has named torch.distributions as the package of the classes
         alias.__file__ = _sys.modules[f"{__name__}.{kinds[0].__module__.rpartition('.')[2]}"].__file__
+        alias.__dict__["Any"] = _Any  # for annotations of methods, which are looked up in the class's module
         alias.__dict__.update({kind.__name__: kind for kind in kinds}, __all__=[kind.__name__ for kind in kinds])
         for kind in kinds:
             kind.__module__ = alias.__name__

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..core.tensor import Tensor
 from ..utils._pytree import tree_flatten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeAlias
-
     from ..utils._pytree import TreeSpec
 
     Argnums: TypeAlias = int | tuple[int, ...]

@@ -10,7 +10,8 @@ a function raises, because its result would differ from that of the same `jvp` o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from ..autograd import forward_ad
 from ..autograd.grad_mode import is_grad_enabled
@@ -20,10 +21,6 @@ from ..dispatch.state import state
 from ..utils._pytree import tree_flatten, tree_map_only
 from ._arguments import output_tensors, without_aux
 from ._level import Level, batched_at_open_levels, filled
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 _JVP = "jvp(f, primals, tangents)"
 

@@ -9,9 +9,10 @@ batched as well (Note [One graph]).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -26,10 +27,8 @@ from ._level import UNITS
 from ._reverse import vjp_of_some
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
     from ._arguments import Argnums
+
 
 _RANDOMNESS = ("error", "different", "same")
 

@@ -22,7 +22,8 @@ that all batch elements share is expanded to the batch, because each element has
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 from ..autograd import grad as autograd_grad
 from ..autograd.forward_ad import name_identity
@@ -35,10 +36,6 @@ from ..core.views import TRANSFORM_INPUT
 from ..dispatch import _operators as ops
 from ..dispatch.state import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
 from ..utils._pytree import tree_map_only
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
 
 _MODES = GRAD_OFF | GRAD_ASKED | INFERENCE
 UNITS: set[int] = set()  # numbers of the vmaps that jacrev or jacfwd is running

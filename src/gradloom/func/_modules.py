@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
 from ..nn.modules.batchnorm import _BatchNorm
 from ..nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from typing import Any
 
 _MISSING = object()
 

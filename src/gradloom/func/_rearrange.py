@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _TOKEN = re.compile(r"\s*(\.\.\.|[()]|\w+|\S)")
 _ELLIPSIS = "..."

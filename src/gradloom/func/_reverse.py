@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..autograd.grad_mode import is_grad_enabled
 from ..core.tensor import Tensor
@@ -12,10 +13,8 @@ from ._arguments import chosen, output_tensors, refuse_other_than_tensors, witho
 from ._level import Level, filled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
     from ._arguments import Argnums
+
 
 _GRAD = "grad_and_value(f)(*args)"
 _VJP = "vjp(f, *primals)"

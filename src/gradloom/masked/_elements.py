@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import gradloom
+from gradloom import Tensor, dtype as DType
 
 from ._masks import _canonical_dim, filled
 from ._reductions import norm
-
-if TYPE_CHECKING:
-    from gradloom import Tensor, dtype as DType
 
 
 def _only(dim: int, input: Tensor, dtype: DType | None) -> tuple[int, DType]:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import gradloom
+from gradloom import Tensor
 from gradloom.kernels._common.dims import wrap_dim
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.types import IntList
+from gradloom.types import IntList
 
 _REDUCTIONS = "sum prod amax amin argmax argmin mean median norm var std logsumexp".split()
 _NORMALIZATIONS = "softmax log_softmax softmin normalize cumsum cumprod".split()

@@ -8,17 +8,14 @@ from __future__ import annotations
 import functools
 import math
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 import gradloom as gl
+from gradloom import Generator, Tensor
 from gradloom.utils._documentation import completed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gradloom import Generator, Tensor
 
 __all__ = [
     "calculate_gain",

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any, NoReturn, Self
 
 import gradloom as gl
 from gradloom.core.meta import plain_class
 from gradloom.core.tensor import Tensor
 from gradloom.core.tensor_base import TensorBase
 from gradloom.dispatch.state import disabled_torch_function
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, NoReturn, Self
-
-    from gradloom.types import Device, DType
+from gradloom.types import Device, DType
 
 __all__ = ["Parameter", "Buffer", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
 

@@ -14,17 +14,14 @@ Hence a rule uses what `xp.multiply(..., out=scratch)` returns, not `scratch` it
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.dispatch.state import state as thread
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from gradloom import Tensor
 
 # Elements per block: keeps a large parameter in the cache between the passes of a rule. Smaller and larger blocks were
 # slower with SGD on 430,000 and 10,000,000 float32.

@@ -6,15 +6,12 @@ with 1, parameters and state stay as they are. The update itself is that of othe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import gradloom as gl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from gradloom import Tensor
-    from gradloom.optim.optimizer import Optimizer
+from gradloom import Tensor
+from gradloom.optim.optimizer import Optimizer
 
 _DEVICES = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]  # in PyTorch's message
 

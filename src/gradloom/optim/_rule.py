@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import gradloom as gl
 from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, sparse_refusal
 from gradloom.optim._fused import skips
 from gradloom.optim._recorded import update
 from gradloom.optim.optimizer import Optimizer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 # Options that must not be negative, and their names in errors.
 _NONNEGATIVE = {

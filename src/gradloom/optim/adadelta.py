@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gradloom import Tensor
 from gradloom.optim._arrays import number
 from gradloom.optim._rule import RuleOptimizer, decayed, options, running_square
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.optim.optimizer import ParamsT
+from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["Adadelta"]
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gradloom import Tensor
 from gradloom.optim._arrays import number
 from gradloom.optim._rule import RuleOptimizer, decayed, options
+from gradloom.optim.optimizer import ParamsT
 from gradloom.optim.sparse_adam import update_by_adagrad
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["Adagrad"]
 

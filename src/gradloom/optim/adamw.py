@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
+from gradloom import Tensor
 from gradloom.optim.adam import Adam
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.optim.optimizer import ParamsT
+from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["AdamW"]
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.optim._arrays import number
 from gradloom.optim._rule import RuleOptimizer, decayed, options
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.optim.optimizer import ParamsT
+from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["ASGD"]
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.optim._arrays import number
 from gradloom.optim._line_search import strong_wolfe
 from gradloom.optim._rule import options
-from gradloom.optim.optimizer import Optimizer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.optim.optimizer import ParamsT
+from gradloom.optim.optimizer import Optimizer, ParamsT
 
 __all__ = ["LBFGS"]
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, number
-from gradloom.optim.optimizer import Optimizer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.optim.optimizer import ParamsT
+from gradloom.optim.optimizer import Optimizer, ParamsT
 
 __all__ = ["Adafactor", "Muon"]
 

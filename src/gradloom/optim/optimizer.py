@@ -6,17 +6,15 @@ import functools
 import warnings
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.dispatch.state import state
 from gradloom.utils.hooks import RemovableHandle, add_hook
 
-if TYPE_CHECKING:
-    from gradloom import Tensor
-
 # Parameters, parameter groups, or pairs (name, parameter).
-ParamsT: TypeAlias = "Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]"
+ParamsT: TypeAlias = Iterable[Tensor | dict[str, Any] | tuple[str, Tensor]]
 
 __all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook", "required"]
 

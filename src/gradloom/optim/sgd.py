@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.optim._arrays import number
 from gradloom.optim._fused import skips
 from gradloom.optim._recorded import update
 from gradloom.optim._rule import options
-from gradloom.optim.optimizer import Optimizer
+from gradloom.optim.optimizer import Optimizer, ParamsT
 from gradloom.optim.sparse_adam import update_by_sgd
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["SGD"]
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.autograd import increment_version
 from gradloom.optim._arrays import is_tensor_of_many, number
-from gradloom.optim.optimizer import Optimizer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gradloom import Tensor
-    from gradloom.optim.optimizer import ParamsT
+from gradloom.optim.optimizer import Optimizer, ParamsT
 
 __all__ = ["SparseAdam"]
 

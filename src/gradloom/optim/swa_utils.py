@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import copy
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn.modules.batchnorm import _BatchNorm
 from gradloom.nn.modules.module import Module
 from gradloom.optim.lr_scheduler.base import LRScheduler, for_step
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.optim.optimizer import Optimizer
+from gradloom.optim.optimizer import Optimizer
 
 __all__ = [
     "SWALR",

@@ -5,13 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from gradloom import Tensor
+from gradloom.optim.optimizer import Optimizer
 
 from ..types.public import found_in as _found_in
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.optim.optimizer import Optimizer
 
 __all__ = ["swap_in_optimizer_params_and_state"]
 

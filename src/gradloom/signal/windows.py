@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import pi
-from typing import TYPE_CHECKING
 
 from ..core.tensor import Tensor
 from ..dispatch import _operators
-from ..types.device import strided
-from ..types.dtype import default, float32, float64
+from ..types import Device
+from ..types.device import layout as _layout, strided
+from ..types.dtype import default, dtype as _dtype, float32, float64
 from ..utils._documentation import completed
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..types import Device
-    from ..types.device import layout as _layout
-    from ..types.dtype import dtype as _dtype
 
 __all__ = [
     "bartlett",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -17,15 +17,11 @@ from ..dispatch.state import INFERENCE, state
 from ..kernels._common.errors import negative_size
 from ..kernels.shape.copies import to_copy
 from ..memory.ownership import flat, offset_in_elements, owner, rooted, strided_view
+from ..types import Device, DType
 from ..types.device import names_meta
 from ..types.dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name, scalar_type_name
 from ..types.public import found_in as _found_in
 from .python_data import array_of
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ..types import Device, DType
 
 
 def tensor(

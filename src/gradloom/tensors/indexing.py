@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from sys import maxsize
-from typing import TYPE_CHECKING, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -21,13 +21,9 @@ from ..core.views import make_view
 from ..dispatch import _operators as ops
 from ..dispatch.state import GRAD_OFF, state
 from ..memory.metadata import Metadata
+from ..types import IntList, Number
 from ..types.dtype import int64, legacy_type_name
 from ..types.public import found_in as _found_in
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ..types import IntList, Number
 
 _NUMBERS = (int, float, complex)
 _BOUNDS = (int, type(None))

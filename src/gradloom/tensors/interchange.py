@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import Any
 
 import numpy as np
 
@@ -11,15 +12,11 @@ from ..core.tensor import Tensor, wrap
 from ..core.variants import require_gradient
 from ..dispatch import _operators
 from ..memory.ownership import map_file, rooted
+from ..types import Device, DType
 from ..types.device import check_device
 from ..types.dtype import default, dtype as dtype_class, scalar_type_name
 from ..types.public import found_in as _found_in
 from .construction import _wanted, as_tensor, from_numpy, made
-
-if TYPE_CHECKING:
-    from os import PathLike
-
-    from ..types import Device, DType
 
 
 class DLDeviceType(IntEnum):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn._functional import operators as ops
+from gradloom.types import DType
 from gradloom.utils._documentation import elementwise
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.types import DType
 
 
 @elementwise

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING
 
+from gradloom import Tensor
 from gradloom.nn._functional import operators as ops
 from gradloom.nn._functional.random import dropout
 from gradloom.nn._functional.shape import pad
+from gradloom.types import DType
 from gradloom.types.dtype import bool as bool_
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.types import DType
 
 
 def _require(condition: bool, message: str) -> None:

@@ -9,15 +9,13 @@ so the backward pass computes the logits again. As in PyTorch, gradients are con
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.autograd.function import Function
 from gradloom.nn._functional import operators as ops
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.types import DType
+from gradloom.types import DType
 
 
 class Chunking(NamedTuple):

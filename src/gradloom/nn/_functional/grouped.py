@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn._functional import operators as ops
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.types import DType
+from gradloom.types import DType
 
 
 def grouped_mm(

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.autograd.grad_mode import untracked
 from gradloom.nn._functional import operators as ops
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
 
 _MODES = {"sum": 0, "mean": 1, "max": 2}
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import TYPE_CHECKING
+from typing import Any
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.autograd.grad_mode import untracked
 from gradloom.core import late
 from gradloom.nn._functional import operators as ops
 from gradloom.nn._functional.chunked_loss import chunked_loss, chunks_of
 from gradloom.nn._reduction import get_enum, named
+from gradloom.types import IntList
 from gradloom.utils._documentation import pointwise_loss
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.types import IntList
 
 
 def _reduced(loss, reduction):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn._functional import operators as ops
 from gradloom.nn._functional.loss import _reduced
 from gradloom.nn._reduction import get_enum, named
 from gradloom.utils._documentation import pointwise_loss
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gradloom import Tensor
 
 
 @pointwise_loss

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, Protocol, overload
+from collections.abc import Sequence
+from typing import Literal, Protocol, overload
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn._functional import operators as ops
+from gradloom.types import IntList
 from gradloom.utils._documentation import spatial
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gradloom import Tensor
-    from gradloom.types import IntList
 
 
 def _repeated(value, count):

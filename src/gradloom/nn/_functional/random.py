@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
 
+from gradloom import Tensor
 from gradloom.nn._functional import operators as ops
 from gradloom.utils import _documentation
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
 
 
 def _check(p):

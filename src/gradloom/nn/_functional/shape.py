@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from gradloom import Tensor
 from gradloom.dispatch.overloads import overloaded_function, overrides
 from gradloom.nn._functional import operators as ops
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gradloom import Tensor
-    from gradloom.types import IntList
+from gradloom.types import IntList
 
 
 def pad(input: Tensor, pad: IntList, mode: str = "constant", value: float | None = None) -> Tensor:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 import gradloom as gl
 from gradloom.utils.hooks import BackwardHook, RemovableHandle, add_hook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, ParamSpec, Protocol, TypeVar
-
     _Arguments = ParamSpec("_Arguments")
     _Result = TypeVar("_Result", covariant=True)
 

@@ -6,7 +6,7 @@ ordinary attribute. `Registry.__setattr__` sorts assigned values into them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gradloom.core.tensor import Tensor
 from gradloom.functional import typename
@@ -14,8 +14,6 @@ from gradloom.nn.modules import _calling
 from gradloom.nn.parameter import Buffer, Parameter
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from gradloom.nn.modules.module import Module
 
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import OrderedDict
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import gradloom as gl
 from gradloom.nn.modules._conversion import exchange, get_swap_module_params_on_conversion
 from gradloom.nn.parameter import Parameter, is_lazy
 from gradloom.utils.hooks import RemovableHandle, add_hook
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from typing import Any
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Self
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn.modules._conversion import (
     exchange,
     get_overwrite_module_params_on_conversion,
     get_swap_module_params_on_conversion,
 )
+from gradloom.types import Device, DType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Any, Self
-
-    from gradloom import Tensor
     from gradloom.nn.modules.module import Module
     from gradloom.nn.parameter import Parameter
-    from gradloom.types import Device, DType
 
 
 class Traversal:

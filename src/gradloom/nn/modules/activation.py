@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import Any
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn import functional as F, init
 from gradloom.nn._functional.attention import _canonical_mask, _none_or_dtype
 from gradloom.nn.modules.linear import NonDynamicallyQuantizableLinear
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
+from gradloom.types import Device, DType
 from gradloom.utils._documentation import like
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.types import Device, DType
 
 __all__ = [
     "CELU",

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn import functional as F
 from gradloom.nn.modules.container import ModuleList, Sequential
 from gradloom.nn.modules.linear import Linear
 from gradloom.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gradloom import Tensor
-    from gradloom.types import Device, DType
+from gradloom.types import Device, DType
 
 __all__ = ["AdaptiveLogSoftmaxWithLoss"]
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import Any
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn import functional as F, init
 from gradloom.nn.modules.lazy import LazyModuleMixin, _unshaped
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter, UninitializedBuffer, is_lazy
+from gradloom.types import Device, DType
 from gradloom.utils._documentation import spatial
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.types import Device, DType
 
 __all__ = [
     "BatchNorm1d",

@@ -5,16 +5,12 @@ from __future__ import annotations
 import operator
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
 
 from gradloom.core.tensor import Tensor
 from gradloom.nn.modules.module import Module, _indent
 from gradloom.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any, Self
 
 __all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 

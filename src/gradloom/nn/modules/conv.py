@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn import functional as F, init
 from gradloom.nn.modules.lazy import LazyModuleMixin, _unshaped
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _ntuple, _reverse_repeat_tuple
 from gradloom.nn.parameter import Parameter
+from gradloom.types import Device, DType, IntList
 from gradloom.utils._documentation import spatial
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.types import Device, DType, IntList
 
 __all__ = [
     "Conv1d",

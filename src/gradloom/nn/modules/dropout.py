@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gradloom import Tensor
 from gradloom.nn import functional as F
 from gradloom.nn.modules.module import Module
 from gradloom.utils._documentation import like
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 

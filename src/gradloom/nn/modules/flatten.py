@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gradloom import Tensor
 from gradloom.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.types import IntList
+from gradloom.types import IntList
 
 __all__ = ["Flatten", "Unflatten"]
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gradloom import Tensor
 from gradloom.nn import functional as F
 from gradloom.nn.modules.utils import _Constants
+from gradloom.types import IntList
 from gradloom.utils._documentation import like
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.types import IntList
 
 __all__ = ["Fold", "Unfold"]
 

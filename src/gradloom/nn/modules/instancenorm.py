@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
 
+from gradloom import Tensor
 from gradloom.nn import functional as F
 from gradloom.nn.modules.batchnorm import _LazyNorm, _NormBase
 from gradloom.nn.modules.module import Module
+from gradloom.types import Device, DType
 from gradloom.utils._documentation import spatial
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.types import Device, DType
 
 __all__ = [
     "InstanceNorm1d",

@@ -5,13 +5,10 @@ Until then their parameters have no shape. Afterwards they are ordinary modules,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import UninitializedParameter, is_lazy
-
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = ["LazyModuleMixin"]
 

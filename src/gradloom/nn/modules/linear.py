@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import Any
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn import functional as F, init
 from gradloom.nn.modules.lazy import LazyModuleMixin, _unshaped
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.types import Device, DType
+from gradloom.types import Device, DType
 
 __all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 

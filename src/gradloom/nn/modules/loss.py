@@ -6,20 +6,16 @@ They share one file because programs and pickles name them by this path, which i
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
+from gradloom import Tensor
 from gradloom.nn import _reduction, functional as F
 from gradloom.nn.modules.distance import PairwiseDistance
 from gradloom.nn.modules.linear import Linear
+from gradloom.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
 from gradloom.nn.modules.module import Module
+from gradloom.types import Device, DType, IntList
 from gradloom.utils._documentation import like
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from gradloom import Tensor
-    from gradloom.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
-    from gradloom.types import Device, DType, IntList
 
 __all__ = [
     "BCELoss",

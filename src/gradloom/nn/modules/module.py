@@ -7,7 +7,7 @@ converting the tree), `_state_dict` (saving and loading) and `_calling` (forward
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gradloom.nn.modules._calling import (
     Calling,
@@ -30,9 +30,6 @@ from gradloom.nn.modules._state_dict import (
     _IncompatibleKeys as _IncompatibleKeys,
 )
 from gradloom.nn.modules._traversal import Traversal
-
-if TYPE_CHECKING:
-    from typing import Any
 
 __all__ = [
     "Module",

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn import functional as F, init
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
+from gradloom.types import Device, DType, IntList
 from gradloom.utils._documentation import like
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.types import Device, DType, IntList
 
 __all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 

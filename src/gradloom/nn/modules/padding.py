@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gradloom import Tensor
 from gradloom.nn import functional as F
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _ntuple
+from gradloom.types import IntList
 from gradloom.utils._documentation import spatial
-
-if TYPE_CHECKING:
-    from gradloom import Tensor
-    from gradloom.types import IntList
 
 __all__ = [
     "CircularPad1d",

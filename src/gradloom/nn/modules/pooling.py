@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
+from gradloom import Tensor
 from gradloom.nn import functional as F
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _ntuple, _single
+from gradloom.types import IntList
 from gradloom.utils._documentation import like, spatial
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.types import IntList
 
 __all__ = [
     "AdaptiveAvgPool1d",

@@ -6,20 +6,16 @@ import math
 import numbers
 import warnings
 import weakref
-from typing import TYPE_CHECKING
+from typing import Any
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn import init
 from gradloom.nn._functional import operators as ops
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
 from gradloom.nn.utils.rnn import PackedSequence
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.types import Device, DType
+from gradloom.types import Device, DType
 
 __all__ = ["GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase"]
 

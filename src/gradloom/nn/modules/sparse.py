@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Self
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn import functional as F, init
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
+from gradloom.types import Device, DType
 from gradloom.utils._documentation import like
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from gradloom import Tensor
-    from gradloom.types import Device, DType
 
 __all__ = ["Embedding", "EmbeddingBag"]
 

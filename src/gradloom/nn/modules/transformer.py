@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn import functional as F, init
 from gradloom.nn._functional.attention import _canonical_mask, _none_or_dtype
 from gradloom.nn.modules.activation import GELU, MultiheadAttention, ReLU
@@ -15,13 +17,7 @@ from gradloom.nn.modules.dropout import Dropout
 from gradloom.nn.modules.linear import Linear
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.normalization import LayerNorm
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from gradloom import Tensor
-    from gradloom.types import Device, DType
+from gradloom.types import Device, DType
 
 __all__ = [
     "Transformer",

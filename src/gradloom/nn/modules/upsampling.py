@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from gradloom import Tensor
 from gradloom.nn import functional as F
 from gradloom.nn.modules.module import Module
+from gradloom.types import IntList
 from gradloom.utils._documentation import like
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gradloom import Tensor
-    from gradloom.types import IntList
 
 __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 

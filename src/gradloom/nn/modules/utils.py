@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from gradloom.nn.modules.module import Module
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 def _ntuple(n: int, name: str = "parse") -> Any:

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.autograd.grad_mode import no_grad
 
 from ...dispatch.state import overrides_operators
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from gradloom import Tensor
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 

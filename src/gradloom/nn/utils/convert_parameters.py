@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import gradloom as gl
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from gradloom import Tensor
+from gradloom import Tensor
 
 __all__ = ["parameters_to_vector", "vector_to_parameters"]
 

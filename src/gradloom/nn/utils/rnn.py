@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import gradloom as gl
+from gradloom import Tensor
 from gradloom.nn._functional import operators as ops
-
-if TYPE_CHECKING:
-    from typing import Any, Self
-
-    from gradloom import Tensor
 
 __all__ = [
     "PackedSequence",

@@ -8,14 +8,11 @@ from __future__ import annotations
 
 import functools
 import warnings
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 import gradloom as gl
 from gradloom.optim.optimizer import Optimizer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 __all__ = ["LRScheduler"]
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import Any
 
 from gradloom.optim.lr_scheduler.base import LRScheduler, copied, set_rate
 from gradloom.optim.lr_scheduler.plateau import ReduceLROnPlateau
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
-    from gradloom.optim.optimizer import Optimizer
+from gradloom.optim.optimizer import Optimizer
 
 __all__ = ["ChainedScheduler", "SequentialLR"]
 

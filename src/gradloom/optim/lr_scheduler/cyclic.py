@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from gradloom.optim.lr_scheduler.base import (
     LRScheduler,
@@ -13,12 +14,7 @@ from gradloom.optim.lr_scheduler.base import (
     require_optimizer,
     set_rate,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    from gradloom.optim.optimizer import Optimizer
+from gradloom.optim.optimizer import Optimizer
 
 __all__ = ["CosineAnnealingWarmRestarts", "CyclicLR", "OneCycleLR"]
 

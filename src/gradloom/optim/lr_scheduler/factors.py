@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from gradloom.optim.lr_scheduler.base import LRScheduler, for_step, is_function, one_per_group
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
-    from gradloom.optim.optimizer import Optimizer
+from gradloom.optim.optimizer import Optimizer
 
 __all__ = [
     "ConstantLR",

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, cast
+from collections.abc import Sequence
+from typing import cast
 
+from gradloom import Tensor
 from gradloom.optim.lr_scheduler.base import LRScheduler, require_optimizer, set_rate, warn_of_epoch
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from gradloom import Tensor
-    from gradloom.optim.optimizer import Optimizer
+from gradloom.optim.optimizer import Optimizer
 
 __all__ = ["ReduceLROnPlateau"]
 
