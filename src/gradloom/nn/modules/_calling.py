@@ -2,6 +2,11 @@
 
 Order in one call: global forward pre-hooks, the module's forward pre-hooks, `forward`, global forward hooks, the
 module's forward hooks; in backward the full backward pre-hooks, then the full backward hooks, global ones first.
+
+Note [Compiled modules]
+`module.compile()` puts the compiled call into `_compiled_call_impl`, as PyTorch does. A call of a module that was never
+compiled must not pay for the question whether it was: it asks only whether it has hooks. So the table of backward
+pre-hooks of a compiled module is one that is true even when empty, which leads to `_call_with_hooks`, and that asks.
 """
 
 from __future__ import annotations
