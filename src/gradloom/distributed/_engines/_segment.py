@@ -26,7 +26,9 @@ import numpy as np
 LINE = 64
 COUNTER, BELL, STATE, PID = range(4)  # words of a rank's line
 JOINING, OPEN, CLOSED = range(3)  # values of STATE
-CHUNK = 1 << 20  # bytes that a rank publishes at once
+# Bytes that a rank publishes at once. Of 128 KB to 8 MB this was the fastest for arrays of 40 MB: smaller chunks wait
+# more often, larger ones leave the caches.
+CHUNK = 1 << 20
 HEAD = 64  # bytes in front of a chunk, which describe it
 
 
