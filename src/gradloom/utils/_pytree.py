@@ -242,4 +242,6 @@ def _broadcast_to_and_flatten(tree: PyTree, treespec: TreeSpec, is_leaf: _IsLeaf
     return found
 
 
-_found_in(__name__, GetAttrKey, LeafSpec, MappingKey, PyTreeSpec, SequenceKey, TreeSpec, register_pytree_node)
+_found_in(
+    __name__, GetAttrKey, LeafSpec, MappingKey, PyTreeSpec, SequenceKey, TreeSpec, is_namedtuple, register_pytree_node
+)

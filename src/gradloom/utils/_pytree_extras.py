@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..types.public import found_in
 from . import _tree_spec as specs
-from ._tree_spec import CONTAINERS, LEAF, Container, GetAttrKey, TreeSpec, is_namedtuple, register_pytree_node
+from ._tree_spec import CONTAINERS, LEAF, GetAttrKey, TreeSpec, is_namedtuple, register_pytree_node
 
 Context: TypeAlias = Any
 DumpableContext: TypeAlias = Any
@@ -428,5 +428,7 @@ def str_to_pytree(json: str) -> TreeSpec:
     return treespec_loads(json)
 
 
-NodeDef = Container
-found_in("gradloom.utils._pytree", KeyEntry, ConstantNode)
+_PUBLIC = [
+    v for v in list(globals().values()) if getattr(v, "__module__", None) == __name__ and hasattr(v, "__qualname__")
+]
+found_in("gradloom.utils._pytree", *_PUBLIC)
