@@ -82,6 +82,7 @@ def declare(
     """
     made: dict[str, Any] = {}  # by name: PyTorch gives the same class away in several modules
     words = {module: frozenset(text.split()) for module, text in names.items()}
+    homes = {name: module for module in sorted(words, reverse=True) for name in words[module] if module[:1] != "_"}
 
     def make(module: str, name: str) -> Any:
         known = words.get(module[len(package) + 1 :], frozenset())
@@ -90,7 +91,8 @@ def declare(
         if name in given:
             return getattr(import_module(given[name], package), name)
         if name not in made:
-            made[name] = refused(f"{module.replace('gradloom', 'torch', 1)}.{name}", reason)
+            home = f"{package}.{homes[name]}" if homes.get(name) else module
+            made[name] = refused(f"{home.replace('gradloom', 'torch', 1)}.{name}", reason)
         return made[name]
 
     if len(names) > 1:
