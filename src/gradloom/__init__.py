@@ -242,7 +242,7 @@ if _typing.TYPE_CHECKING:
     from .backends.settings import use_deterministic_algorithms as use_deterministic_algorithms
     from .futures import Future as Future, fork as fork, wait as wait
     from .sparse import sparse_coo_tensor as sparse_coo_tensor, spmm as spmm
-    from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
+    from .storage import StorageBase as StorageBase, TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
     from .batching.mapping import vmap as vmap
     from .utils._device import get_default_device as get_default_device, set_default_device as set_default_device
     from .tools.explain import explain as explain
