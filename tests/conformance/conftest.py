@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,21 @@ _TEXTS = pytest.StashKey[list[str]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_TEXTS] = []
+
+
+@pytest.fixture(autouse=True)
+def modes():
+    """Give each test the grad mode and default dtype that the first test found, whatever the one before it left."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    enabled, dtype = torch.is_grad_enabled(), torch.get_default_dtype()
+    yield
+    left = torch.is_grad_enabled(), torch.get_default_dtype()
+    torch.set_grad_enabled(enabled)
+    torch.set_default_dtype(dtype)
+    assert left == (enabled, dtype), f"the test left PyTorch's grad mode and default dtype as {left}"
 
 
 @pytest.fixture(scope="session")
