@@ -104,6 +104,8 @@ def program(library: str, name: str) -> Callable[[Any], Callable[[], dict[str, f
             function = torch.compile(function, backend=backend)
 
         def step() -> float:
+            for arg in args:
+                arg.grad = None
             began = clock()
             found = function(*args)
             (found if not found.ndim else found.sum()).backward()

@@ -87,8 +87,7 @@ def _switch(name: str) -> None:
     else:
         for (module, kernel), original in _originals.items():
             setattr(import_module(f"gradloom.kernels.{module}"), kernel, original)
-        _originals.clear()
-        _kernels.clear()
+        _originals.clear()  # but not _kernels: a program may come back soon
     _current = name
 
 
