@@ -12,8 +12,7 @@ message of n bytes takes alpha + n beta, adding n bytes takes n gamma. An all-re
     reduce-scatter          2 log2(p) alpha + 2 (p - 1)/p n beta + (p - 1)/p n gamma     (halving, then doubling)
 
 Shared memory on one machine has its own form: a step of the engine takes `sync`, each byte `byte` on each rank. If p
-ranks have fewer processors, they take turns, and a rank that waits for one that has no processor waits for a tick of
-the scheduler.
+ranks have fewer processors, they take turns.
 
 The simulation follows a step: the forward pass, then the backward pass, in which buckets become full one after the
 other; each bucket's all-reduce starts when it is full and the one before it is done; then the optimizer. The step ends
@@ -33,7 +32,6 @@ from typing import Any
 
 CONSTANTS = Path(__file__).with_name("cluster_constants.json")
 CHUNK = 1 << 20  # bytes of a step of the engine (gradloom.distributed._engines._segment)
-TICK = 4e-3  # seconds of Linux's scheduler at 250 Hz
 FIRST, BUCKET = 1 << 20, 25 << 20  # bytes of the first bucket and of the others
 MODELS = {"2.7 MB": 2_738_440, "23 MB": 22_993_640, "497 MB": 497_759_232}  # the last is GPT-2 with 124M parameters
 NETWORKS = {"10 Gb/s": (30e-6, 8 / 10e9), "100 Gb/s": (3e-6, 8 / 100e9)}  # alpha, beta: TCP, and RDMA
@@ -91,11 +89,10 @@ def shared_memory(n: float, p: int, k: Constants) -> float:
     if p == 1:
         return 0.0
     turns = max(1.0, p / k.cores)
-    waiting = TICK if p > k.cores else 0.0
     steps = 1 if n * p <= 1 << 18 else math.ceil(n / CHUNK) + 1
     # A rank copies n (p - 1)/p bytes in and out, and adds n/p bytes of each of p ranks: in all about 3 n, as for p = 2.
     volume = (2 * (p - 1) / p + 1) / 2
-    return steps * waiting + turns * (steps * k.sync + volume * n * k.byte)
+    return turns * (steps * k.sync + volume * n * k.byte)
 
 
 def crossover(p: int, alpha: float, beta: float, gamma: float) -> float:
