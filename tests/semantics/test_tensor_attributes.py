@@ -33,6 +33,11 @@ def test_dict_may_be_replaced(torch):
     assert vars(y) == {"label": "a"} and y.grad_fn is not None and y._is_view()
     y.sum().backward()
     assert x.grad.tolist() == [1.0, 1.0]
+    for tensor in (y, torch.ones(2)):  # with fields of its own in the dictionary, and without
+        tensor.label = "a"
+        tensor.__dict__ |= {"more": 1}
+        tensor.__dict__ = tensor.__dict__
+        assert vars(tensor) == {"label": "a", "more": 1}
 
 
 def test_a_class_before_tensor_may_copy_dictionaries_between_tensors(torch):

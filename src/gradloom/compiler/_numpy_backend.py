@@ -92,12 +92,7 @@ class Blocked:
         if reused is not None:
             number = self.held.pop(reused)
         else:
-            free = self.free.get(instruction.dtype)
-            if free:
-                number = free.pop()
-            else:
-                number = len(self.scratch)
-                self.scratch.append(instruction.dtype)
+            number = self._unused(instruction.dtype)
         self.held[instruction.name] = number
         self.where[instruction.name] = f"s{number}"
         return f"s{number}"
@@ -159,7 +154,8 @@ class Blocked:
             self.names["where"] = np.where
             self.lines.append(f"{out}[...] = where({condition}, {yes}, {no})")
             return
-        mask = self._apart(Instruction("", "mask", (), integer))
+        number = self._unused(integer)
+        mask = f"s{number}"
         bits = self._named(np.dtype(integer))
         self.lines.append(f"{mask}[...] = {condition}")
         if self._is_zero(no):
@@ -175,25 +171,20 @@ class Blocked:
             self.lines.append(f"{whole}({yes}.view({bits}), c, out=b)")
             self.lines.append(f"{self._function('&')}(b, {mask}, out=b)")
             self.lines.append(f"{whole}(b, c, out=b)")
-        number = self.held.pop("")
-        self.free.setdefault(self.scratch[number], []).append(number)
+        self.free.setdefault(integer, []).append(number)
 
     def _is_zero(self, value: str) -> bool:
         """Whether an operand is the constant 0.0 or 0; -0.0 has other bits."""
         constant = self.names.get(value)
         return isinstance(constant, np.generic) and not any(constant.tobytes())
 
-    def _apart(self, instruction: Instruction) -> str:
-        """Return scratch that none of the operands is in."""
-        free = self.free.get(instruction.dtype)
+    def _unused(self, dtype: str) -> int:
+        """Return the number of a scratch buffer that holds nothing."""
+        free = self.free.get(dtype)
         if free:
-            number = free.pop()
-        else:
-            number = len(self.scratch)
-            self.scratch.append(instruction.dtype)
-        self.held[instruction.name] = number
-        self.where[instruction.name] = f"s{number}"
-        return f"s{number}"
+            return free.pop()
+        self.scratch.append(dtype)
+        return len(self.scratch) - 1
 
     def _named(self, value: Any) -> str:
         self.names[f"k{len(self.names)}"] = value

@@ -527,10 +527,10 @@ class Tensor(TensorBase):
         @__dict__.setter
         def __dict__(self, attributes: dict[str, Any]) -> None:
             everything = fields(self)
-            kept = {name: value for name, value in everything.items() if name in COLD}
+            cold = {name: value for name, value in everything.items() if name in COLD}
+            new = {**attributes, **cold}  # before the dictionary is cleared, which may be `attributes` itself
             everything.clear()
-            everything.update(attributes)
-            everything.update(kept)
+            everything.update(new)
 
     # --- Python's protocols ---------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ import os
 from time import time_ns
 from typing import Any
 
+from ..kernels._common.errors import CPP_TYPES
 from . import distributed_c10d as dist
 
 __all__ = ["PassTimes", "ReductionLog", "describe", "dump_environment"]
@@ -24,16 +25,6 @@ _NCCL = """
     LL_THRESHOLD MAX_NCHANNELS MIN_NCHANNELS NET_GDR_LEVEL NET_GDR_READ NSOCKS_PERTHREAD NTHREADS P2P_DISABLE P2P_LEVEL
     PROTO RINGS SHM_DISABLE SINGLE_RING_THRESHOLD SOCKET_IFNAME SOCKET_NTHREADS TOPO_DUMP_FILE TOPO_FILE TREE_THRESHOLD
     """
-
-# Names that PyTorch's C++ types have.
-_DTYPES = {
-    "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16",
-    "float32": "float",
-    "float64": "double",
-    "complex64": "c10::complex<float>",
-    "complex128": "c10::complex<double>",
-}
 
 
 def dump_environment() -> None:
@@ -176,7 +167,7 @@ def describe(parallel: Any) -> dict[str, Any]:
         "output_device": -1,
         "is_multi_device_module": 0,
         "backend_name": dist.get_backend(group),
-        "dtypes": ", ".join(sorted(_DTYPES.get(name, name) for name in names)),
+        "dtypes": ", ".join(sorted(CPP_TYPES.get(name, name) for name in names)),
         "num_parameter_tensors": len(reducer.parameters),
         "total_parameter_size_bytes": sum(bucket.array.nbytes for bucket in reducer.buckets),
         "bucket_cap_bytes": parallel.bucket_bytes_cap,

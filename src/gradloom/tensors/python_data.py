@@ -64,7 +64,8 @@ def _leaf_types(data) -> set[type]:
 def _whole(number: np.generic, wanted: dtype):
     """Return a NumPy scalar as a Python number for an integral dtype: like PyTorch, of floats only those that are
     Python's, too, and bool for bool."""
-    if not isinstance(number, (np.integer, float, np.bool_ if wanted.category == BOOL else float)):
+    taken = (np.integer, float, np.bool_) if wanted.category == BOOL else (np.integer, float)
+    if not isinstance(number, taken):
         raise TypeError(f"'numpy.{type(number).__name__}' object cannot be interpreted as an integer")
     return number.item()
 
