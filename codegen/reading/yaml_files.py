@@ -312,9 +312,9 @@ def _check_characters(source: Source) -> None:
 class _Reader:
     """Builds nodes from PyYAML's events, without recursion."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Source, loader: type[yaml.SafeLoader] = _Loader) -> None:
         self.source = source
-        self.loader = _Loader(source.text)
+        self.loader = loader(source.text)
 
     def place(self, mark: object) -> int:
         return self.source.index(mark.line, mark.column)  # type: ignore[attr-defined]
@@ -434,8 +434,10 @@ def syntax_error(source: Source, error: Exception) -> SpecError:
     if swallowed is not None:
         return _unclosed(source, swallowed)
     try:
-        for _ in yaml.parse(source.text, Loader=yaml.SafeLoader):
-            pass
+        # LibYAML looks ahead of the event that it returns, and may raise before _Reader has seen what it refuses itself.
+        _Reader(source, yaml.SafeLoader).document()
+    except SpecError as first:
+        return first
     except yaml.MarkedYAMLError as precise:
         error = precise
     except (yaml.YAMLError, RecursionError, ValueError):  # ValueError: `\U00110000`
