@@ -162,7 +162,7 @@ def fits() -> list[Fit]:
         sine,
         Fit("COS", near_zero(lambda z: (mp.cos(mp.sqrt(z)) - 1 + z / 2) / z**2, lambda: mpf(1) / 24),
             lambda z: z**2 / mp.cos(mp.sqrt(z)) + mpf(10) ** -12, mpf(0), quarter, 2, 5),
-        odd("TANH", mp.tanh, mpf(-1) / 3, mpf("0.4"), 5, 11),
+        odd("TANH", mp.tanh, mpf(-1) / 3, mpf("0.4"), None, 11),
         odd("SINH", mp.sinh, mpf(1) / 6, mpf("1.01"), None, 7),
         odd("ATAN", mp.atan, mpf(-1) / 3, mpf("0.2501"), 6, 13),
         odd("ASIN", mp.asin, mpf(1) / 6, mpf("0.2501"), 5, 12),

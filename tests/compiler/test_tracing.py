@@ -152,3 +152,31 @@ def test_a_pass_with_retain_graph_frees_nothing_that_the_next_one_needs():
         torch.testing.assert_close(x.grad, first * 2)
         with pytest.raises(RuntimeError, match="second time"):
             y.sum().backward()
+
+
+@pytest.mark.parametrize(
+    ("function", "copies"),
+    [
+        (lambda x, w: (torch.sigmoid(x) * 2, x + w), False),
+        (lambda x, w: (x.t() * w, x), False),
+        (lambda x, w: (x @ w, x * 3), True),  # NumPy's products are slow on repeated elements
+        (lambda x, w: (x[1:] * w[1:], x.exp()), False),
+    ],
+)
+def test_a_large_gradient_of_equal_elements_is_read_as_one(monkeypatch, function, copies):
+    from gradloom.compiler import _run
+
+    monkeypatch.setattr(_run, "LARGE", 0)
+    compiled = torch.compile(function, backend="numpy", fullgraph=True)
+    for _ in range(2):
+        found = []
+        for f in (function, compiled):
+            leaves = [torch.linspace(s, 1, 16).reshape(4, 4).requires_grad_() for s in (-1, 0)]
+            first, second = f(*leaves)
+            (first.sum() + second.exp().sum()).backward()
+            found.append([x.grad for x in leaves])
+        for eager, ours in zip(*found, strict=True):
+            torch.testing.assert_close(ours, eager)
+    (entry,) = optimized_of(compiled).entries
+    (variant,) = [v for kinds, v in entry.compiled.variants.items() if _run.REPEATED in kinds]
+    assert (variant.contents[0].shape != ()) == copies

@@ -7,7 +7,7 @@ them once more in a Tracer, runs the backward pass of the outputs in it, cuts th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
 
@@ -17,12 +17,16 @@ from ..core.edge import gradient_edge
 from ..core.engine import execute
 from ..core.tensor import Tensor
 from ..dispatch.state import AUTOCAST, GRAD_OFF, INTERCEPT, state
+from ._fuse import refusal
 from ._geometry import NeedsValues, imaginary
-from ._graph import INPUT, Content, Graph, Value, contiguous_strides
+from ._graph import INPUT, Content, Graph, Value, contiguous_strides, mapped
 from ._passes import Partition, without_common_nodes, without_dead_nodes
 from ._program import Program, compile_program
 from ._rows import decomposed
 from ._trace import NeedsCopy, TraceError, Tracer
+
+
+UNDEFINED, DEFINED, REPEATED = 0, 1, 2  # gradients that arrive: none, an array, or one element for all of its array
 
 
 class Slot:
@@ -183,7 +187,7 @@ class Compiled:
     backend: Any
     machine_code: bool
     saved_numbers: list[int | str]
-    variants: dict[tuple[bool, ...], Any] = field(default_factory=dict)
+    variants: dict[tuple[int, ...], Any] = field(default_factory=dict)
 
     @property
     def is_fused(self) -> bool:
@@ -191,11 +195,11 @@ class Compiled:
         programs = [p for p in (self.forward, self.backward) if p is not None]
         return any(len(kernel.nodes) > 1 for program in programs for kernel in program.kernels)
 
-    def variant(self, defined: tuple[bool, ...], inputs: Sequence[Tensor]) -> Variant:
-        """Return the backward program for gradients of some of the outputs."""
-        found = self.variants.get(defined)
+    def variant(self, kinds: tuple[int, ...], inputs: Sequence[Tensor]) -> Variant:
+        """Return the backward program for gradients of these kinds: UNDEFINED, DEFINED or REPEATED."""
+        found = self.variants.get(kinds)
         if found is None:
-            found = self.variants[defined] = _variant(self, defined, inputs)
+            found = self.variants[kinds] = _variant(self, kinds, inputs)
         return found
 
 
@@ -375,14 +379,14 @@ def _finished(traced: _Traced, backend: Any, machine_code: bool, start: float) -
         traced.recording, backend, machine_code, [c.number for c in parts.saved],
     )  # fmt: skip
     if graph.tangents:
-        everything = (True,) * len(traced.differentiable)
+        everything = (DEFINED,) * len(traced.differentiable)
         made.variants[everything] = found = _backward_of(made, graph, parts, everything)
         made.backward = found.program
     made.seconds = perf_counter() - start
     return made
 
 
-def _backward_of(made: Compiled, graph: Graph, parts: Partition, defined: tuple[bool, ...]) -> Variant:
+def _backward_of(made: Compiled, graph: Graph, parts: Partition, kinds: tuple[int, ...]) -> Variant:
     count = len(made.recording.inputs)
     kept = sorted({c.position for c in parts.reads if c.kind == INPUT and c.position < count})
     order = {number: i for i, number in enumerate(made.saved_numbers)}
@@ -390,15 +394,15 @@ def _backward_of(made: Compiled, graph: Graph, parts: Partition, defined: tuple[
     given = [*[graph.inputs[i] for i in kept], *parts.saved, *tangents]
     wanted = [g for g in graph.gradients if g is not None]
     program = compile_program(parts.backward, given, wanted, made.backend)
-    which = [i for i, d in enumerate(defined) if d]
+    which = [i for i, kind in enumerate(kinds) if kind]
     return Variant(
         program, kept, [order[c.number] for c in parts.saved], which, tangents, [g is not None for g in graph.gradients]
     )
 
 
-def _variant(made: Compiled, defined: tuple[bool, ...], inputs: Sequence[Tensor]) -> Variant:
-    """Compile the backward pass for gradients of some outputs; it reads what the forward pass saved for all."""
-    traced = _traced(made.recording, inputs, defined)
+def _variant(made: Compiled, kinds: tuple[int, ...], inputs: Sequence[Tensor]) -> Variant:
+    """Compile the backward pass for other gradients; it reads what the forward pass saved for all."""
+    traced = _traced(made.recording, inputs, tuple(map(bool, kinds)))
     graph = traced.graph
     without_dead_nodes(graph)
     without_common_nodes(graph)
@@ -406,8 +410,28 @@ def _variant(made: Compiled, defined: tuple[bool, ...], inputs: Sequence[Tensor]
     if made.machine_code:
         graph = decomposed(graph)
         without_dead_nodes(graph)
+    count = len(made.recording.inputs)
+    for at, kind in enumerate([kind for kind in kinds if kind], count):
+        if kind == REPEATED:
+            _repeat(graph, at)
     parts = Partition(graph, made.machine_code, frozenset(made.saved_numbers))
-    return _backward_of(made, graph, parts, defined)
+    return _backward_of(made, graph, parts, kinds)
+
+
+def _repeat(graph: Graph, at: int) -> None:
+    """Let an input have one element, which its readers see as all of its elements, if they are loops."""
+    dense = graph.inputs[at]
+    readers = [n for n in graph.nodes if any(v.content is dense for v in n.values())]
+    if any(refusal(n) is not None or n.writes or any(v.dtype != dense.dtype for v in n.values()) for n in readers):
+        return
+    one = graph.inputs[at] = replace(dense, shape=(), strides=())
+
+    def seen(value: Value) -> Value:
+        return value if value.content is not dense else Value(one, value.shape, (0,) * len(value.shape), value.dtype)
+
+    for node in readers:
+        node.args = mapped(node.args, seen)
+    graph.gradients = [None if g is None else seen(g) for g in graph.gradients]
 
 
 def _whole(content: Content) -> Value:

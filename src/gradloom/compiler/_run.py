@@ -14,10 +14,11 @@ from ..core.saved_variable import RELEASED, save, unpack
 from ..core.tensor import Tensor, wrap
 from ..dispatch import _operators
 from ..dispatch.state import GRAD_OFF, state
-from ._joint import Compiled, Recording, filled, learn
+from ._joint import DEFINED, REPEATED, UNDEFINED, Compiled, Recording, filled, learn
 from ._memory import laid
 
 new = object.__new__
+LARGE = 1 << 22  # bytes of a gradient of equal elements, as that of a sum, that the backward pass reads as one
 
 
 class CompiledFunctionBackward(Node):
@@ -36,14 +37,17 @@ class CompiledFunctionBackward(Node):
         inputs = [unpack(t, fn) for t in fn.saved_inputs]
         if state.flags != GRAD_OFF or any(g is not None and g.__class__ is not Tensor for g in grads):
             return fn.eagerly(inputs, grads)
-        defined = tuple([g is not None for g in grads])
-        if True not in defined:
+        kinds = tuple([kind_of_tangent(g) for g in grads])
+        if not any(kinds):
             return (None,) * len(compiled.leaves)
-        variant = compiled.variants.get(defined) or compiled.variant(defined, inputs)
+        variant = compiled.variants.get(kinds) or compiled.variant(kinds, inputs)
         saved = fn.saved_arrays
         arrays = [inputs[i]._array for i in variant.kept] + [saved[i] for i in variant.saved]
         for i, content in zip(variant.tangents, variant.contents, strict=True):
-            arrays.append(laid(grads[i]._array, content.shape, content.strides))
+            tangent = grads[i]._array
+            if content.shape != tangent.shape:  # one element that is repeated
+                tangent = tangent[(0,) * tangent.ndim + (...,)]
+            arrays.append(laid(tangent, content.shape, content.strides))
         task = state.graph_task
         if task is not None and not task.keep_graph:
             # Before it runs: the program frees what it needs no more.
@@ -90,6 +94,14 @@ class CompiledFunctionBackward(Node):
     def release_variables(fn) -> None:  # type: ignore[override]
         fn.saved_inputs = ()
         fn.saved_arrays = RELEASED
+
+
+def kind_of_tangent(grad: Any) -> int:
+    """Return UNDEFINED, DEFINED, or REPEATED for one element that is repeated so often that a copy would take long."""
+    if grad is None:
+        return UNDEFINED
+    array = grad._array
+    return REPEATED if array.nbytes >= LARGE and not any(array.strides) else DEFINED
 
 
 def _history_of(tensor: Any) -> Any:

@@ -109,7 +109,10 @@ def exp_parts(x: V, low: V | None = None, minus_one: bool = False) -> tuple[V, V
 
 def exp(x: V) -> V:
     f = format_of(x)
-    return scale(*exp_parts(clamp(x, f.underflow, f.overflow)))
+    # Zero is chosen, not computed: processors take long for results that are nearly zero, such as those of masked scores.
+    zero = x.like(f.underflow) > x
+    bounded = zero.where(0.0, (x.like(f.overflow) < x).where(f.overflow, x))
+    return zero.where(0.0, scale(*exp_parts(bounded)))
 
 
 def half_exp(x: V) -> V:
@@ -235,11 +238,18 @@ def by_double(function, *arguments: V) -> V:
 
 
 def tanh(x: V) -> V:
-    coefficients, end = (c.TANH_SINGLE, 10.0) if x.elem == FLOAT else (c.TANH_DOUBLE, 20.0)
+    f = format_of(x)
     a = fabs(x)
+    if x.elem == FLOAT:  # -(e - 1) / (e + 1) with e = exp(-2a) = 2^n (1 + p): neither sum cancels
+        y = clamp(a * -2.0, -(f.mantissa + 3) * math.log(2), 0.0)
+        n, bits = nearest(y, 1 / math.log(2))
+        r = fma(n, -f.ln2[1], fma(n, -f.ln2[0], y))
+        p = fma(r * r, polynomial(r, f.expm1), r)
+        power = power_of_two(bits)
+        return copysign(fma(power, p, power - 1.0) / fma(power, p, power + 1.0), x)
     z = x * x
-    small = fma(x * z, polynomial(z, coefficients), x)
-    m, n = exp_parts(clamp(a * 2.0, 0.0, 2 * end))
+    small = fma(x * z, polynomial(z, c.TANH_DOUBLE), x)
+    m, n = exp_parts(clamp(a * 2.0, 0.0, 40.0))
     large = 1.0 - x.like(2.0) / (m * power_of_two(n) + 1.0)
     return copysign((a < 0.6).where(small, large), x)
 
