@@ -113,6 +113,12 @@ def test_reductions_of_every_shape_on_any_number_of_threads(rows, n, columns, th
     assert (np.abs(total - m.sum(1, dtype="float64")) <= bound)[~np.isnan(total)].all()
 
 
+def test_few_and_many_columns_have_code_of_their_own():
+    """The number of lanes is fixed in the code, and decides how much memory the parts of a column need."""
+    codes = [_llvm.compile(statistics(rows, 300_000, columns=True))._owner for rows in (100, 3)]
+    assert codes[0] is not codes[1]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_long_sum_is_as_exact_as_a_short_one(dtype):
     x = np.random.default_rng(1).random(1_000_000).astype(dtype) + 1

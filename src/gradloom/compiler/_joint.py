@@ -25,7 +25,6 @@ from ._program import Program, compile_program
 from ._rows import decomposed
 from ._trace import NeedsCopy, TraceError, Tracer
 
-
 UNDEFINED, DEFINED, REPEATED = 0, 1, 2  # gradients that arrive: none, an array, or one element for all of its array
 
 

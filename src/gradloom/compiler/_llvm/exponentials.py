@@ -109,7 +109,7 @@ def exp_parts(x: V, low: V | None = None, minus_one: bool = False) -> tuple[V, V
 
 def exp(x: V) -> V:
     f = format_of(x)
-    # Zero is chosen, not computed: processors take long for results that are nearly zero, such as those of masked scores.
+    # Zero is chosen, not computed: processors take long for results that underflow, such as those of masked scores.
     zero = x.like(f.underflow) > x
     bounded = zero.where(0.0, (x.like(f.overflow) < x).where(f.overflow, x))
     return zero.where(0.0, scale(*exp_parts(bounded)))

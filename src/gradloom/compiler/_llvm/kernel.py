@@ -48,7 +48,7 @@ class Code(NamedTuple):
     prototype: Any
 
 
-_codes: dict[tuple[str, bool], Code] = {}  # for each structure that this process uses
+_codes: dict[tuple[str, bool, int], Code] = {}  # for each structure that this process uses, and what follows from sizes
 _lock = Lock()
 
 
@@ -66,7 +66,7 @@ def compile(program: LoopProgram) -> Kernel:
     if any(0 in (b.sizes or ()) for b in program.inputs):
         raise Unsupported("the llvm backend reads no tables without elements")
     split = _is_split(plan)
-    key = plan.key, split
+    key = plan.key, split, lanes_for(plan, host_module.host().register)
     code = _codes.get(key)
     if code is None:
         with _lock:
@@ -91,7 +91,7 @@ def emitted(program: LoopProgram) -> str:
 
 def _load(plan: Plan, split: bool) -> Loaded:
     entries = ("partial", "finish") if split else ("kernel",)
-    name = disk.file_name(_version(), plan.key, str(split))
+    name = disk.file_name(_version(), plan.key, str(split), str(lanes_for(plan, host_module.host().register)))
     data = disk.read(name)
     if data is not None:
         kind, count = struct.unpack_from("<BB", data)

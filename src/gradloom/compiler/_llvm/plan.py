@@ -3,7 +3,8 @@
 Note [Structure and geometry]
 Code is made for a structure: instructions, dtypes, the number of loops, and for each stride whether it is 0, one
 element, or anything else. Sizes, strides and addresses are arguments. So programs that differ in sizes share code, and
-a new batch size costs no compilation. `Plan.key` is the structure as text, `Plan.geometry` the rest as numbers.
+a new batch size costs no compilation. `Plan.key` is the structure as text, `Plan.geometry` the rest as numbers. Two
+decisions by size are part of the code too: the number of lanes, and whether rows are cut into parts.
 
 Note [Rows and columns]
 A pass over rows that are contiguous in memory takes the elements of one row in the lanes (`columns` is False). Where
