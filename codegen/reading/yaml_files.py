@@ -434,7 +434,7 @@ def syntax_error(source: Source, error: Exception) -> SpecError:
     if swallowed is not None:
         return _unclosed(source, swallowed)
     try:
-        # LibYAML looks ahead of the event that it returns, and may raise before _Reader has seen what it refuses itself.
+        # LibYAML looks ahead of the event that it returns, and may raise before _Reader has seen what it refuses.
         _Reader(source, yaml.SafeLoader).document()
     except SpecError as first:
         return first
