@@ -1063,12 +1063,12 @@ OVERLOADS = {
         ("Scalar_mode", "div__Scalar_mode", 'div_.Scalar_mode(Tensor(a!) self, Scalar other, *, str? rounding_mode) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
     ),
     "divide": (
-        ("Tensor", "divide_Tensor", 'divide.Tensor(Tensor self, Tensor other) -> Tensor', "", "other", "composite"),
+        ("Tensor", "divide_Tensor", 'divide.Tensor(Tensor self, Tensor other) -> Tensor', "", "self other", "composite"),
         ("Scalar", "divide_Scalar", 'divide.Scalar(Tensor self, Scalar other) -> Tensor', "", "", "composite"),
-        ("Tensor_mode", "divide_Tensor_mode", 'divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor', "", "other", "composite"),
+        ("Tensor_mode", "divide_Tensor_mode", 'divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor', "", "self other", "composite"),
         ("Scalar_mode", "divide_Scalar_mode", 'divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor', "", "", "composite"),
-        ("out", "divide_Tensor", 'divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
-        ("Tensor_mode_out", "divide_Tensor_mode", 'divide.Tensor_mode_out(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)', "out", "other", "composite"),
+        ("out", "divide_Tensor", 'divide.out(Tensor self, Tensor other, *, Tensor(a!) out) -> Tensor(a!)', "out", "self other", "composite"),
+        ("Tensor_mode_out", "divide_Tensor_mode", 'divide.Tensor_mode_out(Tensor self, Tensor other, *, str? rounding_mode, Tensor(a!) out) -> Tensor(a!)', "out", "self other", "composite"),
     ),
     "divide_": (
         ("Tensor", "divide__Tensor", 'divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)', "inplace", "other", "composite"),

@@ -397,8 +397,8 @@ ENTRIES = {
         ((('self', 'Tensor'), ('other', 'Scalar'), '*', ('rounding_mode', 'str?')), elementwise.div__Scalar_mode),
     ),
     "divide": (
-        ((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), elementwise.divide_Tensor),
-        ((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('rounding_mode', 'str?'), ('out', 'Tensor?', None)), elementwise.divide_Tensor_mode),
+        ((('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), elementwise.divide_Tensor),
+        ((('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('rounding_mode', 'str?'), ('out', 'Tensor?', None)), elementwise.divide_Tensor_mode),
     ),
     "divide_": (
         ((('self', 'Tensor'), ('other', 'Tensor|number')), elementwise.divide__Tensor),

@@ -24,6 +24,7 @@ import gradloom
 
 from .compat.imported_names import answering
 from .core import late
+from .dispatch.overloads.parser import Overloads
 from .types.absent import is_absent, refusal
 
 VERSION = "2.13.0+gradloom"
@@ -193,6 +194,7 @@ def _install() -> None:
             else:
                 _adopt(_renamed(name), module)
     late.reduce_tensor = _reduce_tensor
+    Overloads.inspectable = False
     gradloom.__name__, gradloom.__version__ = _THEIRS, VERSION
     delattr(gradloom.Tensor, "__array_namespace__")  # PyTorch has none: packages have adapters for torch
     sys.modules.pop(_THEIRS, None)

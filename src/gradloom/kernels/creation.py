@@ -191,7 +191,7 @@ def arange_start_step(start, end, step=1, dtype=None):
     if dtype is None:
         dtype = number_dtype(start, end, step) if float in map(type, (start, end, step)) else np.dtype(np.int64)
     if dtype.kind in "iu":
-        if not int(step):
+        if not int(step) and dtype.itemsize == 8:  # narrower dtypes repeat `start`
             raise ValueError("step must be nonzero")
         if float not in map(type, (start, end, step)):
             if dtype.itemsize < 8:  # numbers beyond the dtype wrap around
@@ -223,9 +223,9 @@ def range_end(start, end, dtype=None):
 def linspace(start, end, steps, dtype=None):
     """Return `steps` values from `start` to `end`, both included."""
     dtype = _space_dtype(start, end, steps, dtype)
-    _refuse("linspace", dtype, "b")
     if not steps:
         return np.empty(0, dtype)
+    _refuse("linspace", dtype, "b")
     if steps == 1:
         return number_filling(start, dtype).reshape(1)
     return _linspace(start, end, steps, dtype).astype(dtype, copy=False)

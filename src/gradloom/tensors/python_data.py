@@ -8,10 +8,11 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..dispatch.promotion import number_type
 from ..kernels._common.numbers import convertible
-from ..types.dtype import BOOL, COMPLEX, FLOATING, INTEGRAL, TYPE_OF, default, dtype, promote_types
+from ..types.dtype import BOOL, COMPLEX, FLOATING, INTEGRAL, TYPE_OF, default, dtype, promote_types, uint64
 
 _SEQUENCES = frozenset((list, tuple))
 _NUMBERS = frozenset((int, float, bool, complex))
+_WHOLE = frozenset((int, bool))
 
 
 def array_of(data, wanted: dtype | None) -> np.ndarray:
@@ -37,11 +38,11 @@ def array_of(data, wanted: dtype | None) -> np.ndarray:
         raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
     leaves = _leaf_types(data) if kind in _SEQUENCES else {kind}
     if leaves <= _NUMBERS:
-        return _of_numbers(data, wanted)
+        return _of_numbers(data, wanted, leaves)
     if any(issubclass(t, (Tensor, np.generic)) for t in leaves):
         types: list[dtype] = []
         values = _plain(data, types, wanted)
-        return _of_numbers(values, _common(types) if wanted is None else wanted)
+        return _of_numbers(values, _common(types) if wanted is None else wanted, _leaf_types([values]))
     if kind in _SEQUENCES and any(issubclass(t, np.ndarray) for t in leaves):
         return _of_arrays(data, wanted)
     plain = _as_lists(data)
@@ -127,32 +128,47 @@ def _common(types) -> dtype | None:
     return found
 
 
-def _of_numbers(data, wanted):
-    """Convert nested sequences of Python numbers."""
+def _of_numbers(data, wanted, leaves):
+    """Convert nested sequences of Python numbers, of the classes in `leaves`."""
     try:
         array = np.asarray(data)
     except ValueError as error:
         raise _ragged(data, error) from None
     except OverflowError:
-        raise ValueError("Overflow when unpacking long long") from None
-    if array.dtype.kind == "O":
-        array = _large(data, array, wanted)
+        array = np.asarray(data, dtype=object)
+    kind = array.dtype.kind
+    if kind in "fuO" and array.size:
+        if leaves <= _WHOLE:  # integers that int64 cannot represent
+            array = _wide_integers(np.asarray(data, dtype=object), wanted)
+        elif kind == "O":
+            array = _large(data, array, wanted)
+        kind = array.dtype.kind
     if wanted is not None:
         return _converted(array, wanted)
-    kind = array.dtype.kind
     if kind == "f" or not array.size:
         return array.astype(default.numpy_float, copy=False)
     if kind == "c":
         return array.astype(default.numpy_complex, copy=False)
-    if kind == "u":
-        raise ValueError("Overflow when unpacking long long")
     return array
 
 
+def _wide_integers(array, wanted):
+    """Convert Python integers, some of them beyond int64: only uint64, bool, floating and complex dtypes take them."""
+    if wanted is None or (wanted.category == INTEGRAL and wanted is not uint64):
+        raise ValueError("Overflow when unpacking long long")
+    if wanted is not uint64:
+        return array != 0 if wanted.category == BOOL else array.astype(np.float64)
+    if any(number < 0 for number in array.flat):
+        raise OverflowError("can't convert negative int to unsigned")
+    if any(number >= 1 << 64 for number in array.flat):
+        raise OverflowError("int too big to convert")
+    return array.astype(np.uint64)
+
+
 def _large(data, array, wanted):
-    """Convert Python integers beyond 64 bits, which only floating dtypes can represent."""
+    """Convert numbers of several classes with integers beyond 64 bits, which only floating dtypes can represent."""
     kinds = {type(d) for d in array.flat}
-    if kinds <= _NUMBERS and (float in kinds if wanted is None else wanted.category > INTEGRAL):
+    if kinds <= _NUMBERS and (not kinds <= _WHOLE if wanted is None else wanted.category > INTEGRAL):
         return array.astype(np.complex128 if complex in kinds else np.float64)
     raise _not_numeric(data)
 
@@ -175,7 +191,12 @@ def _converted(array, wanted):
     """Convert Python numbers; raise if they do not fit."""
     kind = array.dtype.kind
     if kind == "c" and INTEGRAL <= wanted.category < COMPLEX:
-        raise TypeError("must be real number, not complex")
+        raise TypeError("an integer is required" if wanted is uint64 else "must be real number, not complex")
+    if wanted is uint64 and array.size:  # the one dtype whose numbers PyTorch does not read as int64 first
+        if kind == "f":
+            raise TypeError("an integer is required")
+        if kind == "i" and (array < 0).any():
+            raise OverflowError("can't convert negative int to unsigned")
     if wanted.category == INTEGRAL and array.size and kind != "b":
         limits = np.iinfo(wanted.numpy)
         lowest = limits.min if wanted.is_signed or kind == "f" else -limits.max

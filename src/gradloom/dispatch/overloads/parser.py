@@ -27,7 +27,11 @@ class Overloads:
 
     Attributes:
         public: the plain function that users call.
+        inspectable: public functions have a signature; False makes `inspect.signature` raise ValueError, as it does
+            for PyTorch's, which are C functions.
     """
+
+    inspectable = True
 
     __slots__ = ("name", "entries", "method", "exact", "public", "plans", "_signatures")
 
@@ -88,6 +92,8 @@ class Overloads:
         """The signature for `inspect.signature` of the public function, whose `__wrapped__` this object is."""
         from inspect import Parameter as P, Signature as S
 
+        if not Overloads.inspectable and self.name not in ("split", "unflatten"):  # Python functions in PyTorch, too
+            raise ValueError(f"no signature found for builtin {self.public!r}")
         own = [P("self", P.POSITIONAL_ONLY)] if self.method else []
         if len(self.signatures) > 1:
             return S([*own, P("args", P.VAR_POSITIONAL), P("kwargs", P.VAR_KEYWORD)])
