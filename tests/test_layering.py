@@ -47,7 +47,19 @@ LAYERS = (
     # operators: formulas and composites, generated nodes, wrappers and namespaces
     ("formulas", "composite", "generated.functions", "generated.variable_type", "generated"),
     # what answers calls of operators, what joins all this to `gradloom`, and operators as objects
-    ("python_dispatch", "batching", "sparse", "meta", "binding", "gradloom", "ops", "_ops", "_library", "library"),
+    (
+        "python_dispatch",
+        "batching",
+        "sparse",
+        "meta",
+        "float8",
+        "binding",
+        "gradloom",
+        "ops",
+        "_ops",
+        "_library",
+        "library",
+    ),
     # features
     (
         "nn",

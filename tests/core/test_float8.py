@@ -67,6 +67,35 @@ def test_there_is_no_promotion():
             call()
 
 
+def test_arithmetic_is_refused():
+    x = gl.ones(2).to(gl.float8_e5m2)
+    refused = {
+        "add_stub": lambda: x + x,
+        "sum_cpu": lambda: x.sum(),
+        "mul_cpu_reduced_float": lambda: x * 2,
+        "div_cpu": lambda: x / x,
+        "exp_vml_cpu": lambda: x.exp_(),
+        "arange_cpu": lambda: gl.arange(3, dtype=x.dtype),
+        "cumsum_out_cpu": lambda: gl.ones(2).cumsum(0, dtype=x.dtype),
+        "check_uniform_bounds": lambda: gl.rand(2, dtype=x.dtype),
+    }
+    for words, call in refused.items():
+        with pytest.raises(NotImplementedError, match=f"\"{words}\" not implemented for 'Float8_e5m2'"):
+            call()
+    with pytest.raises(RuntimeError, match="must match the size"):  # shapes come first
+        x + gl.ones(3).to(x.dtype)
+    assert x.tolist() == [1.0, 1.0]
+    assert (gl.ones(2) + 1).tolist() == [2.0, 2.0]
+
+
+def test_products_are_rounded_once():
+    x = gl.tensor([1.125, 300.0]).to(gl.float8_e4m3fn)
+    assert (x * x).tolist() == [1.25, 448.0]  # 1.265625, and beyond the largest number
+    assert (x[None] @ x[:, None]).item() == 448.0
+    leaf = x.clone().requires_grad_()
+    assert (leaf * x).grad_fn.name() == "MulBackward0"
+
+
 def test_gradients_pass_through_the_conversion():
     x = gl.tensor([0.1, 1.0], requires_grad=True)
     (x.to(gl.float8_e4m3fn).float() * gl.tensor([2.0, 3.0])).sum().backward()

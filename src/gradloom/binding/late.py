@@ -11,6 +11,7 @@ from typing import Any
 from .. import types
 from ..core import late
 from ..dispatch import interception
+from ..types import dtype
 
 _LATE = ("gradloom", "numpy", "scipy", "ml_dtypes")  # what functions import
 _Functions = dict[str, Callable[..., Any]]
@@ -35,6 +36,13 @@ def provide_late_functions() -> None:
     late.provide(_functions_in_vmap, "apply_batched")
     late.provide(_array_namespace, "array_namespace")
     vars(types)["__getattr__"] = _type_alias
+    vars(dtype)["watch_float8"] = _watch_float8
+
+
+def _watch_float8() -> None:
+    from ..float8 import watch
+
+    watch()
 
 
 def _type_alias(name: str) -> Any:

@@ -12,7 +12,7 @@ that it reads anyway:
 It then passes the call, one overload with normalised arguments, to `intercept`. The handlers of the dispatch keys below
 are called in PyTorch's order; REPLAY records how views were made, TRACE records the graphs that the compiler makes,
 ZEROS stands for tangents that are known to be zero, SPARSE for tensors in the COO format; META computes shapes of
-tensors without data.
+tensors without data; FLOAT8 refuses arithmetic (Note [Float8 tensors]).
 A handler returns NotImplemented to fall through to the next, and redispatches with `call.below(KEY)`. Autograd stands
 above PYTHON and below the others: operators called by a profiler, vmap or autocast record their history as usual, while
 `__torch_dispatch__` replaces the kernel. `record` gives a wrapper that kernel (REDISPATCH): the wrapper calls it
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 # Dispatch keys, in the order of their handlers.
-PROFILER, VMAP, CASTS, REPLAY, TRACE, PYTHON, ZEROS, SPARSE, META = range(9)
-_handlers: list[Any] = [None] * 9
+PROFILER, VMAP, CASTS, REPLAY, TRACE, PYTHON, ZEROS, SPARSE, META, FLOAT8 = range(10)
+_handlers: list[Any] = [None] * 10
 
 
 def register(key: int, handler: Callable[[Call], Any]) -> None:

@@ -77,6 +77,7 @@ class ThreadState(threading.local):
     grad_layout = True  # see autograd.grad_mode.enforce_grad_layout_policy
     view_replay = False  # see _C._set_view_replay_enabled
     batching: tuple = ()  # levels of the vmaps that are running, outermost first
+    float8 = False  # whether kernels may read float8 arrays; see Note [Float8 tensors]
     func_level: Any = None  # the innermost level of gradloom.func that is running; see Note [One graph]
 
     def __init__(self):

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..memory.ownership import strided_view
 from ..types.dtype import TYPE_OF, default
-from ._common.errors import CPP_TYPES, negative_size, type_name
+from ._common.errors import CPP_TYPES, negative_size, refuse_float8, type_name
 from ._common.layout import new_array, new_like
 from ._common.numbers import number_as, number_filling
 from ._common.tables import number
@@ -172,6 +172,7 @@ def _range_length(start, end, step) -> float:
 
 
 def _refuse(name, dtype, kinds):
+    refuse_float8(f"{name}_cpu", dtype)
     if dtype.kind in kinds:
         raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{type_name(dtype)}'")
 

@@ -86,7 +86,13 @@ def _extension_type(name: str) -> np.dtype:
         raise TypeError(f"gradloom has no tensors of dtype torch.{name}, only its name")
     found = np.dtype(getattr(ml_dtypes, name))
     TYPE_OF[found] = _EXTENSIONS[name]
+    if found.itemsize == 1:
+        watch_float8()
     return found
+
+
+def watch_float8() -> None:
+    """Called when a program first uses a float8 dtype; replaced by what Note [Float8 tensors] tells."""
 
 
 bool: dtype = dtype("bool", "bool", np.bool_, 1, BOOL, signed=False)

@@ -171,6 +171,12 @@ def refuse(name: str, array: np.ndarray, kinds: str) -> None:
         raise not_implemented(name, array)
 
 
+def refuse_float8(name: str, dtype: np.dtype) -> None:
+    """Raise NotImplementedError if `dtype` is a float of 8 bits, which hardly any operator computes."""
+    if dtype.itemsize == 1 and dtype.isbuiltin == 2:
+        raise NotImplementedError(f"\"{name}\" not implemented for '{type_name(dtype)}'")
+
+
 def integer_quotient() -> RuntimeError:
     """Return the error of `addcdiv` for a quotient of integers."""
     return RuntimeError(

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from ...types.dtype import c_name
-from .._common.errors import type_name
+from .._common.errors import refuse_float8, type_name
 from .streams import BLOCK, DIGITS, LARGEST, Stream, fill, name_of, narrowed, require
 
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
@@ -104,6 +104,7 @@ def _over_range(stream: Stream, span: int, base: int) -> Callable[[int], np.ndar
 
 def _checked_bounds(dtype: np.dtype, low: int, high: int | None) -> tuple[int, int]:
     """Return the first and last value of a range, moved inwards to numbers that a floating dtype can represent."""
+    refuse_float8("random_update_from_to", dtype)
     if dtype.char == "l" and high is not None and _LOWEST <= low < high <= _HIGHEST:
         return low, high - 1
     if dtype.kind == "c":

@@ -182,7 +182,7 @@ def name_of(dtype: np.dtype) -> str:
 def require(out: np.ndarray, operation: str, kinds: str, even_if_empty: bool = False) -> None:
     """Raise NotImplementedError unless the dtype is of one of `kinds`: f(loating), i(nteger), b(ool). Arrays without
     elements pass, as nothing is drawn for them, unless `even_if_empty`."""
-    kind = "f" if name_of(out.dtype) in DIGITS else out.dtype.kind.replace("u", "i")
+    kind = "f" if name_of(out.dtype) in DIGITS else out.dtype.kind.replace("u", "i").replace("f", "V")
     if kind not in kinds and (out.size or even_if_empty):
         raise NotImplementedError(f"\"{operation}\" not implemented for '{type_name(out.dtype)}'")
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...types.dtype import c_name
 from .._common.dims import axes, cast
-from .._common.errors import not_implemented, refuse
+from .._common.errors import not_implemented, refuse, refuse_float8
 from .._common.layout import check_no_internal_overlap, row_major
 from .._common.numbers import is_half
 from .._common.tables import number, triangle
@@ -51,6 +51,8 @@ def _accumulate(ufunc, array, dim, dtype, name):
     kind = sum_type(array) if dtype is None else dtype
     if kind.kind == "b" and array.size and axis is not None:
         raise not_implemented(name, np.empty(0, kind))
+    if dtype is not None and axis is not None:
+        refuse_float8(name, dtype)
     array = array.copy() if array.dtype == kind and axis is None else cast(array, kind)
     if axis is None:
         return array

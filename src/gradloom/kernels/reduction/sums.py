@@ -27,7 +27,7 @@ from math import sqrt
 import numpy as np
 
 from .._common.dims import axes, cast, count, dropped, to_last
-from .._common.errors import refuse, type_name
+from .._common.errors import refuse, refuse_float8, type_name
 from .._common.layout import row_major
 from .._common.numbers import is_half, widen
 from .._common.tables import LONGEST, number, ones
@@ -153,6 +153,7 @@ def sum_over(array: np.ndarray, axis, keepdim: bool, kind: np.dtype):
     if array.dtype.kind in "iub" and kind.kind in "iu":
         return reduce(np.add, array if array.dtype == kind else array.astype(kind), axis, keepdim)
     if array.dtype != kind and (half or not is_half(array.dtype)):
+        refuse_float8("sum_cpu", kind)
         array = cast(array, kind)
     if is_half(array.dtype):
         array = array.astype(np.float32 if half else kind)
@@ -253,6 +254,8 @@ def mean_dim(self, dim=None, keepdim=False, dtype=None):
             f"complex dtype. Got: {type_name(kind)}"
         )
     axis = axes(dim, self.ndim)
+    if dtype is not None:
+        refuse_float8("sum_cpu", dtype)
     half = is_half(kind)
     found = sum_over(cast(self, kind), axis, keepdim, np.dtype(np.float32) if half else kind)
     found = found / (count(self, axis) or np.nan)
@@ -281,6 +284,8 @@ def prod_dim(self, dim, keepdim=False, dtype=None):
 
 def _prod(self, axis, keepdim, dtype):
     kind = sum_type(self) if dtype is None else dtype
+    if dtype is not None:
+        refuse_float8("prod_out_cpu", dtype)
     if kind.kind == "b":
         return row_major(np.logical_and.reduce(self, axis, None, None, keepdim))
     if self.dtype.kind not in "iub" or kind.kind not in "iu":
