@@ -24,7 +24,7 @@ def test_there_is_no_process_group():
     ("module", "name"),
     [
         ("distributed.fsdp", "FullyShardedDataParallel"),
-        ("distributed.tensor", "DTensor"),
+        ("distributed.rpc", "RRef"),
         ("distributed.pipelining", "PipelineStage"),
         ("jit", "ScriptModule"),
         ("cuda", "Stream"),
@@ -55,8 +55,9 @@ def test_modules_give_the_same_class_away():
 @pytest.mark.parametrize(
     ("module", "name", "home"),
     [
-        ("tensor", "Shard", "_placements"),
-        ("tensor.placement_types", "Partial", "_placements"),
+        ("_tensor", "DTensor", "tensor"),
+        ("tensor", "Shard", "tensor.placement_types"),
+        ("tensor.placement_types", "Partial", "tensor.placement_types"),
         ("tensor.device_mesh", "init_device_mesh", "device_mesh"),
         ("_composable.fsdp", "fully_shard", "fsdp"),
         ("checkpoint.default_planner", "DefaultSavePlanner", "checkpoint"),

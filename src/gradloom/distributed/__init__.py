@@ -37,17 +37,16 @@ _REASON = "gradloom has nothing of this kind yet; docs/distributed.md lists what
 # What programs import, and gradloom refuses on use, by module; but `_GIVEN` says where it has some of these names.
 # fsdp, checkpoint and optim declare their own.
 _FSDP = "CPUOffloadPolicy FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard register_fsdp_forward_method"
-_PLACEMENTS = "DTensor Partial Placement Replicate Shard _StridedShard"
-_PARALLEL = """
-    ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput RowwiseParallel
-    SequenceParallel loss_parallel parallelize_module
-    """
+_PLACEMENTS = "Partial Placement Replicate Shard _StridedShard"
+_TENSOR = f"{_PLACEMENTS} DTensor distribute_module distribute_tensor"
 
 _NAMES = {
     "": "Logger ProcessGroupNCCL Reducer",
     "_composable": "checkpoint fully_shard replicate",
     "_composable.fsdp": _FSDP,
-    "_tensor": f"{_PLACEMENTS} distribute_module distribute_tensor",
+    "_tensor": _TENSOR,
+    "_tensor.api": _TENSOR,
+    "_tensor.placement_types": _PLACEMENTS,
     "autograd": "backward context get_gradients",
     "algorithms._checkpoint": "",
     "algorithms._checkpoint.checkpoint_wrapper": """
@@ -59,26 +58,20 @@ _NAMES = {
     "rpc": "RRef init_rpc remote rpc_async rpc_sync shutdown",
     "launcher": "",
     "launcher.api": "LaunchConfig elastic_launch",
-    "tensor": f"{_PLACEMENTS} distribute_module distribute_tensor empty full ones rand randn zeros",
-    "tensor._utils": "compute_local_shape_and_global_offset",
-    "tensor.device_mesh": "DeviceMesh init_device_mesh",
-    "tensor.experimental": "context_parallel local_map",
-    "tensor.experimental._attention": "set_rotate_method",
-    "tensor.parallel": _PARALLEL,
-    "tensor.placement_types": _PLACEMENTS,
     "utils": "_sync_module_states",
 }
 
 _GIVEN = {
     **dict.fromkeys(_FSDP.split(), ".fsdp"),
-    **dict.fromkeys("Partial Placement Replicate Shard".split(), "._placements"),
+    **dict.fromkeys("Partial Placement Replicate Shard".split(), ".tensor.placement_types"),
+    **dict.fromkeys("DTensor distribute_module distribute_tensor".split(), ".tensor"),
     **dict.fromkeys("DeviceMesh init_device_mesh".split(), ".device_mesh"),
 }
 _refused = declare(__name__, _NAMES, _REASON, _GIVEN)
 _MODULES = frozenset(
     """
     device_mesh distributed_c10d nn rendezvous run launch _functional_collectives constants utils algorithms elastic
-    optim fsdp checkpoint
+    optim fsdp checkpoint tensor
     """.split()
 )
 

@@ -16,6 +16,17 @@ __all__ = ["DeviceMesh", "init_device_mesh"]
 _entered: list[DeviceMesh] = []
 
 
+def current_mesh() -> DeviceMesh:
+    """Return the mesh of the innermost `with mesh:`.
+
+    Raises:
+        RuntimeError: outside of any.
+    """
+    if not _entered:
+        raise RuntimeError("No device mesh is currently active!")
+    return _entered[-1]
+
+
 class DeviceMesh:
     """Ranks as an array, with a process group for each line along a dimension. All ranks make the same.
 
@@ -61,6 +72,9 @@ class DeviceMesh:
                 f"Mesh should not be bigger than default world size {dist.get_world_size()}, but found rank "
                 f"{max(flat)}!"
             )
+        self._key = self.device_type, self.mesh_dim_names, tuple(self.mesh.shape), tuple(flat)
+        found = (self.mesh == dist.get_rank()).nonzero().tolist()
+        self._coordinate: tuple[int, ...] | None = tuple(found[0]) if found else None
         self._groups = list(_groups) if _groups is not None else self._made_groups() if _init_backend else []
 
     def _made_groups(self) -> list[Any]:
@@ -120,10 +134,9 @@ class DeviceMesh:
         """Return this process's rank in the default group."""
         return dist.get_rank()
 
-    def get_coordinate(self) -> list[int] | None:
+    def get_coordinate(self) -> tuple[int, ...] | None:
         """Return where this rank is in the mesh; None if it is not in it."""
-        found = (self.mesh == self.get_rank()).nonzero().tolist()
-        return found[0] if found else None
+        return self._coordinate
 
     def get_local_rank(self, mesh_dim: int | str | None = None) -> int:
         """Return this rank's number along a dimension.
@@ -208,21 +221,19 @@ class DeviceMesh:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, DeviceMesh):
             return NotImplemented
-        return self is other or (
-            self.device_type == other.device_type
-            and self.mesh_dim_names == other.mesh_dim_names
-            and self.shape == other.shape
-            and bool((self.mesh == other.mesh).all())
-        )
+        return self is other or self._key == other._key
 
     def __hash__(self) -> int:
-        return hash((self.device_type, self.mesh_dim_names, self.shape, tuple(self.mesh.flatten().tolist())))
+        return hash(self._key)
 
     def __repr__(self) -> str:
-        if self.mesh_dim_names:
-            sizes = ", ".join(f"{name}={size}" for name, size in zip(self.mesh_dim_names, self.shape, strict=True))
-            return f"DeviceMesh(({sizes}), '{self.device_type}', {self.mesh.tolist()})"
-        return f"DeviceMesh('{self.device_type}', {self.mesh.tolist()})"
+        sizes = ", ".join(
+            [
+                str(size) if name is None else f"{name}={size}"
+                for name, size in zip(self.mesh_dim_names or [None] * self.ndim, self.shape, strict=True)
+            ]
+        )
+        return f"DeviceMesh(({sizes}), '{self.device_type}', stride={tuple(self.mesh.stride())})"
 
 
 def init_device_mesh(
