@@ -37,7 +37,6 @@ REASONS = {
     r"\.nested$|to_padded_tensor",
     "other devices: gradloom computes on the CPU": r"privateuse|backend_registration|record_stream|numa$",
     "first-class dimensions: vmap maps functions over dimensions": r"Tensor\.index$",
-    "DataPipes: datasets and samplers do without": r"DataPipe|DataChunk|datapipe|utils\.data\.\w*(validation|determin)",
     "tensors of bits and of halves of a complex number": r"\.bit$|chalf",
 }
 BEGIN, END = "<!-- absent names: begin -->", "<!-- absent names: end -->"

@@ -28,10 +28,6 @@ NAMES = {
         generate_methods_for_privateuse1_backend get_cpp_backtrace hipify jit mkldnn mobile_optimizer
         model_dump rename_privateuse1_backend serialization show_pickle
     """,
-    "torch.utils.data": """
-        DFIterDataPipe DataChunk IterDataPipe MapDataPipe argument_validation functional_datapipe
-        guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled
-    """,
     "torch.distributed": """
         argparse_util c10d_logger collective_utils config debug flight_recorder logging_handlers remote_device
     """,

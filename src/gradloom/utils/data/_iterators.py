@@ -17,6 +17,7 @@ import gradloom as gl
 
 from ...core.user_stack import warn_once
 from .._exceptions import ExceptionWrapper
+from . import _pipes
 from ._utils.worker import Fetcher
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ class _BaseDataLoaderIter:
 
     def __init__(self, loader: DataLoader) -> None:
         self._dataset, self._dataset_kind = loader.dataset, loader._dataset_kind
+        self._piped = _pipes.kind_of(loader.dataset)
+        self._shared_seed = self._seed_pipes(loader)
         self._num_workers, self._timeout = loader.num_workers, loader.timeout
         self._persistent_workers, self._index_sampler = loader.persistent_workers, loader._index_sampler
         self._fetching = (
@@ -57,9 +60,18 @@ class _BaseDataLoaderIter:
     def __iter__(self) -> Self:
         return self
 
+    def _seed_pipes(self, loader: DataLoader) -> int | None:
+        """Seed the IterDataPipes of the data set; return the seed, which the workers use, too."""
+        if self._piped != "iter":
+            return None
+        drawn = _pipes.shared_seed(loader.generator)
+        _pipes.seed(self._dataset, drawn)
+        return drawn
+
     def _reset(self, loader: DataLoader) -> None:
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded, self._length = 0, loader._IterableDataset_len_called
+        self._shared_seed = self._seed_pipes(loader)
 
     def _next_index(self) -> Any:
         return next(self._sampler_iter)
@@ -103,6 +115,8 @@ class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
 
     def __init__(self, loader: DataLoader) -> None:
         super().__init__(loader)
+        if self._piped:
+            _pipes.share(self._dataset)
         self._fetcher = Fetcher(*self._fetching)
 
     def _next_data(self) -> Any:
@@ -133,8 +147,10 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         self._channels: list[Any] = []
         self._finalizer = finalize(self, _end, self._workers, self._channels, os.getpid())
         self._epoch = 0
+        init = _pipes.worker_init_fn(loader.worker_init_fn) if self._piped else loader.worker_init_fn
         for i in range(self._num_workers):
-            self._start(Job(self._fetching, self._base_seed, loader.worker_init_fn, i, self._num_workers))
+            self._start(Job(self._fetching, self._base_seed, init, i, self._num_workers, self._shared_seed))
+        self._shared_seed = self._seed_pipes(loader)  # as in PyTorch, which resets a new iterator; workers have theirs
         self._begin()
 
     def _start(self, job: Any) -> None:
@@ -160,7 +176,7 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
         super()._reset(loader)
         self._epoch += 1  # what is on its way belongs to the last one
         for channel in self._channels:
-            channel.send(Restart())
+            channel.send(Restart(self._shared_seed))
         self._begin()
 
     def _begin(self) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import gradloom as gl
 
+from . import _pipes
 from ._iterators import _BaseDataLoaderIter, _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 from ._utils.collate import default_collate, default_convert
 from ._utils.worker import get_worker_info
@@ -97,9 +98,15 @@ class DataLoader:
         self.multiprocessing_context = multiprocessing_context
         self.persistent_workers = persistent_workers
         iterates = isinstance(dataset, IterableDataset)
+        piped = _pipes.kind_of(dataset)
+        if piped:
+            self.dataset = _pipes.wrapped(dataset, piped)
         self._dataset_kind = _DatasetKind.Iterable if iterates else _DatasetKind.Map
         if iterates:
-            _check_iterable(shuffle, sampler, batch_sampler)
+            if piped:
+                _pipes.set_shuffle(dataset, shuffle)
+            _check_iterable(None if piped else shuffle, sampler, batch_sampler)
+            shuffle = False
         if sampler is not None and shuffle:
             raise ValueError("sampler option is mutually exclusive with shuffle")
         if batch_sampler is not None:

@@ -20,6 +20,7 @@ import gradloom as gl
 from ....kernels._common.threads import set_num_threads, single_threaded_blas
 from ....multiprocessing.channel import Channel
 from ..._exceptions import ExceptionWrapper
+from .. import _pipes
 
 _LOOKS = 2  # seconds after which a worker looks whether its parent lives
 
@@ -103,7 +104,13 @@ class Ended:
 
 @dataclass(frozen=True)
 class Restart:
-    """A new iteration over the data set begins."""
+    """A new iteration over the data set begins.
+
+    Attributes:
+        pipe_seed: seed of its IterDataPipes, if it is one.
+    """
+
+    pipe_seed: int | None
 
 
 @dataclass(frozen=True)
@@ -116,6 +123,7 @@ class Job:
         init: `worker_init_fn`.
         id: index of the worker.
         count: number of workers.
+        pipe_seed: seed of the data set's IterDataPipes, the same in all workers; None if it is not one.
     """
 
     fetching: tuple[Any, ...]
@@ -123,6 +131,7 @@ class Job:
     init: Callable[[int], None] | None
     id: int
     count: int
+    pipe_seed: int | None
 
 
 parents_ends: WeakSet[Channel] = WeakSet()  # of this process; a forked worker closes its copies
@@ -183,6 +192,7 @@ def _work(job: Job, channel: Channel, requests: queue.SimpleQueue[Any]) -> None:
         if isinstance(request, Restart):
             ended = False
             try:
+                _seed_pipes(job, request.pipe_seed)
                 fetcher = Fetcher(*job.fetching)
             except Exception:
                 failure = ExceptionWrapper(where=where)
@@ -225,6 +235,12 @@ def _prepare(job: Job) -> None:
     gl.manual_seed(seed)
     entropy = [job.id, job.base_seed & 0xFFFFFFFF, job.base_seed >> 32, 0]
     np.random.seed(np.random.SeedSequence(entropy).generate_state(4))
+    _seed_pipes(job, job.pipe_seed)
     _worker_info = WorkerInfo(job.id, job.count, seed, job.fetching[0])
     if job.init is not None:
         job.init(job.id)
+
+
+def _seed_pipes(job: Job, seed: int | None) -> None:
+    if seed is not None:
+        _pipes.seed(job.fetching[0], seed)

@@ -1,0 +1,1 @@
+"""What DataPipes share: checks of functions and columns, files, decoders, snapshots."""
