@@ -1,6 +1,6 @@
 """Runs the tests on other versions of Python and NumPy: `make matrix`, or
 
-    python tests/packaging/matrix.py [--only TEXT] [pytest arguments]
+    python tests/packaging/matrix.py [--only TEXT] [--ends] [pytest arguments]
 
 For every row of ROWS whose Python is on this machine, an environment is made in .venv-matrix/ (kept for the next time),
 this checkout is installed into it, editable, since some of the tests are about the checkout, and the tests run. A row
@@ -100,11 +100,16 @@ def test(python: Path, arguments: list[str]) -> tuple[str, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="TEXT", help="the rows in which TEXT occurs, such as 3.12 or 2.0")
+    parser.add_argument(
+        "--ends", action="store_true", help="the first and the last row whose Python is on this machine"
+    )
     options, arguments = parser.parse_known_args()
     failed = False
-    for version, numpy, others in ROWS:
-        if options.only not in f"{version} {numpy}":
-            continue
+    rows = [row for row in ROWS if options.only in f"{row[0]} {row[1]}"]
+    if options.ends:
+        present = [row for row in rows if interpreter(row[0]) is not None]
+        rows = present[:1] + present[1:][-1:]
+    for version, numpy, others in rows:
         start = time.monotonic()
         python = interpreter(version)
         if python is None:
