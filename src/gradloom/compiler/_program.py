@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import wrap
+from ..kernels.matmul import multiply
 from ._build import Kernel, kernel_of
 from ._fuse import Fuser, Group
 from ._graph import CONSTANT, Content, Node, Value, contiguous_strides, values_in
 from ._loops import LoopProgram
 from ._memory import laid, new, placed, strided
+from ._products import PRODUCT
 
 _FOREVER = 1 << 60
 
@@ -48,8 +50,10 @@ class _Writer:
 
     def __init__(self, steps: Sequence[Any], given: Sequence[Content], results: Sequence[Value]) -> None:
         self.lines: list[str] = []
-        self.names: dict[str, Any] = {"strided": strided, "new": new, "laid": laid, "W": wrap, "placed": placed,
-                                      "empty": np.empty, "copyto": np.copyto}  # fmt: skip
+        self.names: dict[str, Any] = {
+            "strided": strided, "new": new, "laid": laid, "W": wrap, "placed": placed, "multiply": multiply,
+            "empty": np.empty, "copyto": np.copyto, "ndarray": np.ndarray,
+        }  # fmt: skip
         self.variables: dict[Content, str] = {}
         self.views: dict[Value, str] = {}
         self.shared: dict[str, int] = {}  # variable -> how many contents it holds
@@ -65,7 +69,7 @@ class _Writer:
         self.spare: dict[Any, list[str]] = {}
         self.wanted: dict[Any, int] = {}  # geometry -> last step that makes a content of it
         for i, step in enumerate(steps):
-            if step.__class__ is Group:
+            if step.__class__ is Group or step.wrapper is PRODUCT:
                 self.wanted.update(dict.fromkeys(map(_geometry, step.made), i))
         self.count = 0
         for i, content in enumerate(given):
@@ -95,9 +99,18 @@ class _Writer:
         if found is None:
             self.count += 1
             found = self.views[value] = f"v{self.count}"
-            dtype = self._dtype(value.dtype)
-            self.lines.append(f"{found} = strided({base}, {value.shape}, {value.strides}, {value.offset}, {dtype})")
+            self.lines.append(f"{found} = {self._view(value, base)}")
         return found
+
+    def _view(self, value: Value, base: str) -> str:
+        """Return the expression of a view; `strided` does the same for all layouts and dtypes, and takes longer."""
+        content, dtype = value.content, self._dtype(value.dtype)
+        if content.shape == value.shape[::-1] and content.strides == value.strides[::-1] and len(value.shape) == 2:
+            if not value.offset and content.dtype == value.dtype:
+                return f"{base}.T"
+        if content.strides == contiguous_strides(content.shape, content.dtype.itemsize) and _has_buffer(content.dtype):
+            return f"ndarray({value.shape}, {dtype}, {base}, {value.offset}, {value.strides})"
+        return f"strided({base}, {value.shape}, {value.strides}, {value.offset}, {dtype})"
 
     def _dtype(self, dtype: Any) -> str:
         name = f"{dtype}"
@@ -144,6 +157,8 @@ class _Writer:
         for i, step in enumerate(self.steps):
             if step.__class__ is Group:
                 self.kernel(step, i)
+            elif step.wrapper is PRODUCT:
+                self.product(step)
             else:
                 self.call(step, i)
             self.release(i)
@@ -209,6 +224,16 @@ class _Writer:
             return content
         return None
 
+    def product(self, node: Node) -> None:
+        """Write a product of matrices into its buffer, or into a part of a buffer that other products share."""
+        factors = [self.value(v) for v in node.args]
+        (content,) = node.made
+        if content.before is not None:
+            self.variables[content] = self.variables[content.before]
+        else:
+            self.buffer(content)
+        self.lines.append(f"multiply({', '.join(factors)}, {self.value(node.result)})")
+
     def call(self, node: Node, step: int) -> None:
         args = [self.argument(a) for a in node.args]
         keywords = getattr(node.wrapper, "keyword_only", ())
@@ -260,6 +285,10 @@ class _Writer:
         elif result.__class__ in (tuple, list):
             for i, part in enumerate(result):
                 self._unpack(f"{path}[{i}]", part, fresh)
+
+
+def _has_buffer(dtype: np.dtype[Any]) -> bool:
+    return dtype.isbuiltin != 2  # not one of ml_dtypes
 
 
 def _geometry(content: Content) -> Any:

@@ -256,6 +256,14 @@ def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) ->
     return found.astype(dtype) if half and not keep_wide else found
 
 
+def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    """Write the product of matrices, or batches of them, of one float dtype to `out`."""
+    if a.ndim == 2 and a.size * b.shape[1] <= SMALL and out.flags.c_contiguous:
+        a.dot(b, out)
+    else:
+        gemm(_for_blas(a), _for_blas(b), out)
+
+
 def add_scaled(self: np.ndarray, found: np.ndarray, beta, alpha) -> np.ndarray:
     """beta * self + alpha * found, computed in the memory of `found` and returned in self's dtype. Integer dtypes use
     the integer part of beta and alpha."""
