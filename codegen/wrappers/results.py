@@ -67,6 +67,15 @@ class KernelCalls(Calls):
         return f"{self._kernel_names[kernel.source]}({', '.join(values)})"
 
     @property
+    def shared_ufunc(self) -> str | None:
+        """The kernel as a ufunc of NumPy, if it is `xp.<ufunc>(<tensor>)`: large results are worth several threads."""
+        kernel = self.native.kernel
+        if kernel is None or kernel.ufunc is None or len(self.arrays) != 1 or self.arrays[0].kind != "tensor":
+            return None
+        call = f"xp.{kernel.ufunc}({self.arrays[0].array})"
+        return f"xp.{kernel.ufunc}" if self.kernel == call else None
+
+    @property
     def refusal(self) -> str:
         """The error to raise for what the kernel raised: `refusal` is told the arrays, and the integers by name."""
         told = [p.array for p in self.arrays if p.kind in ("tensor", "optional")]

@@ -21,6 +21,7 @@ from gradloom.types.device import check_layout
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import refusal
+from gradloom.kernels.elementwise.dtypes import LARGE, shared as on_threads
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
@@ -3146,7 +3147,7 @@ def sin(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.sin(self_)
+            result_ = xp.sin(self_) if self_.size < LARGE else on_threads(xp.sin, self_)
         except Exception as error:
             raise refusal(error, 'sin', self_) from None
         if result_.__class__ is not ndarray:
@@ -3291,7 +3292,7 @@ def cos(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.cos(self_)
+            result_ = xp.cos(self_) if self_.size < LARGE else on_threads(xp.cos, self_)
         except Exception as error:
             raise refusal(error, 'cos', self_) from None
         if result_.__class__ is not ndarray:
@@ -3436,7 +3437,7 @@ def tan(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.tan(self_)
+            result_ = xp.tan(self_) if self_.size < LARGE else on_threads(xp.tan, self_)
         except Exception as error:
             raise refusal(error, 'tan', self_) from None
         if result_.__class__ is not ndarray:
@@ -3577,7 +3578,7 @@ def asin(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.arcsin(self_)
+            result_ = xp.arcsin(self_) if self_.size < LARGE else on_threads(xp.arcsin, self_)
         except Exception as error:
             raise refusal(error, 'asin', self_) from None
         if result_.__class__ is not ndarray:
@@ -3722,7 +3723,7 @@ def acos(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.arccos(self_)
+            result_ = xp.arccos(self_) if self_.size < LARGE else on_threads(xp.arccos, self_)
         except Exception as error:
             raise refusal(error, 'acos', self_) from None
         if result_.__class__ is not ndarray:
@@ -3867,7 +3868,7 @@ def atan(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.arctan(self_)
+            result_ = xp.arctan(self_) if self_.size < LARGE else on_threads(xp.arctan, self_)
         except Exception as error:
             raise refusal(error, 'atan', self_) from None
         if result_.__class__ is not ndarray:
@@ -4012,7 +4013,7 @@ def sinh(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.sinh(self_)
+            result_ = xp.sinh(self_) if self_.size < LARGE else on_threads(xp.sinh, self_)
         except Exception as error:
             raise refusal(error, 'sinh', self_) from None
         if result_.__class__ is not ndarray:
@@ -4157,7 +4158,7 @@ def cosh(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.cosh(self_)
+            result_ = xp.cosh(self_) if self_.size < LARGE else on_threads(xp.cosh, self_)
         except Exception as error:
             raise refusal(error, 'cosh', self_) from None
         if result_.__class__ is not ndarray:
@@ -4302,7 +4303,7 @@ def tanh(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.tanh(self_)
+            result_ = xp.tanh(self_) if self_.size < LARGE else on_threads(xp.tanh, self_)
         except Exception as error:
             raise refusal(error, 'tanh', self_) from None
         if result_.__class__ is not ndarray:
@@ -4443,7 +4444,7 @@ def asinh(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.arcsinh(self_)
+            result_ = xp.arcsinh(self_) if self_.size < LARGE else on_threads(xp.arcsinh, self_)
         except Exception as error:
             raise refusal(error, 'asinh', self_) from None
         if result_.__class__ is not ndarray:
@@ -4588,7 +4589,7 @@ def acosh(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.arccosh(self_)
+            result_ = xp.arccosh(self_) if self_.size < LARGE else on_threads(xp.arccosh, self_)
         except Exception as error:
             raise refusal(error, 'acosh', self_) from None
         if result_.__class__ is not ndarray:
@@ -4733,7 +4734,7 @@ def atanh(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.arctanh(self_)
+            result_ = xp.arctanh(self_) if self_.size < LARGE else on_threads(xp.arctanh, self_)
         except Exception as error:
             raise refusal(error, 'atanh', self_) from None
         if result_.__class__ is not ndarray:
@@ -4878,7 +4879,7 @@ def exp(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.exp(self_)
+            result_ = xp.exp(self_) if self_.size < LARGE else on_threads(xp.exp, self_)
         except Exception as error:
             raise refusal(error, 'exp', self_) from None
         if result_.__class__ is not ndarray:
@@ -5019,7 +5020,7 @@ def exp2(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.exp2(self_)
+            result_ = xp.exp2(self_) if self_.size < LARGE else on_threads(xp.exp2, self_)
         except Exception as error:
             raise refusal(error, 'exp2', self_) from None
         if result_.__class__ is not ndarray:
@@ -5160,7 +5161,7 @@ def expm1(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.expm1(self_)
+            result_ = xp.expm1(self_) if self_.size < LARGE else on_threads(xp.expm1, self_)
         except Exception as error:
             raise refusal(error, 'expm1', self_) from None
         if result_.__class__ is not ndarray:
@@ -5301,7 +5302,7 @@ def log(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.log(self_)
+            result_ = xp.log(self_) if self_.size < LARGE else on_threads(xp.log, self_)
         except Exception as error:
             raise refusal(error, 'log', self_) from None
         if result_.__class__ is not ndarray:
@@ -5446,7 +5447,7 @@ def log2(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.log2(self_)
+            result_ = xp.log2(self_) if self_.size < LARGE else on_threads(xp.log2, self_)
         except Exception as error:
             raise refusal(error, 'log2', self_) from None
         if result_.__class__ is not ndarray:
@@ -5591,7 +5592,7 @@ def log10(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.log10(self_)
+            result_ = xp.log10(self_) if self_.size < LARGE else on_threads(xp.log10, self_)
         except Exception as error:
             raise refusal(error, 'log10', self_) from None
         if result_.__class__ is not ndarray:
@@ -5876,7 +5877,7 @@ def sqrt(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = xp.sqrt(self_)
+            result_ = xp.sqrt(self_) if self_.size < LARGE else on_threads(xp.sqrt, self_)
         except Exception as error:
             raise refusal(error, 'sqrt', self_) from None
         if result_.__class__ is not ndarray:
@@ -6287,7 +6288,7 @@ def neg(input, *, out=None):
         if out is not None:
             return write_out(neg, (input,), out, "same_dtype")
         try:
-            result_ = xp.negative(self_)
+            result_ = xp.negative(self_) if self_.size < LARGE else on_threads(xp.negative, self_)
         except Exception as error:
             raise refusal(error, 'neg', self_) from None
         if result_.__class__ is not ndarray:
@@ -9463,7 +9464,7 @@ def logical_not(input, *, out=None):
         if out is not None:
             return write_out(logical_not, (input,), out)
         try:
-            result_ = xp.logical_not(self_)
+            result_ = xp.logical_not(self_) if self_.size < LARGE else on_threads(xp.logical_not, self_)
         except Exception as error:
             raise refusal(error, 'logical_not', self_) from None
         if result_.__class__ is not ndarray:
@@ -9540,7 +9541,7 @@ def bitwise_not(input, *, out=None):
         if out is not None:
             return write_out(bitwise_not, (input,), out, "same_dtype")
         try:
-            result_ = xp.invert(self_)
+            result_ = xp.invert(self_) if self_.size < LARGE else on_threads(xp.invert, self_)
         except Exception as error:
             raise refusal(error, 'bitwise_not', self_) from None
         if result_.__class__ is not ndarray:
@@ -9632,7 +9633,7 @@ def isnan(input, *, out=None):
         if out is not None:
             return write_out(isnan, (input,), out)
         try:
-            result_ = xp.isnan(self_)
+            result_ = xp.isnan(self_) if self_.size < LARGE else on_threads(xp.isnan, self_)
         except Exception as error:
             raise refusal(error, 'isnan', self_) from None
         if result_.__class__ is not ndarray:
@@ -9675,7 +9676,7 @@ def isinf(input, *, out=None):
         if out is not None:
             return write_out(isinf, (input,), out)
         try:
-            result_ = xp.isinf(self_)
+            result_ = xp.isinf(self_) if self_.size < LARGE else on_threads(xp.isinf, self_)
         except Exception as error:
             raise refusal(error, 'isinf', self_) from None
         if result_.__class__ is not ndarray:
@@ -9716,7 +9717,7 @@ def isfinite(input):
         result_ = result._array
     else:
         try:
-            result_ = xp.isfinite(self_)
+            result_ = xp.isfinite(self_) if self_.size < LARGE else on_threads(xp.isfinite, self_)
         except Exception as error:
             raise refusal(error, 'isfinite', self_) from None
         if result_.__class__ is not ndarray:
@@ -9886,7 +9887,7 @@ def signbit(input, *, out=None):
         if out is not None:
             return write_out(signbit, (input,), out, "same_dtype")
         try:
-            result_ = xp.signbit(self_)
+            result_ = xp.signbit(self_) if self_.size < LARGE else on_threads(xp.signbit, self_)
         except Exception as error:
             raise refusal(error, 'signbit', self_) from None
         if result_.__class__ is not ndarray:

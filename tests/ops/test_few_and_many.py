@@ -43,6 +43,41 @@ def test_erf_of_many_float32_numbers_is_off_by_little_more_than_half_a_unit():
     assert str(erf.error_function(special_values)[:5].tolist()) == "[1.0, -1.0, nan, -0.0, 0.0]"
 
 
+def test_gelu_of_many_float32_numbers_is_off_by_a_few_units():
+    from scipy.special import ndtr
+
+    x = np.concatenate((np.linspace(-9, 9, 1 << 14), np.logspace(-30, 0, 1 << 10))).astype(np.float32)
+    wide = x.astype(np.float64)
+    phi = ndtr(wide)
+    unit = np.spacing(np.abs(wide * phi).astype(np.float32)).astype(np.float64)
+    # 2.8 units right of 0, 4.5 or 1e-7 |x| left of it, and what another exp of NumPy may add
+    assert (np.abs(smooth.gelu(x) - wide * phi) / np.maximum(unit, 2e-8 * np.abs(wide))).max() < 6
+    density = np.exp(-wide * wide / 2) / np.sqrt(2 * np.pi)
+    slope = smooth.gelu_backward(np.ones_like(x), x)
+    np.testing.assert_allclose(slope, phi + wide * density, rtol=0, atol=4e-7)
+    special_values = np.zeros(erf.MANY_NORMAL, np.float32)
+    special_values[:5] = np.inf, 1e30, np.nan, -0.0, -1e30
+    assert str(smooth.gelu(special_values)[:5].tolist()) == "[inf, 1.0000000150474662e+30, nan, -0.0, -0.0]"
+
+
+@pytest.mark.parametrize("expression", ["x.exp()", "x.t().exp()", "x.half().exp()", "x.tanh()", "x.isnan()"])
+def test_functions_of_numpy_give_the_same_on_several_threads(expression):
+    import gradloom
+
+    x = gradloom.from_numpy(draw(400, numbers.LARGE // 400 + 1))
+    before = gradloom.get_num_threads()
+    try:
+        found = []
+        for count in (1, 3):
+            gradloom.set_num_threads(count)
+            found.append(eval(expression, {"x": x}))
+    finally:
+        gradloom.set_num_threads(before)
+    assert found[0].stride() == found[1].stride() and found[0].dtype == found[1].dtype
+    # Vector loops of different lengths may round the remainder of an array differently.
+    gradloom.testing.assert_close(found[0], found[1])
+
+
 @pytest.mark.parametrize(
     "kernel, exact, domain",
     [

@@ -82,7 +82,7 @@ def floating(name: str, kinds: str = "f"):
         def checked(self, *rest):
             dtype = self.dtype
             if dtype.kind in kinds and dtype.itemsize > 2 and self.ndim:
-                if self.size >= LARGE and _are_alike(self, rest):
+                if self.size >= LARGE and are_alike(self, rest):
                     return in_blocks(kernel, self, rest)
                 try:
                     return kernel(self, *rest)
@@ -109,7 +109,7 @@ LARGE = 1 << 17  # elements, from which on a kernel runs block by block, on all 
 _BLOCK = 1 << 15  # elements whose temporaries stay in a core's cache
 
 
-def _are_alike(first, rest) -> bool:
+def are_alike(first, rest) -> bool:
     """Return whether all arrays are contiguous, of one shape and one dtype."""
     for a in (first, *rest):
         if isinstance(a, np.ndarray):

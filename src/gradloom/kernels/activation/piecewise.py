@@ -6,7 +6,8 @@ import numpy as np
 
 from .._common.errors import not_implemented, refuse, type_name
 from .._common.layout import check_no_internal_overlap
-from .._common.numbers import floating, widen
+from .._common.numbers import LARGE, are_alike, floating, in_blocks, widen
+from .._common.threads import get_num_threads
 from ..elementwise.choices import bounded, keep_where, select
 
 
@@ -51,6 +52,12 @@ def threshold_backward(grad_output: np.ndarray, self: np.ndarray, threshold) -> 
     """`grad_output` where `self` is above `threshold` (or NaN), 0 elsewhere."""
     if self.dtype.kind in "bc":
         raise not_implemented("threshold_cpu", self)
+    if self.size >= LARGE and get_num_threads() > 1 and are_alike(grad_output, (self,)):
+        return in_blocks(_above_threshold, grad_output, (self, threshold))
+    return _above_threshold(grad_output, self, threshold)
+
+
+def _above_threshold(grad_output, self, threshold):
     return keep_where(grad_output, ~_below(self, threshold))
 
 

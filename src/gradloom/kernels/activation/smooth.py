@@ -10,7 +10,7 @@ from .._common.layout import row_major
 from .._common.numbers import floating, is_half, widen
 from .._common.tables import number
 from ..elementwise.choices import bounded, select
-from ..elementwise.erf import error_function
+from ..elementwise.erf import MANY_NORMAL, error_function, normal_distribution
 from ..elementwise.single import expm1_of_negative, log1p_of_decay, log1p_of_unit
 from .piecewise import as_type
 
@@ -86,9 +86,11 @@ def _by_tanh(approximate) -> bool:
     return approximate == "tanh"
 
 
-def _phi(self) -> np.ndarray:
-    """Return the normal distribution function of an array."""
+def _phi(self, square=None) -> np.ndarray:
+    """Return the normal distribution function of an array, whose square the caller may have."""
     dtype = self.dtype
+    if dtype.char == "f" and self.size >= MANY_NORMAL:
+        return normal_distribution(self, np.multiply(self, self) if square is None else square)
     found = self * number(math.sqrt(0.5), dtype)
     error_function(found, found)
     found += number(1, dtype)
@@ -105,14 +107,14 @@ def _gelu(self):
 
 @floating("GeluBackwardKernelImpl")
 def _gelu_backward(grad_output, self):
-    density = np.multiply(self, self)
-    density *= density.dtype.type(-0.5)
-    np.exp(density, out=density)
-    density *= density.dtype.type(1 / math.sqrt(2 * math.pi))
+    square = np.multiply(self, self)
+    found = _phi(self, square)
+    density = np.multiply(square, number(-0.5, self.dtype), square)
+    np.exp(density, density)
+    density *= number(1 / math.sqrt(2 * math.pi), self.dtype)
     density *= self
-    density += _phi(self)
-    density = density * grad_output
-    return density
+    found += density
+    return found * grad_output
 
 
 _BETA, _KAPPA = math.sqrt(2 / math.pi), 0.044715

@@ -6,19 +6,20 @@ import numpy as np
 
 from ...types.dtype import default
 from .._common.layout import as_type
-from .._common.threads import chunks, share
-
-SHARED_SIZE = 32768  # elements, from which on a slow function is worth several threads
+from .._common.numbers import LARGE, are_alike, in_blocks
+from .._common.threads import chunks, get_num_threads, share
 
 
 def widened(function):
     """Decorate a kernel of floating arrays: float16 and bfloat16 inputs are computed in float32 and rounded once, as
     PyTorch does where a formula has several steps. The result is rounded to the dtype of the first array if that is
-    floating."""
+    floating. Large arrays are computed block by block, on all threads."""
 
     def kernel(first, *rest):
         kind = first.dtype
         if kind.itemsize != 2 or kind.kind not in "fV":
+            if first.size >= LARGE and kind.kind == "f" and are_alike(first, rest):
+                return in_blocks(function, first, rest)
             return function(first, *rest)
         wide = [as_type(x, np.float32) if x.__class__ is np.ndarray and x.dtype is kind else x for x in rest]
         return function(as_type(first, np.float32), *wide).astype(kind)
@@ -69,8 +70,8 @@ def own(result, *others):
 
 
 def shared(ufunc, first, *rest):
-    """Call a slow ufunc on an array and others of its shape or 0-dim; large results are shared among the threads."""
-    if first.size < SHARED_SIZE or not all(_lines_up(first, x) for x in (first, *rest)):
+    """Call a ufunc on an array and others of its shape or 0-dim; large results are shared among the threads."""
+    if first.size < LARGE or get_num_threads() == 1 or not all(_lines_up(first, x) for x in (first, *rest)):
         return ufunc(first, *rest)
     flat = [x.reshape(-1) if x.ndim else x for x in (first, *rest)]
     out = np.empty(first.size, ufunc.resolve_dtypes((*(x.dtype for x in flat), None))[-1])
@@ -83,4 +84,4 @@ def shared(ufunc, first, *rest):
 
 
 def _lines_up(first, other):
-    return not other.ndim or other.shape == first.shape and other.flags.c_contiguous
+    return not other.ndim or type(other) is np.ndarray and other.shape == first.shape and other.flags.c_contiguous
