@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn.functional import ScalingType, scaled_mm
 from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
@@ -25,9 +26,15 @@ FILE = Path(__file__).parents[2] / "src/gradloom/float8/table.py"
 DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
 POWERS_OF_TWO = torch.float8_e8m0fnu  # computes less than the others
 SAMPLES = 12
-_aten = torch.ops.aten
+_aten, _one = torch.ops.aten, torch.ones(())
 # Operators of kernels that the database's calls do not reach; x has 2 rows of 4, i integers.
 FURTHER: dict[str, Callable[[Any, Any], Any]] = {
+    "_scaled_mm": lambda x, i: _aten._scaled_mm(
+        x.repeat(8, 4), x.repeat(8, 4).t(), _one, _one, out_dtype=torch.float32
+    ),
+    "_scaled_mm_v2": lambda x, i: scaled_mm(
+        x.repeat(8, 4), x.repeat(8, 4).t(), _one, ScalingType.TensorWise, _one, ScalingType.TensorWise
+    ),
     "isclose": lambda x, i: _aten.isclose(x, x),
     "isfinite": lambda x, i: _aten.isfinite(x),
     "isreal": lambda x, i: _aten.isreal(x),

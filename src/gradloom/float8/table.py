@@ -6,15 +6,15 @@ Measured by `python -m tests.conformance.float8_table`; not edited. See Note [Fl
 # ruff: noqa: E501
 
 COMPUTING = """
-_chunk_cat _neg_view _reshape_alias _to_copy _unsafe_index _unsafe_index_put _unsafe_view abs addbmm addmm alias
-alias_copy all any as_strided as_strided_copy as_strided_scatter block_diag cat clone conj_physical constant_pad_nd
-copy count_nonzero detach detach_copy diag_embed diagonal diagonal_backward diagonal_copy diagonal_scatter embedding
-empty_like eq equal expand expand_copy fill flip full_like index index_put index_select isinf isnan isreal
-masked_scatter_backward masked_select mm narrow_copy ne new_empty new_empty_strided new_full new_ones new_zeros
-ones_like permute permute_copy repeat repeat_interleave resize resize_as roll rot90 select select_backward select_copy
-select_scatter slice slice_backward slice_copy slice_scatter split split_copy split_with_sizes split_with_sizes_copy
-squeeze squeeze_copy stack t t_copy transpose transpose_copy unbind unbind_copy unfold unfold_copy unsafe_split
-unsafe_split_with_sizes unsqueeze unsqueeze_copy view view_copy where zero zeros_like
+_chunk_cat _neg_view _reshape_alias _scaled_mm _scaled_mm_v2 _to_copy _unsafe_index _unsafe_index_put _unsafe_view abs
+addbmm addmm alias alias_copy all any as_strided as_strided_copy as_strided_scatter block_diag cat clone conj_physical
+constant_pad_nd copy count_nonzero detach detach_copy diag_embed diagonal diagonal_backward diagonal_copy
+diagonal_scatter embedding empty_like eq equal expand expand_copy fill flip full_like index index_put index_select
+isinf isnan isreal masked_scatter_backward masked_select mm narrow_copy ne new_empty new_empty_strided new_full
+new_ones new_zeros ones_like permute permute_copy repeat repeat_interleave resize resize_as roll rot90 select
+select_backward select_copy select_scatter slice slice_backward slice_copy slice_scatter split split_copy
+split_with_sizes split_with_sizes_copy squeeze squeeze_copy stack t t_copy transpose transpose_copy unbind unbind_copy
+unfold unfold_copy unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_copy view view_copy where zero zeros_like
 """
 
 REFUSING = """
