@@ -88,3 +88,17 @@ def test_averages_of_no_channels_are_empty(torch):
     assert torch.nn.functional.adaptive_avg_pool2d(torch.ones(1, 0, 4, 4), 3).shape == (1, 0, 3, 3)
     with pytest.raises(RuntimeError, match="non-zero size for non-batch dimensions"):
         torch.nn.functional.adaptive_avg_pool2d(torch.ones(1, 2, 0, 4), 3)
+
+
+def test_an_out_that_is_an_operand_is_not_resized(torch):
+    x, y = torch.ones(2), torch.ones(3, 2)
+    with pytest.raises(RuntimeError, match=r"output with shape \[2\] doesn't match the broadcast shape \[3, 2\]"):
+        torch.add(x, y, out=x)
+    assert x.shape == (2,) and torch.add(y, x, out=y).tolist() == [[2.0, 2.0]] * 3
+
+
+def test_views_keep_the_strides_of_dimensions_of_size_1(torch):
+    x = torch.ones(1, 3, 1)[:, ::2]
+    assert x.stride() == (3, 2, 1) and x[:, :1].view(1, 1).stride() == (1, 1)
+    assert torch.ones(1, 1, 2)[..., 0].flatten().stride() == (2,)
+    assert torch.ones(1, 1).expand(2, 1).unflatten(0, (2, 1)).stride() == (0, 1, 1)

@@ -7,6 +7,7 @@ import numpy as np
 from ..dispatch import _operators
 from ..dispatch.interception import intercept
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
+from ..kernels._common.errors import size_mismatch
 from ..kernels._common.layout import (
     check_apart,
     check_no_internal_overlap,
@@ -86,9 +87,20 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     check = _check_same_dtype if "same_dtype" in takes else _check_same_kind if "same_kind" in takes else _check_cast
     for position, (target, result) in enumerate(zip(outs, results, strict=True)):
         check(result._array.dtype, target._array.dtype, name, position)
+    if len(outs) == 1 and any(t is outs[0] for t in inputs):
+        _check_same_shape(outs[0]._array, results[0]._array, inputs)
     for target, result in zip(outs, results, strict=True):
         _store(target, result._array, quietly=not inputs)  # PyTorch's factories resize without a warning
     return out if isinstance(out, _operators.Tensor) else type(found)(outs) if isinstance(found, tuple) else list(outs)
+
+
+def _check_same_shape(target, result, inputs) -> None:
+    """Raise RuntimeError for an operand of an elementwise operator that is its `out` too, and would be resized."""
+    shapes = [t._array.shape for t in inputs]
+    if target.shape != result.shape and size_mismatch(shapes) is None and np.broadcast_shapes(*shapes) == result.shape:
+        raise RuntimeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"
+        )
 
 
 def _check_no_gradients(name, tensors):
@@ -269,7 +281,7 @@ def not_implemented_write(name: str, inputs) -> None:
         rebase_history(inputs[0], node)
 
 
-def not_implemented_node(name: str, inputs):
+def not_implemented_node(name: str, inputs, namespace: str = "aten::"):
     """Return the node of an operator without a derivative; None if no input requires grad."""
     for t in inputs:
         if t is not None and t._edge is not NO_EDGE:
@@ -283,7 +295,7 @@ def not_implemented_node(name: str, inputs):
     edges = [t._edge or gradient_edge(t) for t in inputs if t is not None and t._wrapped_number is None]
     if all(e is NO_EDGE for e in edges):
         return None
-    node = NotImplementedNode(f"derivative for aten::{name.partition('.')[0]} is not implemented", edges)
+    node = NotImplementedNode(f"derivative for {namespace}{name.partition('.')[0]} is not implemented", edges)
     node.sequence_nr = next_sequence_nr()
     return node
 

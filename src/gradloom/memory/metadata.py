@@ -116,22 +116,31 @@ def view_geometry(array: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], 
         raise ValueError(f"cannot see {size} elements in shape {shape}")
     if not size:
         return tuple(shape), array.dtype, None
-    runs: list[tuple[int, int]] = []  # lengths and strides of dimensions that can be seen as one
-    for n, stride in zip(array.shape, array.strides, strict=True):
-        if n != 1:
-            merged = runs and runs[-1][1] == n * stride
-            runs.append((runs.pop()[0] * n if merged else n, stride))
-    strides, left, step = [], 1, array.dtype.itemsize
-    for n in reversed(shape):
-        if n != 1:
-            if left == 1:
-                left, step = runs.pop()
-            if left % n:
-                raise ValueError(f"the elements cannot be seen in shape {shape}")
-            left //= n
-        strides.append(step)
-        step *= n
+    strides: list[int] = []
+    left = list(shape)  # dimensions without a stride yet
+    for count, step in _runs(array):
+        seen = 1
+        while left and (seen < count or left[-1] == 1):
+            strides.append(seen * step)
+            seen *= left.pop()
+        if seen != count:
+            raise ValueError(f"the elements cannot be seen in shape {shape}")
     return tuple(shape), array.dtype, tuple(reversed(strides))
+
+
+def _runs(array: Any) -> list[tuple[int, int]]:
+    """Return the runs of dimensions that can be seen as one, innermost first: elements, and bytes between them.
+
+    As in PyTorch, a dimension of size 1 joins the run on its right, whatever its stride, and begins one if it is last.
+    """
+    runs: list[tuple[int, int]] = []
+    count, step = 1, array.strides[-1] if array.shape else array.dtype.itemsize
+    for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+        if n != 1 and stride != count * step:
+            runs.append((count, step))
+            count, step = 1, stride
+        count *= n
+    return [*runs, (count, step)]
 
 
 def reshape_view(array: Any, shape: tuple[int, ...]) -> Any:

@@ -9,7 +9,7 @@ from ...core.node import bump_version
 from ...core.tangents import tangent_of
 from ...core.tensor import Tensor
 from ...core.variants import mark_detached_inference, not_implemented_node
-from ...core.views import check_inplace, replace_history
+from ...core.views import check_inplace, rebase_history
 from ...dispatch import _operators as ops
 from ...dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
 from ...kernels._common.errors import negative_size
@@ -193,7 +193,7 @@ def _show(tensor, array, *sources):
     recording = not state.flags & GRAD_OFF
     if recording and tensor._edge is None:
         check_inplace(tensor, sources)
-    node = not_implemented_node("set_", (tensor, *sources)) if recording else None
+    node = not_implemented_node("set_", (tensor, *sources), "") if recording else None
     if isinstance(array, MetaArray):
         tensor._array = array
     else:
@@ -203,5 +203,5 @@ def _show(tensor, array, *sources):
         tensor._array = with_bits(memory, tensor.is_conj(), tensor.is_neg())  # the tensor's own bits, as in PyTorch
     bump_version(tensor)
     if node is not None:
-        replace_history(tensor, node)
+        rebase_history(tensor, node)
     return tensor

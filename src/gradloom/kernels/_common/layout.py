@@ -6,6 +6,8 @@ for expanded dimensions, and for two dense views that overlap in part.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from ...memory.ownership import address, owner
@@ -88,6 +90,20 @@ def row_major(array) -> np.ndarray:
     if array.ndim < 2 or array.flags.c_contiguous and 1 not in array.shape:
         return array
     return array.reshape(-1).reshape(array.shape) if array.flags.c_contiguous else array.copy()
+
+
+def is_plain(array) -> bool:
+    """Return whether the strides are those of a new array, also for size-1 dimensions, which NumPy's copies ignore."""
+    return array.strides == _plain_strides(array.shape, array.itemsize)
+
+
+@lru_cache(4096)
+def _plain_strides(shape, step):
+    strides = []
+    for n in reversed(shape):
+        strides.append(step)
+        step *= n
+    return (*reversed(strides),)
 
 
 def strides_like(array) -> list[int]:

@@ -14,6 +14,7 @@ from .._common.layout import (
     check_no_internal_overlap,
     check_no_partial_overlap,
     in_format,
+    is_plain,
     is_same_view,
     new_array,
     new_like,
@@ -28,7 +29,7 @@ from .views import diagonal_view
 def clone(self, memory_format=None):
     """Copy an array, in the same memory order unless a memory format is given."""
     if memory_format is None or memory_format is preserve_format:
-        if 0 not in self.strides and (1 not in self.shape or _is_plain(self)):
+        if 0 not in self.strides and (1 not in self.shape or is_plain(self)):
             return self.copy("K")
         out = new_like(self)
     else:
@@ -43,23 +44,13 @@ def to_copy(self, dtype=None, memory_format=None):
     if dtype is not None and dtype is not self.dtype:
         source = convertible(self, dtype)
     if memory_format is None or memory_format is preserve_format:
-        if 0 not in self.strides and (1 not in self.shape or _is_plain(self)):
+        if 0 not in self.strides and (1 not in self.shape or is_plain(self)):
             return source.astype(source.dtype if dtype is None else dtype, order="K", copy=True)
         out = new_like(self, dtype)
     else:
         out = new_array(self.shape, self.dtype if dtype is None else dtype, memory_format)
     out[...] = source
     return out
-
-
-def _is_plain(array):
-    """Return whether the strides are those of a new array, also for size-1 dimensions, which NumPy's copies ignore."""
-    step = array.itemsize
-    for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
-        if stride != step:
-            return False
-        step *= n
-    return True
 
 
 def copy_(self, src):

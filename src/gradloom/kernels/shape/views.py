@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...memory.metadata import reshape_view
+from ...memory.metadata import reshape_view, view_geometry
 from ...memory.ownership import offset_in_elements, strided_view
 from ...types.dtype import TYPE_OF, type_text
 from .._common.dims import infer_size, wrap_dim, wrap_dims
 from .._common.errors import check_count, type_name
+from .._common.layout import is_plain
 
 _every, _slice = slice(None), slice
 _SMALL = frozenset(range(-64, 64))  # NumPy has no more dimensions
@@ -17,14 +18,18 @@ _SMALL = frozenset(range(-64, 64))  # NumPy has no more dimensions
 def view(self, size):
     """Return a view of another shape; one size may be -1."""
     try:
-        if self.flags.c_contiguous:  # contiguous: every shape is a view
+        if self.flags.c_contiguous and (1 not in self.shape or is_plain(self)):  # every shape is a view
             found = self.reshape(size)
             # NumPy infers a size as PyTorch does if there are elements, but for any negative number.
             if found.shape == size or (found.size and min(size) == -1):
                 return found
         if size and min(size) < 0:
             size = infer_size(size, self.size)
-        return reshape_view(self, size)
+        found = reshape_view(self, size)
+        if self.size and (1 in size or 1 in self.shape):  # NumPy ignores the strides of dimensions of size 1
+            strides = view_geometry(self, size)[2]
+            return found if found.strides == strides else _restrided(self, size, strides)
+        return found
     except ValueError:
         pass  # PyTorch's error, raised below, does not mention NumPy
     infer_size(size, self.size)
