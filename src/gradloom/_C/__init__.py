@@ -15,6 +15,8 @@ from ..ops._schema import Argument, FunctionSchema, parse_schema
 from ..python_dispatch.torch_function.handlers import DisableTorchFunction, DisableTorchFunctionSubclass
 from . import _state
 
+_GRAPHS = frozenset(("Block", "Graph", "Node", "Type", "Value"))  # classes of TorchScript's graphs, for annotations
+
 if TYPE_CHECKING:
     from . import _autograd as _autograd, _functions as _functions, _functorch as _functorch, _profiler as _profiler
 
@@ -74,6 +76,12 @@ if not TYPE_CHECKING:
         if name in _LAZY:
             module, attribute = _LAZY[name]
             found = globals()[name] = getattr(import_module(module), attribute)
+            return found
+        if name in _GRAPHS:
+            refused = import_module("gradloom.utils._refused").refused
+            found = globals()[name] = refused(
+                f"torch._C.{name}", "gradloom has no TorchScript, so there are no graphs of it"
+            )
             return found
         raise AttributeError(
             f"module 'gradloom._C' has no attribute '{name}': gradloom has no C++ core, only those of its "

@@ -223,6 +223,7 @@ _WITHOUT_WRAPPER: dict[str, tuple[str, Callable[..., Any]]] = {
     "is_pinned": ("is_pinned(Tensor self, Device? device=None) -> bool", lambda self, *device: self.is_pinned(*device)),
     "pin_memory": ("pin_memory(Tensor(a) self, Device? device=None) -> Tensor(a)", _pin_memory),
     "_pin_memory": ("_pin_memory(Tensor self, Device? device=None) -> Tensor", _pin_memory),
+    "sym_size": ("sym_size.int(Tensor self, int dim) -> SymInt", lambda self, dim: self.shape[dim]),
     "_sparse_addmm": (
         "_sparse_addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
         _sparse_addmm,

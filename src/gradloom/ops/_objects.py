@@ -322,7 +322,9 @@ def _word(type_: Any) -> str:
 
 
 # Operators of PyTorch for what tensors do without one. They are defined on first use, for modes and subclasses.
-_WITHOUT_WRAPPER = ("_local_scalar_dense", "lift_fresh", "is_pinned", "pin_memory", "_pin_memory", "_sparse_addmm")
+_WITHOUT_WRAPPER = (
+    *("_local_scalar_dense", "lift_fresh", "is_pinned", "pin_memory", "_pin_memory", "_sparse_addmm", "sym_size"),
+)
 
 
 class Namespace:
