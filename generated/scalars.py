@@ -157,12 +157,14 @@ SCALARS = {
     "special_xlog1py.other_scalar": ("where(isnan(other), nan, where(self == 0, 0, self * log1p(other)))", "self, other", "int_to_float", "self", ""),
 }
 
-# operator: (a definition for each result, parameters, what a row of each extends over, names for parts of them)
+# operator: (a definition for each result, parameters, what a row of each extends over, names for parts of them,
+#            arguments that are written to and their definitions)
 ROWS = {
     "sum": (
         ("sum(self)", ),
         "self, dtype",
         ("all", ),
+        (),
         (),
     ),
     "sum.dim_IntList": (
@@ -170,11 +172,13 @@ ROWS = {
         "self, dim, keepdim, dtype",
         ("dim", ),
         (),
+        (),
     ),
     "mean": (
         ("sum(self) / count", ),
         "self, dtype",
         ("all", ),
+        (),
         (),
     ),
     "mean.dim": (
@@ -182,11 +186,13 @@ ROWS = {
         "self, dim, keepdim, dtype",
         ("dim", ),
         (),
+        (),
     ),
     "prod": (
         ("prod(self)", ),
         "self, dtype",
         ("all", ),
+        (),
         (),
     ),
     "prod.dim_int": (
@@ -194,35 +200,41 @@ ROWS = {
         "self, dim, keepdim, dtype",
         ("dim", ),
         (),
+        (),
     ),
     "std.correction": (
         ("sqrt(sum((self - mean) * conj(self - mean)) / free)", ),
         "self, dim, correction, keepdim",
         ("dim", ),
         (("mean", "sum(self) / count"), ("free", "maximum(count - (1 if correction is None else correction), 0)"), ),
+        (),
     ),
     "std_mean.correction": (
         ("sqrt(sum((self - mean) * conj(self - mean)) / free)", "mean", ),
         "self, dim, correction, keepdim",
         ("dim", "dim", ),
         (("mean", "sum(self) / count"), ("free", "maximum(count - (1 if correction is None else correction), 0)"), ),
+        (),
     ),
     "var.correction": (
         ("sum((self - mean) * conj(self - mean)) / free", ),
         "self, dim, correction, keepdim",
         ("dim", ),
         (("mean", "sum(self) / count"), ("free", "maximum(count - (1 if correction is None else correction), 0)"), ),
+        (),
     ),
     "var_mean.correction": (
         ("sum((self - mean) * conj(self - mean)) / free", "mean", ),
         "self, dim, correction, keepdim",
         ("dim", "dim", ),
         (("mean", "sum(self) / count"), ("free", "maximum(count - (1 if correction is None else correction), 0)"), ),
+        (),
     ),
     "amax": (
         ("max(self)", ),
         "self, dim, keepdim",
         ("dim", ),
+        (),
         (),
     ),
     "amin": (
@@ -230,11 +242,13 @@ ROWS = {
         "self, dim, keepdim",
         ("dim", ),
         (),
+        (),
     ),
     "max": (
         ("max(self)", ),
         "self",
         ("all", ),
+        (),
         (),
     ),
     "min": (
@@ -242,11 +256,13 @@ ROWS = {
         "self",
         ("all", ),
         (),
+        (),
     ),
     "all": (
         ("all(self != 0)", ),
         "self",
         ("all", ),
+        (),
         (),
     ),
     "all.dim": (
@@ -254,11 +270,13 @@ ROWS = {
         "self, dim, keepdim",
         ("dim", ),
         (),
+        (),
     ),
     "any": (
         ("any(self != 0)", ),
         "self",
         ("all", ),
+        (),
         (),
     ),
     "any.dim": (
@@ -266,11 +284,13 @@ ROWS = {
         "self, dim, keepdim",
         ("dim", ),
         (),
+        (),
     ),
     "linalg_vector_norm": (
         ("max(abs(self)) if ord == inf else min(abs(self)) if ord == -inf else sum(self != 0) if ord == 0 else sum(abs(self)) if ord == 1 else sqrt(sum(self * conj(self))) if ord == 2 else sum(abs(self) ** ord) ** (1 / ord)", ),
         "self, ord, dim, keepdim, dtype",
         ("dim", ),
+        (),
         (),
     ),
     "logsumexp": (
@@ -278,17 +298,20 @@ ROWS = {
         "self, dim, keepdim",
         ("dim", ),
         (("largest", "max(self)"), ("shift", "where(isinf(largest), 0, largest)"), ),
+        (),
     ),
     "_softmax": (
         ("exp(self - largest) / total", ),
         "self, dim, half_to_float",
         ("dim", ),
         (("largest", "max(self)"), ("total", "sum(exp(self - largest))"), ),
+        (),
     ),
     "_softmax_backward_data": (
         ("(grad_output - sum(grad_output * output)) * output", ),
         "grad_output, output, dim, input_dtype",
         ("dim", ),
+        (),
         (),
     ),
     "_log_softmax": (
@@ -296,23 +319,41 @@ ROWS = {
         "self, dim, half_to_float",
         ("dim", ),
         (("largest", "max(self)"), ("total", "log(sum(exp(self - largest)))"), ),
+        (),
     ),
     "_log_softmax_backward_data": (
         ("grad_output - exp(output) * total", ),
         "grad_output, output, dim, input_dtype",
         ("dim", ),
         (("total", "sum(grad_output)"), ),
+        (),
+    ),
+    "native_batch_norm": (
+        ("(input - mean) * rstd * (1 if weight is None else weight) + (0 if bias is None else bias)", "mean if training else None", "rstd if training else None", ),
+        "input, weight, bias, running_mean, running_var, training, momentum, eps",
+        ("channels(input)", "channels(input)", "channels(input)", ),
+        (("mean", "sum(input) / count if training else running_mean"), ("variance", "sum((input - mean) * (input - mean)) / count if training else running_var"), ("rstd", "1 / sqrt(variance + eps)"), ),
+        (("running_mean", "running_mean * (1 - momentum) + mean * momentum if training else running_mean"), ("running_var", "running_var * (1 - momentum) + variance * (count / (count - 1)) * momentum if training else running_var"), ),
+    ),
+    "native_batch_norm_backward": (
+        ("(grad_out - sum(grad_out) / count - normalized * (sum(grad_out * normalized) / count) if train else grad_out) * rstd * (1 if weight is None else weight)", "sum(grad_out * normalized)", "sum(grad_out)", ),
+        "grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask",
+        ("channels(input)", "channels(input)", "channels(input)", ),
+        (("rstd", "save_invstd if train else 1 / sqrt(running_var + eps)"), ("normalized", "(input - (save_mean if train else running_mean)) * rstd"), ),
+        (),
     ),
     "native_layer_norm": (
         ("(input - mean) * rstd * (1 if weight is None else weight) + (0 if bias is None else bias)", "mean", "rstd", ),
         "input, normalized_shape, weight, bias, eps",
         ("last(normalized_shape)", "last(normalized_shape)", "last(normalized_shape)", ),
         (("mean", "sum(input) / count"), ("rstd", "1 / sqrt(sum((input - mean) * (input - mean)) / count + eps)"), ),
+        (),
     ),
     "native_layer_norm_backward": (
         ("(scaled - sum(scaled) / count - normalized * (sum(scaled * normalized) / count)) * rstd", "sum(grad_out * normalized)", "sum(grad_out)", ),
         "grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask",
         ("last(normalized_shape)", "rest(normalized_shape)", "rest(normalized_shape)", ),
         (("scaled", "grad_out if weight is None else grad_out * weight"), ("normalized", "(input - mean) * rstd"), ),
+        (),
     ),
 }

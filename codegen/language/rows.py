@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..errors import did_you_mean, shorten
@@ -26,8 +27,8 @@ COMBINE = ("sum", "prod", "max", "min", "any", "all")
 ROW_FUNCTIONS = {**FUNCTIONS, **dict.fromkeys(COMBINE, 1)}
 ROW_NAMES = ("count",)
 
-_OVER = re.compile(r"(?:(last|rest)\((\w+)\)|(\w+))")
-_OVER_HINT = "write `all`, an argument with numbers of dimensions, `last(sizes)` or `rest(sizes)`"
+_OVER = re.compile(r"(?:(last|rest|channels)\((\w+)\)|(\w+))")
+_OVER_HINT = "write `all`, an argument with numbers of dimensions, `last(sizes)`, `rest(sizes)` or `channels(tensor)`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +37,16 @@ class Rows:
 
     Attributes:
         results: one definition for each result; None for one that the definition leaves out (`None`).
-        over: for each result, what its rows extend over: `all`, an argument, `last(argument)` or `rest(argument)`.
+        over: for each result, what its rows extend over: `all`, an argument, `last(argument)`, `rest(argument)` or
+            `channels(argument)`.
         named: the values of `where:`, each with names of those before it.
+        written: arguments that the operator writes to, and what a row gives for them.
     """
 
     results: tuple[Scalar | None, ...]
     over: tuple[str, ...]
     named: tuple[tuple[str, Scalar], ...]
+    written: tuple[tuple[str, Scalar], ...] = ()
 
     @property
     def source(self) -> str:
@@ -57,12 +61,17 @@ def analyse_rows(entry: Entry, schema: FunctionSchema) -> Rows | None:
     """Return the definition of an entry with `over:`; None without it. Raises SpecError at the offending word."""
     over, text = entry.get("over"), entry.get("scalar")
     if not isinstance(over, Text):
-        if "where" in entry:
-            raise entry.keys["where"].error("`where` without `over`", "add `over:`, or write the values in place")
+        for key in ("where", "writes"):
+            if key in entry:
+                raise entry.keys[key].error(f"`{key}` without `over`", "add `over:`, or write the values in place")
         return None
     if not isinstance(text, Text):
         raise entry.keys["over"].error(f"`{schema.name}` has no `scalar`", "add `scalar:`, what a row gives")
-    named = _named(entry, schema)
+    taken = {a.python_name for a in schema.inputs} | {*ROW_FUNCTIONS, *ROW_NAMES}
+    named = _named(entry, schema, "where", (), lambda name: name.isidentifier() and name not in taken, "a new name")
+    tensors = {a.python_name for a in schema.inputs if a.type.is_tensor_like}
+    known = tuple(name for name, _ in named)
+    written = _named(entry, schema, "writes", known, tensors.__contains__, "a tensor that is an argument")
     tree, lead = parse_expression(text)
     trees = tree.elts if isinstance(tree, ast.Tuple) else [tree]
     returns = len(schema.as_functional().returns)
@@ -72,29 +81,31 @@ def analyse_rows(entry: Entry, schema: FunctionSchema) -> Rows | None:
     for part in trees:
         checker.visit(part)
     results = tuple(None if _is_none(part) else Scalar(ast.unparse(part), part) for part in trees)
-    return Rows(results, _dimensions(over, schema, returns), named)
+    return Rows(results, _dimensions(over, schema, returns), named, written)
 
 
 def _is_none(tree: ast.expr) -> bool:
     return isinstance(tree, ast.Constant) and tree.value is None
 
 
-def _named(entry: Entry, schema: FunctionSchema) -> tuple[tuple[str, Scalar], ...]:
-    node = entry.get("where")
+def _named(
+    entry: Entry, schema: FunctionSchema, key: str, before: tuple[str, ...], fits: Callable[[str], bool], what: str
+) -> tuple[tuple[str, Scalar], ...]:
+    """Return the expressions of a key by their names, each of which may use those of `before` and of the ones above."""
+    node = entry.get(key)
     if node is None:
         return ()
     if not isinstance(node, TextMap):
-        raise node.error("`where` names no value", "write `name: expression` lines below it")
+        raise node.error(f"`{key}` names no value", "write `name: expression` lines below it")
     found: list[tuple[str, Scalar]] = []
     for name, text in node.fields.items():
-        key = node.keys[name]
-        taken = {a.python_name for a in schema.inputs} | {*ROW_FUNCTIONS, *ROW_NAMES}
-        if not name.isidentifier() or name in taken:
-            raise key.error(f"`{shorten(name)}` is not a new name", "write another name")
+        if not fits(name):
+            raise node.keys[name].error(f"`{shorten(name)}` is not {what}", "write another name")
         if not isinstance(text, Text):
             raise text.error(f"`{name}` is no expression", "write an expression")
         tree, lead = parse_expression(text)
-        RowChecker(text, lead, schema, tuple(n for n, _ in found)).visit(tree)
+        names = (*before, *(n for n, _ in found)) if key == "where" else before
+        RowChecker(text, lead, schema, names).visit(tree)
         found.append((name, Scalar(ast.unparse(tree), tree)))
     return tuple(found)
 

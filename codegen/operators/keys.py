@@ -63,6 +63,7 @@ KEYS = {
     "scalar": Key("text", "one element of the result of a pointwise operator, computed from one of each argument"),
     "over": Key("text", "the dimensions that `scalar:` combines, for operators on rows of elements"),
     "where": Key("any", "names of values in `scalar:`, beside `over:`"),
+    "writes": Key("any", "what it writes to arguments, beside `over:`"),
     "composite": Key("text", "instead of a kernel: `family.function` in composite/, made of other operators"),
     "variants": Key("words", "`function`, `method` or both, or `internal`; a function by default", VARIANTS),
     "autogen": Key("words", "the variants to derive: `name_`, `name.out`, `name_copy`"),

@@ -429,6 +429,7 @@ class RowOperator:
     parameters: str
     over: tuple[str, ...]
     named: tuple[tuple[str, str], ...]
+    written: tuple[tuple[str, str], ...]
 
 
 def row_table(wrappers: Collection[Wrapper]) -> list[RowOperator]:
@@ -440,6 +441,7 @@ def row_table(wrappers: Collection[Wrapper]) -> list[RowOperator]:
             ", ".join(a.python_name for a in w.schema.inputs),
             w.native.rows.over,
             tuple((name, value.source) for name, value in w.native.rows.named),
+            tuple((name, value.source) for name, value in w.native.rows.written),
         )
         for w in wrappers
         if w.native.rows is not None and w.native.schema is w.schema

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import gradloom
 from gradloom.codegen.errors import SpecError
 from gradloom.ops import define
 from gradloom.tools.verify import own_operators, verify
+from gradloom.tools.verify.case import Case
+from gradloom.tools.verify.definitions import _rows_compared
 
 
 @pytest.mark.parametrize(
@@ -24,6 +28,9 @@ from gradloom.tools.verify import own_operators, verify
         ("over: dim\n  where: {self: sum(self)}\n  scalar: sum(self)", "`self` is not a new name"),
         ("over: dim\n  where: {a: b + 1, b: sum(self)}\n  scalar: a", "unknown name `b`"),
         ("over: dim\n  where: mean\n  scalar: sum(self)", "`where` names no value"),
+        ("over: dim\n  writes: {dim: sum(self)}\n  scalar: self", "`dim` is not a tensor that is an argument"),
+        ("over: dim\n  writes: {self: smu(self)}\n  scalar: self", "`smu` is not a function of numbers"),
+        ("tags: pointwise\n  writes: {self: self}\n  scalar: exp(self)", "`writes` without `over`"),
         ("tags: pointwise\n  where: {a: self}\n  scalar: exp(self)", "`where` without `over`"),
     ],
 )
@@ -67,3 +74,15 @@ def test_reductions_softmax_and_norms_are_defined():
 
 def test_explain_shows_a_definition():
     assert "sum(self) / count" in str(gradloom.explain("mean.dim"))
+
+
+def test_verify_compares_what_is_written_with_its_definition():
+    operator = next(o for o in own_operators() if o.name == "native_batch_norm")
+    rows = operator.joined.function.rows
+    x = gradloom.linspace(-1, 3, 24, dtype=gradloom.float64).view(4, 3, 2)
+    statistics = (gradloom.full((3,), value, dtype=gradloom.float64) for value in (0.5, 2.0))
+    case = Case(operator, (x, None, None, *statistics, True, 0.25, 1e-5), {}, "statistics")
+    assert not list(_rows_compared(case, rows))
+    wrong = dataclasses.replace(rows, written=(rows.written[0], ("running_var", rows.written[0][1])))
+    (fault,) = _rows_compared(case, wrong)
+    assert "running_var of the kernel differs" in fault.message

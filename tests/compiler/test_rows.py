@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
 import gradloom as torch
+from gradloom import nn
 from gradloom.compiler import _interpreter
 from gradloom.compiler._api import optimized_of
 from gradloom.compiler._numpy_rows import compile_loops
@@ -200,3 +203,42 @@ row:
     assert out.tolist() == [3.0, 9.0]
     with pytest.raises(IndexError, match="index 4 is out of bounds for dimension with size 4"):
         compile_loops(program)((np.array([1, 4]), table, out))
+
+
+BATCH_NORMS = {
+    "images": (nn.BatchNorm2d(3), (4, 3, 5, 6)),
+    "vectors": (nn.BatchNorm1d(4), (6, 4)),
+    "volumes": (nn.BatchNorm3d(2, momentum=0.3), (2, 2, 3, 2, 2)),
+    "no parameters": (nn.BatchNorm2d(3, affine=False), (4, 3, 5, 6)),
+    "no statistics": (nn.BatchNorm2d(3, track_running_stats=False), (4, 3, 5, 6)),
+    "a cumulative average": (nn.BatchNorm1d(3, momentum=None), (5, 3, 4)),
+    "channels last": (nn.BatchNorm2d(3), (4, 3, 5, 6)),
+}
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", BATCH_NORMS)
+def test_batch_norm_is_a_loop(name, training, backend):
+    module, shape = BATCH_NORMS[name]
+    modules = [copy.deepcopy(module).train(training) for _ in range(2)]
+    functions = [lambda x, m=m: torch.relu(m(x * 2)) for m in modules]
+    functions[1] = torch.compile(functions[1], backend=backend)
+    torch.manual_seed(0)
+    for step in range(4):
+        x = torch.randn(shape) + step
+        if name == "channels last":
+            x = x.contiguous(memory_format=torch.channels_last)
+        found = []
+        for f, m in zip(functions, modules, strict=True):
+            m.zero_grad()
+            leaf = x.clone().requires_grad_()
+            y = f(leaf)
+            (y * torch.linspace(0, 1, y.numel()).view(shape)).sum().backward()
+            found.append([y, leaf.grad, *(p.grad for p in m.parameters()), *m.buffers()])
+        for eager, ours in zip(*found, strict=True):
+            torch.testing.assert_close(ours, eager, rtol=1e-4, atol=1e-5)
+            assert ours.stride() == eager.stride()
+    if backend == "llvm" and name != "a cumulative average":
+        (entry,) = optimized_of(functions[1]).entries
+        assert not [n for n in entry.compiled.forward.calls if "batch_norm" in n.name]
+        assert not [n for n in entry.compiled.backward.calls if "batch_norm" in n.name]

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from ._graph import RESULT, Content, Graph, Node, Value, contiguous_strides, size_of, values_in
+from ._graph import CONSTANT, RESULT, Content, Graph, Node, Value, contiguous_strides, size_of, values_in
 from ._loops import HALVES, VALUE_DTYPES, widened
-from ._scalar import COMBINE, CannotFuseError, Exprs, Stage, lower, parsed, row_table
+from ._scalar import COMBINE, CannotFuseError, Evaluator, Exprs, Stage, lower, parsed, row_table
 
 
 def decomposed(graph: Graph) -> Graph:
@@ -34,7 +34,7 @@ def decomposed(graph: Graph) -> Graph:
 
 def _stages(node: Node) -> list[Node]:
     row = row_table().get(node.name)
-    if row is None or node.writes or node.is_random:
+    if row is None or node.is_random or bool(node.writes) > bool(row[4]):
         return [node]
     try:
         return _Decomposition(node, *row).stages()
@@ -45,14 +45,20 @@ def _stages(node: Node) -> list[Node]:
 class _Decomposition:
     """The stages of one node. Raises CannotFuseError if some can be no loop."""
 
-    def __init__(self, node: Node, results: Any, parameters: str, over: Any, named: Any) -> None:
-        self.node, self.definitions, self.over = node, results, over
+    def __init__(self, node: Node, results: Any, parameters: str, over: Any, named: Any, written: Any) -> None:
+        self.node, self.over = node, over
         self.arguments = dict(zip(parameters.split(", "), node.args, strict=False))
-        self.named = dict(named)
+        self.places = {v.content: name for name, v in self.arguments.items() if v.__class__ is Value}
+        self.definitions = [self._chosen(r) if r else "" for r in results]
+        self.named = {name: self._chosen(source) for name, source in named}
+        self.written = {name: self._chosen(source) for name, source in written}
         self.results = [node.result] if node.result.__class__ is Value else list(node.result)
         self.made: dict[str, Value] = {}  # values of `where:` that are nodes
         self.nodes: list[Node] = []
-        tensors = [v for v in self.arguments.values() if v.__class__ is Value]
+        self._leave_out_empty()
+        read = self._names_read()
+        self._along_channels()
+        tensors = [v for name, v in self.arguments.items() if v.__class__ is Value and name in read]
         if any(v.__class__ in (tuple, list) and any(True for _ in values_in(v)) for v in self.arguments.values()):
             raise CannotFuseError("a list of tensors")
         if not tensors or any(r.__class__ is not Value for r in self.results if r is not None):
@@ -67,8 +73,45 @@ class _Decomposition:
         kind = present[0].dtype
         self.dtype = str(tensors[0].dtype if kind.kind == "b" else kind)
 
+    def _chosen(self, source: str) -> str:
+        """Return a definition with the branches that the call's arguments choose, for any of its values."""
+        tree: Any = _Choose(self.arguments).visit(ast.parse(source, mode="eval").body)
+        return ast.unparse(tree)
+
+    def _leave_out_empty(self) -> None:
+        """Make results that are defined as None constants without elements."""
+        for i, (definition, result) in enumerate(zip(self.definitions, self.results, strict=True)):
+            if definition == "None" and result is not None:
+                if result.size or result.content not in self.node.made:
+                    raise CannotFuseError("a result without definition")
+                result.content.kind, result.content.array = CONSTANT, np.empty(result.content.shape, result.dtype)
+                self.node.made = tuple([c for c in self.node.made if c is not result.content])
+                self.results[i] = None
+
+    def _names_read(self) -> set[str]:
+        """Return the names in the definitions of results that there are, and of what these use."""
+        sources = [d for d, r in zip(self.definitions, self.results, strict=True) if r is not None]
+        found: set[str] = set()
+        while sources:
+            names = {n.id for n in ast.walk(parsed(sources.pop())) if isinstance(n, ast.Name)} - found
+            found |= names
+            sources += [self.named[n] for n in names if n in self.named]
+        return found
+
+    def _along_channels(self) -> None:
+        """Lay tensors of one dimension along dimension 1 of the others, for operators on channels."""
+        word, _, name = self.over[0].rstrip(")").rpartition("(")
+        if word != "channels":
+            return
+        count = len(self.arguments[name].shape)
+        for key, v in self.arguments.items():
+            if v.__class__ is Value and key != name and len(v.shape) == 1 and count > 2:
+                ones = (1,) * (count - 2)
+                self.arguments[key] = replace(v, shape=v.shape + ones, strides=v.strides + (0,) * (count - 2))
+
     def stages(self) -> list[Node]:
-        if len(self.node.made) != sum(r is not None for r in self.results):
+        writes = self.node.writes
+        if len(self.node.made) - len(writes) != sum(r is not None for r in self.results):
             raise CannotFuseError("results that share memory")
         for definition, value, over in zip(self.definitions, self.results, self.over, strict=True):
             if value is None:
@@ -77,13 +120,51 @@ class _Decomposition:
                 raise CannotFuseError("a result without definition")
             if not any(value is made for made in self.made.values()):
                 self._result(value, definition, self._axes(over))
+        for content in writes:
+            self._write(content)
         return self.nodes
+
+    def _write(self, content: Content) -> None:
+        """Add the node that writes to an argument with one element for each row, computed from values of rows."""
+        name = self.places.get(content.before)  # type: ignore[arg-type]
+        axes = self._axes(self.over[0])
+        shape = tuple([n for d, n in enumerate(self.space) if d not in axes])
+        if name is None or name not in self.written or content.shape != shape:
+            raise CannotFuseError("it writes to a part of a tensor")
+        source, needed = self._inlined(self.written[name], axes)
+        if _combines(source):
+            raise CannotFuseError("it writes what is no value of rows")
+        known = {**self.arguments, **self.made}
+        flat = {}
+        for n in needed:
+            value = known.get(n)
+            if value.__class__ is Value:
+                strides = [s for m, s in zip(value.shape, value.strides, strict=True) if m != 1] or [0]
+                if value.size != size_of(shape):
+                    raise CannotFuseError("it writes what is no value of rows")
+                value = replace(value, shape=shape, strides=tuple(strides))
+            flat[n] = value
+        count = size_of(tuple([self.space[d] for d in axes]))
+        source = ast.unparse(_Inline({"count": str(count)}, lambda _: False).visit(ast.parse(source, mode="eval").body))
+        names = tuple([n for n in needed if n != "count"])
+        stage = Stage(source, names, shape, (), str(content.dtype), False)
+        value = Value(content, shape, content.strides, content.dtype)
+        args = tuple([flat[n] for n in names])
+        node = replace(
+            self.node, name=f"{self.node.name} {name}", wrapper=stage, args=args, result=value, made=(content,)
+        )
+        content.node = node
+        exprs = Exprs()
+        lower(node, exprs, lambda v: exprs.make("load", (), widened(str(v.dtype)), v), str(content.dtype))  # raises
+        self.nodes.append(node)
 
     def _axes(self, over: str) -> tuple[int, ...]:
         count = len(self.space)
         word, _, name = over.rstrip(")").rpartition("(")
         if over == "all":
             axes: tuple[int, ...] = tuple(range(count))
+        elif word == "channels":
+            axes = tuple([d for d in range(count) if d != 1])
         elif word:
             trailing = len(self.arguments[name])
             axes = tuple(range(count - trailing, count) if word == "last" else range(count - trailing))
@@ -147,6 +228,17 @@ class _Decomposition:
         if value.shape not in (stage.space, stage.kept, stage.dropped):
             raise CannotFuseError("a result of another shape")
         self.nodes.append(node)
+
+
+class _Choose(ast.NodeTransformer):
+    """Puts the branch that arguments choose in the place of a conditional expression."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.arguments = arguments
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        chosen = Evaluator(Exprs(), self.arguments, "float64").value(node.test)
+        return self.visit(node.body if chosen else node.orelse)
 
 
 class _Inline(ast.NodeTransformer):

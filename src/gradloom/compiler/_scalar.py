@@ -32,6 +32,9 @@ COSTLY = frozenset(
 COMBINE = frozenset(("sum", "prod", "max", "min", "any", "all"))  # what reduces a row
 
 
+Named = tuple[tuple[str, str], ...]  # names and their definitions
+
+
 class CannotFuseError(Exception):
     """An operator cannot be part of a loop program; the message says why."""
 
@@ -151,7 +154,7 @@ def table() -> dict[str, tuple[str, str, str, str, str]]:
 
 
 @lru_cache(1)
-def row_table() -> dict[str, tuple[tuple[str, ...], str, tuple[str, ...], tuple[tuple[str, str], ...]]]:
+def row_table() -> dict[str, tuple[tuple[str, ...], str, tuple[str, ...], Named, Named]]:
     """Return the generated table of definitions of operators on rows."""
     return import_module("gradloom.generated.scalars").ROWS  # type: ignore[no-any-return]
 
@@ -235,7 +238,7 @@ def _lower_stage(node: Node, exprs: Exprs, operand: Callable[[Value], Expr], res
 
 def expression(source: str, env: dict[str, Any], exprs: Exprs, dtype: str) -> Expr:
     """Return a definition's expression; `env` has an Expr of `dtype` or a Python value for each of its names."""
-    return _Evaluator(exprs, env, dtype).value(parsed(source))  # type: ignore[no-any-return]
+    return Evaluator(exprs, env, dtype).value(parsed(source))  # type: ignore[no-any-return]
 
 
 def ordered(roots: Iterable[Expr], known: Callable[[Expr], bool] = lambda _: False) -> list[Expr]:
@@ -313,7 +316,7 @@ _BY_NUMBERS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-class _Evaluator:
+class Evaluator:
     """Evaluates a definition: on numbers by Python, on elements of tensors to expressions."""
 
     def __init__(self, exprs: Exprs, env: dict[str, Any], dtype: str) -> None:

@@ -77,14 +77,16 @@ def _rows_compared(case: Case, rows: Rows) -> Iterator[Fault]:
         return  # such numbers are refused; a sample that is refused is another check's finding
     results = results if isinstance(results, (tuple, list)) else (results,)
     arguments = dict(case.arguments())
-    for number, found in enumerate(results):
-        definition = rows.results[number]
-        if found is None or definition is None:
-            continue
+    passed = dict(zip(arguments, args, strict=False)) | kwargs
+    compared = [(f"result {n}", f, n) for n, f in enumerate(results) if f is not None and rows.results[n] is not None]
+    compared += [(name, passed[name], name) for name, _ in rows.written if passed.get(name) is not None]
+    for title, found, which in compared:
         array = found._array
+        if not array.size:
+            continue
         try:
-            expected = evaluate_rows(rows, number, arguments)
-        except TypeError:
+            expected = evaluate_rows(rows, which, arguments)
+        except (TypeError, ZeroDivisionError):
             return  # a function of the definition is one of real numbers
         if expected.size != array.size and expected.size:
             expected = np.broadcast_to(expected, array.shape)
@@ -98,15 +100,26 @@ def _rows_compared(case: Case, rows: Rows) -> Iterator[Fault]:
         if not same.all():
             place = np.unravel_index(np.flatnonzero(~same)[0], array.shape)
             where = list(map(int, place))
-            message = f"result {number} of the kernel differs from `scalar: {rows.source}`, first at {where}"
+            message = f"{title} of the kernel differs from `scalar: {rows.source}`, first at {where}"
             yield Fault(case, "scalar", message, KERNEL, expected=expected[place], found=array[place])
 
 
-def evaluate_rows(rows: Rows, number: int, arguments: dict[str, Any]) -> np.ndarray:
-    """Return what a definition of rows gives for a result, with sizes of one or none along rows that are combined."""
+def evaluate_rows(rows: Rows, which: int | str, arguments: dict[str, Any]) -> np.ndarray:
+    """Return what a definition of rows gives for a result, with sizes of one or none along rows that are combined.
+
+    Args:
+        which: the number of the result, or the name of an argument that is written to.
+    """
     names = {name: value._array if isinstance(value, gradloom.Tensor) else value for name, value in arguments.items()}
-    space = np.broadcast_shapes(*(v.shape for v in names.values() if isinstance(v, np.ndarray)))
-    axes = _axes(rows.over[number], names, len(space))
+    over = rows.over[which if isinstance(which, int) else 0]
+    if over.startswith("channels"):
+        whole = names[over.rpartition("(")[2][:-1]]
+        for name, value in names.items():
+            if isinstance(value, np.ndarray) and value is not whole and value.ndim == 1:
+                names[name] = value.reshape(-1, *[1] * (whole.ndim - 2))
+    space = np.broadcast_shapes(*(v.shape for v in names.values() if isinstance(v, np.ndarray) and v.size))
+    axes = _axes(over, names, len(space))
+    definition = rows.results[which] if isinstance(which, int) else dict(rows.written)[which]
 
     def combine(function):
         return lambda value: function(np.broadcast_to(value, space), axis=axes, keepdims=True)
@@ -116,7 +129,7 @@ def evaluate_rows(rows: Rows, number: int, arguments: dict[str, Any]) -> np.ndar
     with np.errstate(all="ignore"):
         for name, value in rows.named:
             names[name] = eval(_code(value.source), {"__builtins__": {}, **known}, names)
-        return np.asarray(eval(_code(rows.results[number].source), {"__builtins__": {}, **known}, names))
+        return np.asarray(eval(_code(definition.source), {"__builtins__": {}, **known}, names))
 
 
 def _axes(over: str, arguments: dict[str, Any], count: int) -> tuple[int, ...]:
@@ -124,6 +137,8 @@ def _axes(over: str, arguments: dict[str, Any], count: int) -> tuple[int, ...]:
     if over == "all":
         return tuple(range(count))
     given = arguments[name]
+    if word == "channels":
+        return tuple(d for d in range(count) if d != 1)
     if word:
         return tuple(range(count - len(given), count) if word == "last" else range(count - len(given)))
     dims = [given] if isinstance(given, int) else given
