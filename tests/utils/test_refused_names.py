@@ -28,6 +28,8 @@ def test_there_is_no_process_group():
         ("distributed.pipelining", "PipelineStage"),
         ("jit", "ScriptModule"),
         ("cuda", "Stream"),
+        ("distributed.tensor.placement_types", "_StridedShard"),
+        ("_C", "Graph"),
     ],
 )
 def test_a_class_without_instances(module, name):

@@ -63,7 +63,7 @@ _NAMES = {
 
 _GIVEN = {
     **dict.fromkeys(_FSDP.split(), ".fsdp"),
-    **dict.fromkeys("Partial Placement Replicate Shard".split(), ".tensor.placement_types"),
+    **dict.fromkeys(_PLACEMENTS.split(), ".tensor.placement_types"),
     **dict.fromkeys("DTensor distribute_module distribute_tensor".split(), ".tensor"),
     **dict.fromkeys("DeviceMesh init_device_mesh".split(), ".device_mesh"),
 }

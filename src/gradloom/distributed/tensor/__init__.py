@@ -28,4 +28,5 @@ __getattr__ = declare(
     __name__,
     {"": "_StridedShard", "debug": "CommDebugMode visualize_sharding"},
     "gradloom has nothing of this kind yet; docs/distributed.md lists what there is",
+    {"_StridedShard": ".placement_types"},
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from ...utils._refused import refused
+
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 
@@ -115,3 +117,9 @@ def normalized(placements: Any, ndim: int, mesh_ndim: int) -> tuple[Placement, .
             one = Shard(dim)
         found.append(one)
     return tuple(found)
+
+
+_StridedShard: Any = refused(
+    "torch.distributed.tensor.placement_types._StridedShard",
+    "gradloom has nothing of this kind yet; docs/distributed.md lists what there is",
+)
