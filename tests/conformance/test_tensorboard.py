@@ -186,9 +186,21 @@ def test_images_are_decoded_to_the_pixels(folder):
     assert list(decoded.getdata()) == [(0, 127, 0), (255, 0, 63)]
 
 
+def test_graphs_of_onnx_models_are_pytorchs(folder):
+    onnx, theirs = pytest.importorskip("onnx"), pytest.importorskip("torch.utils.tensorboard")
+    folder.mkdir()
+    model = gl.nn.Sequential(gl.nn.Linear(3, 2), gl.nn.Softmax(1))
+    gl.onnx.export(model, gl.ones(1, 3), str(folder / "net.onnx"), input_names=["x"])
+    assert onnx.load(folder / "net.onnx").graph.input[0].name == "x"
+    with SummaryWriter(folder / "ours") as writer:
+        writer.add_onnx_graph(folder / "net.onnx")
+    with theirs.SummaryWriter(str(folder / "theirs")) as writer:
+        writer.add_onnx_graph(str(folder / "net.onnx"))
+    ours, expected = events(folder / "ours").Graph(), events(folder / "theirs").Graph()
+    assert len(ours.node) >= 4 and "axis" in str(ours) and ours == expected
+
+
 def test_what_is_not_there_is_named(folder):
-    with SummaryWriter(folder) as writer, pytest.raises(NotImplementedError, match="give the module to add_graph"):
-        writer.add_onnx_graph("model.onnx")
     with SummaryWriter(folder) as writer, pytest.raises(AssertionError, match="input_format: CHW"):
         writer.add_image("bad", gl.zeros(2, 2))
 

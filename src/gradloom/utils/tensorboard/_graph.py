@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import gradloom as gl
@@ -129,3 +130,30 @@ def _node(protos: Any, name: str, kind: str, inputs: list[str], value: Any, text
         shape = shapes(dim=[shapes.Dim(size=size) for size in value.shape])
         node.attr["_output_shapes"].CopyFrom(values(list=values.ListValue(shape=[shape])))
     return node
+
+
+def graph_of_file(path: Any) -> Any:
+    """Return the graph of an ONNX model in a file: its inputs, outputs and operators, a GraphDef.
+
+    Raises ImportError, which names the extra, without the package onnx.
+    """
+    try:
+        graph = import_module("onnx").load(path).graph
+    except ImportError as error:
+        raise ImportError("add_onnx_graph needs the package onnx: pip install 'gradloom[onnx]'") from error
+    values, shapes = package("compat.proto.attr_value_pb2").AttrValue, package("compat.proto.tensor_shape_pb2")
+    node_of = package("compat.proto.node_def_pb2").NodeDef
+    made = []
+    for value in (*graph.input, *graph.output):
+        kind = value.type.tensor_type
+        shape = shapes.TensorShapeProto(
+            dim=[shapes.TensorShapeProto.Dim(size=size.dim_value) for size in kind.shape.dim]
+        )
+        attributes = {"dtype": values(type=kind.elem_type), "shape": values(shape=shape)}
+        made.append(node_of(name=value.name, op="Variable", attr=attributes))
+    for node in graph.node:
+        texts = [" = ".join(str(content) for _, content in field.ListFields()) for field in node.attribute]
+        attributes = {"parameters": values(s=", ".join(texts).encode())}
+        made.append(node_of(name=node.output[0], op=node.op_type, input=node.input, attr=attributes))
+    versions = package("compat.proto.versions_pb2").VersionDef(producer=22)
+    return package("compat.proto.graph_pb2").GraphDef(node=made, versions=versions)

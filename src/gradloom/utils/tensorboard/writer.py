@@ -13,7 +13,7 @@ import wave
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from importlib import import_module
-from typing import Any, NoReturn, Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -503,12 +503,21 @@ class SummaryWriter:
         definition = graph_of(model, input_to_model if isinstance(input_to_model, tuple) else (input_to_model,))
         if verbose:
             print(definition)
+        self._add_graph(definition)
+
+    def add_onnx_graph(self, prototxt: str | os.PathLike[str]) -> None:
+        """Write the operators of an ONNX model. Needs the package onnx: `pip install 'gradloom[onnx]'`.
+
+        Args:
+            prototxt: path of the model.
+        """
+        from ._graph import graph_of_file
+
+        self._add_graph(graph_of_file(prototxt))
+
+    def _add_graph(self, definition: Any) -> None:
         event = self._event.Event(wall_time=time.time(), graph_def=definition.SerializeToString())
         self._writers[self.log_dir].add_event(event)
-
-    def add_onnx_graph(self, prototxt: str | os.PathLike[str]) -> NoReturn:
-        """Raise NotImplementedError: write the module itself by `add_graph`."""
-        raise NotImplementedError("gradloom's SummaryWriter has no add_onnx_graph: give the module to add_graph")
 
     # --- files ---
 
