@@ -102,3 +102,33 @@ def test_views_keep_the_strides_of_dimensions_of_size_1(torch):
     assert x.stride() == (3, 2, 1) and x[:, :1].view(1, 1).stride() == (1, 1)
     assert torch.ones(1, 1, 2)[..., 0].flatten().stride() == (2,)
     assert torch.ones(1, 1).expand(2, 1).unflatten(0, (2, 1)).stride() == (0, 1, 1)
+
+
+def test_losses_refuse_dtypes_that_cannot_hold_them(torch):
+    f = torch.nn.functional
+    x, whole = torch.zeros(2), torch.tensor([1, 0])
+    refused = {
+        "result type Float can't be cast to the desired output type Long": (
+            lambda: f.binary_cross_entropy_with_logits(x, whole),
+            lambda: f.huber_loss(whole, x),
+        ),
+        "not implemented for 'Long'": (lambda: f.binary_cross_entropy_with_logits(whole, x),),
+        "with two bool tensors": (lambda: f.binary_cross_entropy_with_logits(x, whole.bool()),),
+        "on a bool tensor": (lambda: f.soft_margin_loss(whole.bool(), x),),
+    }
+    for words, calls in refused.items():
+        for call in calls:
+            with pytest.raises(RuntimeError, match=words):
+                call()
+    assert f.binary_cross_entropy_with_logits(x.double(), x).dtype is torch.float32
+
+
+def test_errors_name_dimensions_as_given(torch):
+    for call, words in (
+        (lambda: torch.ones(2, 0).amax(-1), "reduction dim -1 to have"),
+        (lambda: torch.ones(4).repeat_interleave(torch.tensor([1, 2]), -1), r"input.size\(-1\) = 4"),
+        (lambda: torch.ones(1).unflatten(0, (1,))[0].unflatten(0, (1,)), "Dimension specified as 0 but"),
+        (lambda: torch.batch_norm(torch.ones(3), None, None, None, None, True, 0.1, 1e-5, False), "but got 1"),
+    ):
+        with pytest.raises((RuntimeError, IndexError), match=words):
+            call()

@@ -98,6 +98,8 @@ def _check_rms_norm(input, shape, weight):
             "Expected weight to be of same shape as normalized_shape, but got weight of shape "
             f"{list(weight.shape)} and normalized_shape = {shape}"
         )
+    if not input.dim():
+        raise ValueError("Input tensor must have at least 1 dimensions, but got 0")
     if list(input.shape[-len(shape) :]) != shape:
         inner = "".join(f", {n}" for n in shape)
         raise RuntimeError(

@@ -125,7 +125,7 @@ def full_like(self, fill_value, dtype=None, memory_format=None):
 
 def new_zeros(self, size, dtype=None):
     """Return zeros, by default of the dtype of `self`."""
-    return np.zeros(_checked(size, "zeros"), self.dtype if dtype is None else dtype)
+    return np.zeros(_checked(size), self.dtype if dtype is None else dtype)
 
 
 def new_ones(self, size, dtype=None):

@@ -64,7 +64,7 @@ def mv(self: np.ndarray, vec: np.ndarray) -> np.ndarray:
     """Return the product of a matrix (n, m) and a vector (m,): (n,)."""
     if self.ndim != 2 or vec.ndim != 1:
         _check_dim(self, 0)
-        raise RuntimeError(f"vector + matrix @ vector expected, got {vec.ndim}, {self.ndim}, {vec.ndim}")
+        raise RuntimeError(f"vector + matrix @ vector expected, got 1, {self.ndim}, {vec.ndim}")
     if self.shape[1] != vec.shape[0]:
         raise RuntimeError(
             f"size mismatch, got input ({self.shape[0]}), mat ({self.shape[0]}x{self.shape[1]}), vec ({vec.shape[0]})"

@@ -12,7 +12,7 @@ from math import prod
 
 import numpy as np
 
-from ._common.errors import refuse, type_name
+from ._common.errors import dim_error, refuse, type_name
 from ._common.layout import in_format, suggested_format
 from ._common.numbers import is_half
 from ._common.tables import number
@@ -28,13 +28,15 @@ def _stored(input, *parameters):
 
 
 def _check_batch_norm(input, training, **parameters):
-    channels = input.shape[1]
+    channels = input.shape[1] if input.ndim > 1 else 0
     for name, value in parameters.items():
         if value is not None:
             if value.size != channels:
                 raise RuntimeError(f"{name} should contain {channels} elements not {value.size}")
         elif not training and name.startswith("running"):
             raise RuntimeError(f"{name} must be defined in evaluation mode")
+    if input.ndim < 2:
+        raise dim_error(1, input.ndim)
 
 
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps):

@@ -102,9 +102,9 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
     """Repeat each index i of a dimension (of the flat tensor by default) repeats[i] times."""
     source = ops.flatten(self) if dim is None else self
     shape = source._array.shape
-    dim = wrap_dim(dim or 0, len(shape))
+    given, dim = dim or 0, wrap_dim(dim or 0, max(len(shape), 1))
     if not shape:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+        raise IndexError(f"Dimension specified as {given} but tensor has no dimensions")
     counts = repeats._array
     if counts.ndim > 1:
         raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
@@ -113,7 +113,7 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
     elif counts.size != shape[dim]:
         raise RuntimeError(
             f"repeats must have the same size as input along dim, but got repeats.size(0) = "
-            f"{counts.size} and input.size({dim}) = {shape[dim]}"
+            f"{counts.size} and input.size({given}) = {shape[dim]}"
         )
     return ops.index_select(source, dim, ops.repeat_interleave(repeats, output_size=output_size))
 

@@ -149,9 +149,7 @@ def _equal_parts(self, sections, name, least, dim):
     _check_split(self, name, least)
     dim = int(dim)
     size = self._array.shape[dim]
-    if sections <= 0:
-        raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
-    if size % sections:
+    if not sections or size % sections:
         raise RuntimeError(
             f"torch.{name} attempted to split along dimension {dim}, but the size of the dimension "
             f"{size} is not divisible by the split_size {sections}!"

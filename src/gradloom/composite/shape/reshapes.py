@@ -102,7 +102,9 @@ def unflatten(self, dim, sizes):
     shape = self._array.shape
     dim = wrap_dim(dim, len(shape))
     if not shape:
-        raise RuntimeError(f"unflatten: dimension {dim} cannot be split, since the tensor has no dimensions")
+        raise RuntimeError(
+            f"unflatten got an unexpected error:\nDimension specified as {dim} but tensor has no dimensions"
+        )
     try:
         found = infer_size(sizes, shape[dim])
     except RuntimeError as error:

@@ -115,8 +115,9 @@ def to_last(array: np.ndarray, axis) -> np.ndarray:
     return moved.reshape(*moved.shape[: len(kept)], count(array, axis))
 
 
-def require_elements(name: str, array: np.ndarray, axis) -> None:
-    """Refuse empty slices, for which a reduction without an identity has no result."""
+def require_elements(name: str, array: np.ndarray, axis, dim=None) -> None:
+    """Refuse empty slices, for which a reduction without an identity has no result. Errors name `axis`, or the
+    dimensions as the caller gave them, if the operator's do."""
     if array.size:
         return
     if axis is None:
@@ -124,9 +125,10 @@ def require_elements(name: str, array: np.ndarray, axis) -> None:
             f"{name}(): Expected reduction dim to be specified for input.numel() == 0. Specify the "
             "reduction dim with the 'dim' argument."
         )
-    for a in (axis,) if axis.__class__ is int else axis:
+    reduced = (axis,) if axis.__class__ is int else axis
+    for a, given in zip(reduced, reduced if dim is None else dim, strict=True):
         if not array.shape[a]:
-            raise IndexError(f"{name}(): Expected reduction dim {a} to have non-zero size.")
+            raise IndexError(f"{name}(): Expected reduction dim {given} to have non-zero size.")
 
 
 def cast(array: np.ndarray, kind) -> np.ndarray:

@@ -38,12 +38,15 @@ LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"
 
 _MANY = 1 << 24  # views of about 400 bytes
 _ITEM = 8  # bytes of an element, where they are not known
-_OF_BOOLS = {
-    "subtract": "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or "
-    "`logical_xor()` operator instead.",
-    "negative": "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, "
-    "use the `~` or `logical_not()` operator instead.",
-}
+BOOL_DIFFERENCE = (
+    "Subtraction, the `-` operator, with two bool tensors is not supported. Use the `^` or `logical_xor()` operator "
+    "instead."
+)
+BOOL_NEGATION = (
+    "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
+    "`logical_not()` operator instead."
+)
+_OF_BOOLS = {"subtract": BOOL_DIFFERENCE, "negative": BOOL_NEGATION}
 
 
 def refusal(error: Exception, operator: str, /, *arguments, **integers) -> Exception:

@@ -37,11 +37,6 @@ def index_add_(self, dim, index, source, alpha=1):
     """Add `alpha` times the parts of `source` to the parts of `self` at the indices."""
     axis = wrap_dim(dim, self.ndim)
     _check_vector("index_add_()", self, axis, index, source)
-    if source.dtype is not self.dtype:
-        raise RuntimeError(
-            f"index_add_(): self ({type_name(self.dtype)}) and source ({type_name(source.dtype)}) must have "
-            "the same scalar type"
-        )
     places = index.reshape(-1)
     rows, values = _rows(self, axis), _rows(source, axis)
     if self.ndim < 2:
@@ -89,6 +84,13 @@ def _check_vector(name, self, axis, index, source):
         )
     if index.dtype not in (np.int64, np.int32):
         raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {type_name(index.dtype)}")
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            f"{name}: self ({type_name(self.dtype)}) and source ({type_name(source.dtype)}) must have the same scalar "
+            "type"
+        )
+    if axis and source.ndim <= axis:
+        raise RuntimeError(f"{name}: Indexing dim {axis} is out of bounds of the source tensor with dim {source.ndim}")
     count = source.shape[axis] if source.ndim > axis else 1
     if index.size != count:
         raise RuntimeError(

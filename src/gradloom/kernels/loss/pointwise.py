@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...types.dtype import TYPE_OF, promote_types
-from .._common.errors import not_implemented, refuse, type_name
+from ...types.dtype import TYPE_OF, can_cast, float32, promote_types
+from .._common.errors import BOOL_DIFFERENCE, BOOL_NEGATION, not_implemented, refuse, type_name
 from .._common.numbers import is_half, widen
 from ..elementwise.single import log1p_of_decay
 from ..reduction import sums
@@ -36,6 +36,10 @@ def loss_inputs(self, target, name, widens="eE") -> tuple:
     if dtype.itemsize == 2 and dtype.char in widens:
         return dtype, widen(self), widen(target)
     return dtype, self, target
+
+
+def _uncastable(found: np.dtype, wanted: np.dtype) -> RuntimeError:
+    return RuntimeError(f"result type {type_name(found)} can't be cast to the desired output type {type_name(wanted)}")
 
 
 def common_shape(self: np.ndarray, target: np.ndarray) -> tuple:
@@ -152,6 +156,9 @@ def huber_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, delt
     self's dtype. Raises RuntimeError unless delta is positive."""
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    common = promote_types(TYPE_OF[self.dtype], TYPE_OF[target.dtype])
+    if not can_cast(common, TYPE_OF[self.dtype]):
+        raise _uncastable(common.numpy, self.dtype)
     _, x, y = loss_inputs(self, target, "huber_cpu", "e")
     return reduce(_huber(x, y, delta), reduction, self.dtype)
 
@@ -175,8 +182,13 @@ def soft_margin_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN
     shape = common_shape(self, target)
     if shape != self.shape:
         raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}")
-    if self.dtype.kind in "iub":
-        raise RuntimeError(f"result type Float can't be cast to the desired output type {type_name(self.dtype)}")
+    if self.dtype.kind == "b":
+        raise RuntimeError(BOOL_NEGATION)
+    if self.dtype.kind in "iu":
+        floating = (
+            promote_types(TYPE_OF[target.dtype], float32) if target.dtype.kind in "iub" else TYPE_OF[target.dtype]
+        )
+        raise _uncastable(floating.numpy, self.dtype)
     losses = np.asarray(np.multiply(self, target))
     np.negative(losses, out=losses)
     with np.errstate(all="ignore"):
@@ -247,7 +259,12 @@ def binary_cross_entropy_with_logits(
     self: np.ndarray, target: np.ndarray, weight=None, pos_weight=None, reduction: int = MEAN
 ) -> np.ndarray:
     """(1 - t) * x + (1 + (pos_weight - 1) * t) * log(1 + exp(-x)), times the weight; reduced."""
-    dtype, x, t = loss_inputs(self, target, "log_sigmoid_cpu", "")
+    refuse("log_sigmoid_cpu", self, "iubc")
+    if target.dtype.kind == "b":
+        raise RuntimeError(BOOL_DIFFERENCE)
+    if target.dtype.kind in "iu":  # PyTorch multiplies 1 - target by the input in place
+        raise _uncastable(self.dtype, target.dtype)
+    _, x, t = loss_inputs(self, target, "log_sigmoid_cpu", "")
     one, wide = x.dtype.type(1), widen(x)
     losses = log1p_of_decay(wide)
     losses -= np.minimum(wide, wide.dtype.type(0))
@@ -257,4 +274,4 @@ def binary_cross_entropy_with_logits(
     losses = losses + (one - t) * x
     if weight is not None:
         losses = losses * weight
-    return reduce(np.asarray(losses), reduction, np.asarray(losses).dtype if dtype.itemsize > 2 else dtype)
+    return reduce(np.asarray(losses), reduction, target.dtype)

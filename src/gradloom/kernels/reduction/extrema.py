@@ -30,15 +30,16 @@ def min(self):
 
 def amax(self, dim=(), keepdim=False):
     """Return the greatest element over dimensions, all for ()."""
-    return _extreme(np.maximum, "amax", "max_values_cpu", self, axes(dim, self.ndim), keepdim)
+    return _extreme(np.maximum, "amax", "max_values_cpu", self, dim, keepdim)
 
 
 def amin(self, dim=(), keepdim=False):
     """Return the least element over dimensions, all for ()."""
-    return _extreme(np.minimum, "amin", "min_values_cpu", self, axes(dim, self.ndim), keepdim)
+    return _extreme(np.minimum, "amin", "min_values_cpu", self, dim, keepdim)
 
 
-def _extreme(ufunc, name, kernel, array, axis, keepdim):
+def _extreme(ufunc, name, kernel, array, dim, keepdim):
+    axis = axes(dim, array.ndim)
     size = array.size
     if size and array.dtype.char in "fd":
         if axis is None and not keepdim:
@@ -50,7 +51,7 @@ def _extreme(ufunc, name, kernel, array, axis, keepdim):
             places = rows.argmax(1) if ufunc is np.maximum else rows.argmin(1)
             return array.take(places + starts(len(rows), n)).reshape((*array.shape[:-1], 1)[: array.ndim - 1 + keepdim])
     refuse(kernel, array, _NO_COMPLEX)
-    require_elements(name, array, axis)
+    require_elements(name, array, axis, None if axis is None else dim if dim.__class__ is tuple else (dim,))
     return reduce(ufunc, array, axis, keepdim)
 
 
@@ -248,7 +249,7 @@ def nanmedian_dim(self, dim, keepdim=False):
 def _for_median(array, dim):
     axis = axes(dim, array.ndim)
     require_elements("median", array, axis)
-    refuse("median_cpu", array, "cb")
+    refuse("median_out", array, "cb")
     return axis, widen(array)
 
 
