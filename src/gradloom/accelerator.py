@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .compat.absent_device import device_count, is_available, names as _names
+from .compat.absent_device import device_count, is_available, names as _names, own_functions as _own_functions
 
 __all__ = ["current_accelerator", "device_count", "is_available"]
 
@@ -24,3 +24,5 @@ __getattr__ = _names(
     """,
     lambda: RuntimeError("Cannot access accelerator device when none is available."),
 )
+
+_own_functions(__name__)

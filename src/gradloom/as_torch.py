@@ -11,9 +11,10 @@ packages check it. `gradloom run` does this for a program, and for the processes
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution, DistributionFinder
@@ -26,10 +27,19 @@ from .compat.imported_names import answering
 from .core import late
 from .dispatch.overloads.parser import Overloads
 from .types.absent import is_absent, refusal
+from .types.public import found_in
 
 VERSION = "2.13.0+gradloom"
 _OURS, _THEIRS = "gradloom", "torch"
 _FUNCTORCH = "functorch"  # a package of its own that PyTorch installs beside torch
+
+
+# Modules whose public names PyTorch defines in another module, where the library has them, too.
+_C10D = "torch.distributed.distributed_c10d"
+_PLACES = {
+    f"gradloom.distributed.{name}": _C10D
+    for name in "_collectives _groups _kinds _point_to_point _process_group _work _world stores".split()
+} | {"gradloom.distributed.errors": "torch.distributed"}
 
 
 def _renamed(name: str) -> str:
@@ -161,8 +171,11 @@ def _adopt(name: str, module: ModuleType) -> None:
 
 def _rename(module: ModuleType) -> None:
     """Name torch as the module of the functions and classes that a module holds, and of the classes' methods."""
-    for value in list(vars(module).values()):
-        if isinstance(value, type) and _is_ours(value.__dict__.get("__module__")):
+    place, public = _PLACES.get(module.__name__), frozenset(getattr(module, "__all__", ()))
+    for name, value in list(vars(module).items()):
+        if place is not None and name in public and getattr(value, "__module__", "") == module.__name__:
+            found_in(place, value)
+        elif isinstance(value, type) and _is_ours(value.__dict__.get("__module__")):
             value.__module__ = _renamed(value.__module__)
             for member in list(vars(value).values()):
                 _rename_function(getattr(member, "__func__", member))  # of a static or class method
@@ -181,6 +194,22 @@ def _reduce_tensor(source: Any) -> tuple[Any, ...]:
     return reduce_tensor(source)
 
 
+def _file_of(thing: Any, original: Callable[[Any], str] = inspect.getfile) -> str:
+    """Return the file that defines an object, for `inspect.getfile` and what stands on it (`getsource`).
+
+    inspect looks for a class in the file of its `__module__`. For gradloom's classes that is where users find them;
+    the code of their methods tells where they are written.
+    """
+    if isinstance(thing, type) and thing.__module__.partition(".")[0] == _THEIRS:
+        for member in vars(thing).values():
+            function = getattr(member, "__func__", None) or getattr(member, "fget", None) or member
+            if getattr(function, "__qualname__", "").startswith(f"{thing.__qualname__}."):
+                code = getattr(inspect.unwrap(function), "__code__", None)
+                if code is not None and not code.co_filename.startswith("<"):
+                    return str(code.co_filename)
+    return original(thing)
+
+
 def _install() -> None:
     present = sys.modules.get(_THEIRS)
     if present is not None and not getattr(present, "__file__", "").endswith("as_torch_path/torch/__init__.py"):
@@ -195,6 +224,7 @@ def _install() -> None:
                 _adopt(_renamed(name), module)
     late.reduce_tensor = _reduce_tensor
     Overloads.inspectable = False
+    inspect.getfile = _file_of  # type: ignore[assignment]  # torch.package does the same in PyTorch
     gradloom.__name__, gradloom.__version__ = _THEIRS, VERSION
     delattr(gradloom.Tensor, "__array_namespace__")  # PyTorch has none: packages have adapters for torch
     sys.modules.pop(_THEIRS, None)

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from .compat.absent_device import device_count, empty_cache, is_available, names as _names, synchronize
+from .compat.absent_device import (
+    device_count,
+    empty_cache,
+    is_available,
+    names as _names,
+    own_functions as _own_functions,
+    synchronize,
+)
 
 __all__ = ["device_count", "empty_cache", "is_available", "synchronize"]
 
@@ -21,3 +28,5 @@ __getattr__ = _names(
     """,
     lambda: RuntimeError("there is no MTIA device: gradloom computes on the CPU. Ask torch.mtia.is_available() first"),
 )
+
+_own_functions(__name__)

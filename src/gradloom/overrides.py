@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self, TypeVar
 
 from .core.tensor import Tensor
 from .dispatch.state import ALL_DISABLED, ENABLED, INTERCEPT, Whole, state, whole_context
 from .python_dispatch.torch_function import checks, handlers, public
 
-if TYPE_CHECKING:
-    from typing import Self, TypeVar
-
-    _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 __all__ = [
     "BaseTorchFunctionMode",

@@ -7,19 +7,17 @@ library can load a state that the other saved.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
+from .core.tensor import Tensor
 from .dispatch.state import whole_context
 from .kernels.random.streams import Stream, default_stream
+from .types import Device
 from .types.device import CPU, check_device
 from .types.public import found_in as _found_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
-
-    from .core.tensor import Tensor
-    from .types import Device
     from .types.device import device as _Device
 
 __all__ = [

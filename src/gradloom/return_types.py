@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys as _sys
 from importlib import import_module as _import_module
 from operator import itemgetter as _itemgetter
 from typing import TYPE_CHECKING
@@ -16,7 +17,7 @@ class NamedResult(tuple):
     __slots__ = ()
     _fields: tuple = ()
 
-    def __new__(cls, values):
+    def __new__(cls, values, dict=None):  # pickles of PyTorch have a dict, which is empty
         return tuple.__new__(cls, values)
 
     def __repr__(self):
@@ -24,7 +25,7 @@ class NamedResult(tuple):
         return f"torch.return_types.{type(self).__name__}(\n{values})"
 
     def __reduce__(self):
-        return tuple, (tuple(self),)
+        return type(self), (tuple(self), {})
 
     n_fields = property(lambda self: len(self._fields))
 
@@ -35,7 +36,8 @@ def result_class(name: str, fields: tuple) -> type:
     if found is not None and getattr(found, "_fields", None) == fields:
         return found
     members = {f: property(_itemgetter(i)) for i, f in enumerate(fields)}
-    made = type(name, (NamedResult,), {"__slots__": (), "_fields": fields, **members})
+    home = f"{_sys.modules[__package__].__name__}.return_types"  # the root has another name in `gradloom.as_torch`
+    made = type(name, (NamedResult,), {"__slots__": (), "_fields": fields, "__module__": home, **members})
     globals()[name] = made
     return made
 

@@ -7,9 +7,11 @@ array that owns the memory: two objects for the same memory are equal.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,11 +22,6 @@ from .memory.metadata import MetaArray
 from .memory.ownership import extent, flat, map_file, owner, rooted
 from .types.device import CPU, META, check_device, device
 from .types.dtype import ALL, BY_NAME, default, dtype as dtype_class, legacy_type_name, uint8
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from os import PathLike
-    from typing import Self
 
 _CONVERSIONS = {
     **{name: BY_NAME[name] for name in ("bool", "short", "int", "long", "half", "float", "double", "bfloat16")},

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from .compat.absent_device import device_count, empty_cache, is_available, manual_seed, names as _names, synchronize
+from .compat.absent_device import (
+    device_count,
+    empty_cache,
+    is_available,
+    manual_seed,
+    names as _names,
+    own_functions as _own_functions,
+    synchronize,
+)
 
 __all__ = ["device_count", "empty_cache", "is_available", "manual_seed", "manual_seed_all", "synchronize"]
 
@@ -24,3 +32,5 @@ __getattr__ = _names(
     """,
     lambda: AssertionError("there is no XPU: gradloom computes on the CPU. Ask torch.xpu.is_available() first"),
 )
+
+_own_functions(__name__)

@@ -23,9 +23,6 @@ MODULES = """
     """.split()
 # Answered elsewhere, with the reason.
 EXCUSED = {
-    # One function serves all devices that are absent.
-    **dict.fromkeys(("device_count", "empty_cache", "is_available", "manual_seed", "manual_seed_all", "synchronize")),
-    **dict.fromkeys(("get_rng_state_all", "max_memory_allocated", "memory_allocated")),
     # PyTorch's are wrappers or C functions, of a module that only holds these; ours are where programs find them.
     **dict.fromkeys(("has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")),
     **dict.fromkeys(("DeviceType", "ProfilerActivity", "kineto_available")),

@@ -27,7 +27,8 @@ _LAZY = {
         name: (module, name)
         for module, names in {
             "gradloom._C._state": """
-                _VariableFunctions _WeakTensorRef _add_docstr _any_requires_grad _are_functorch_transforms_active
+                _VariableFunctions _VariableFunctionsClass _WeakTensorRef _add_docstr _any_requires_grad
+                _are_functorch_transforms_active
                 _jit_override_can_fuse_on_cpu _jit_override_can_fuse_on_gpu _jit_set_profiling_executor
                 _jit_set_profiling_mode _jit_set_texpr_fuser_enabled _fft _get_obj_in_tls
                 _get_accelerator _get_default_device _get_privateuse1_backend_name _get_tracing_state _has_storage

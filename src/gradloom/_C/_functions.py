@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..core.accumulate_grad import AccumulateGrad as AccumulateGrad
@@ -10,9 +11,6 @@ from ..core.node import Error as Error, Node, NotImplementedNode, next_sequence_
 from ..core.tensor import Tensor
 from ..core.views import CopySlices as CopySlices
 from ..dispatch.state import GRAD_OFF, state
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 NotImplemented = NotImplementedNode
 

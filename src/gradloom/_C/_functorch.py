@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..core.tensor import Tensor
 from ..dispatch.state import state
 
 if TYPE_CHECKING:
     from ..batching.levels import Level
-    from ..core.tensor import Tensor
 
 
 def _level_of(tensor: Any) -> Level | None:

@@ -224,6 +224,7 @@ class _Names(ModuleType):
 
 
 _VariableFunctions = _Names("gradloom._C._VariableFunctions", None)
+_VariableFunctionsClass = _VariableFunctions  # pickles of PyTorch look its functions up by this name
 _VF = _Names("gradloom._VF", None)
 _fft = _Names("gradloom._C._fft", "fft")
 _linalg = _Names("gradloom._C._linalg", "linalg")

@@ -36,7 +36,7 @@ class OptState(enum.Enum):
     STEPPED = 2
 
 
-def _fresh() -> dict[str, Any]:
+def _refresh_per_optimizer_state() -> dict[str, Any]:
     return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
@@ -92,7 +92,7 @@ class GradScaler:
         self._init_scale, self._init_growth_tracker = init_scale, 0
         self._scale: Tensor | None = None  # made by the first call of `scale`
         self._growth_tracker: Tensor | None = None
-        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_fresh)
+        self._per_optimizer_states: dict[int, dict[str, Any]] = defaultdict(_refresh_per_optimizer_state)
 
     def scale(self, outputs: Any) -> Any:
         """Multiply outputs by the scale.
@@ -248,7 +248,7 @@ class GradScaler:
                 if math.isfinite(grown):
                     scale.fill_(grown)
                 tracker.zero_()
-        self._per_optimizer_states = defaultdict(_fresh)
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
 
     def _replace_scale(self, new_scale: float | Tensor) -> None:
         assert self._scale is not None

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from ..core.node import Node
 from ..core.tangents import drop_tangents, set_tangent, tangent_of, with_layout_of, without_tangents
+from ..core.tensor import Tensor
 from ..core.views import PrimalView
 from ..dispatch import _operators
 from ..dispatch.state import FORWARD_AD, Whole, each_thread, state
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..core.tensor import Tensor
+from ._decorators import _DecoratorContextManager
 
 __all__ = ["UnpackedDualTensor", "dual_level", "enter_dual_level", "exit_dual_level", "make_dual", "unpack_dual"]
 
@@ -104,7 +101,7 @@ def _close() -> None:
     _level[0] = -1
 
 
-class dual_level(Whole):
+class dual_level(Whole, _DecoratorContextManager):
     """A `with` block in which tensors may be dual."""
 
     def _change(self) -> int:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ..core import late
 from ..core.anomaly import remember
 from ..core.edge import gradient_edge
 from ..core.node import NO_EDGE, Error, Node, next_sequence_nr
 from ..core.saved_variable import FREED_MESSAGE, SavedVariable, raw_saved, unpack
+from ..core.tensor import Tensor
 from ..dispatch import _operators
 from ..dispatch.state import ANOMALY, FORWARD_AD, GRAD_OFF, state
 from .function_outputs import propagate_tangents, save_tensors, wrap_outputs
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
-    from ..core.tensor import Tensor
-
-    _Result = TypeVar("_Result")
+_Result = TypeVar("_Result")
 
 __all__ = [
     "BackwardCFunction",

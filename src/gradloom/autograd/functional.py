@@ -10,19 +10,15 @@ compute it so. This needs no forward formulas, only differentiable reverse formu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from ..core import late
+from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
+from ..types import TensorOrTensors
 from .grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
 from .passes import grad as _grad
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from ..core.tensor import Tensor
-    from ..types import TensorOrTensors
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 

@@ -3,23 +3,19 @@
 Note [Grad modes]
 A mode sets bits of the thread's flags; leaving a block restores the former bits. Inference mode keeps GRAD_OFF set even
 if enable_grad is entered inside, so that operators test one bit only.
-
-As in PyTorch, decorating a generator function lets the mode hold while the generator runs, not in its consumer;
-decorating a coroutine function or an asynchronous generator has no effect on its body, which runs after the call.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from ..core.views import replay_by_operator
 from ..dispatch import _operators
 from ..dispatch.interception import REPLAY, Call, attend, register
 from ..dispatch.state import FORWARD_AD, GRAD_ASKED, GRAD_OFF, INFERENCE, state
 from ..types.public import found_in as _found_in
+from ._decorators import _DecoratorContextManager, _Function, _NoParamDecoratorContextManager
 
 __all__ = [
     "enable_grad",
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
 
 _GRAD = GRAD_OFF | GRAD_ASKED
 _ALL = _GRAD | INFERENCE
-_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def _with_grad(flags: int) -> int:
@@ -49,85 +44,12 @@ def _set_grad(mode: bool) -> None:
     state.unrecorded += not mode
 
 
-class _DecoratorContextManager:
-    """A context manager that can also wrap a function, a generator function or a class."""
-
-    def __call__(self, function: _Function) -> _Function:
-        import inspect
-
-        if inspect.isclass(function):
-            import warnings
-
-            warnings.warn(
-                "Decorating classes is deprecated and will be disabled in future versions. You should only "
-                "decorate functions or methods. To preserve the current behavior of class decoration, you "
-                "can directly decorate the `__init__` method and nothing else.",
-                FutureWarning,
-                stacklevel=2,
-            )
-            function.__init__ = self(function.__init__)
-            return function
-        if inspect.isgeneratorfunction(function):
-            return self._wrap_generator(function)
-
-        @functools.wraps(function)
-        def call(*args, **kwargs):
-            with self.clone():
-                return function(*args, **kwargs)
-
-        return call  # type: ignore[return-value]
-
-    def _wrap_generator(self, function):
-        """Wrap a generator function: the mode is on while the generator runs, not in its consumer between items."""
-
-        @functools.wraps(function)
-        def call(*args, **kwargs):
-            generator = function(*args, **kwargs)
-            with self.clone():
-                try:
-                    item = generator.send(None)
-                except StopIteration as stop:
-                    return stop.value
-            while True:
-                try:
-                    sent = yield item
-                except GeneratorExit:
-                    with self.clone():
-                        generator.close()
-                    raise
-                except BaseException as error:
-                    with self.clone():
-                        try:
-                            item = generator.throw(error)
-                        except StopIteration as stop:
-                            return stop.value
-                else:
-                    with self.clone():
-                        try:
-                            item = generator.send(sent)
-                        except StopIteration as stop:
-                            return stop.value
-
-        return call
-
-    def clone(self) -> Self:
-        return type(self)()
-
-
-class _NoParamDecoratorContextManager(_DecoratorContextManager):
-    """A context manager without arguments that can also wrap a function: `@manager` decorates as `@manager()` does."""
-
-    def __new__(cls, orig_func: Callable[..., Any] | None = None) -> Any:
-        self = object.__new__(cls)
-        return self if orig_func is None else self(orig_func)
-
-
 def _recorded_before(self: Any) -> bool:
     return self._before & _GRAD != GRAD_OFF
 
 
-class no_grad(_DecoratorContextManager):
-    """Disable recording inside the block or the decorated function."""
+class _Recording(_NoParamDecoratorContextManager):
+    """Base of no_grad and enable_grad, of which neither is the other."""
 
     _before = GRAD_OFF  # until it is entered
     prev = property(_recorded_before, doc="Whether operators recorded history when the block was entered.")
@@ -142,14 +64,18 @@ class no_grad(_DecoratorContextManager):
         self = object.__new__(cls)
         return self if function is None else self(function)
 
+    def __exit__(self, *exc: object) -> None:
+        state.flags = state.flags & ~_GRAD | self._before
+
+
+class no_grad(_Recording):
+    """Disable recording inside the block or the decorated function."""
+
     def __enter__(self) -> None:
         flags = state.flags
         self._before = flags & _GRAD
         state.flags = flags & ~GRAD_ASKED | GRAD_OFF
         state.unrecorded += 1
-
-    def __exit__(self, *exc: object) -> None:
-        state.flags = state.flags & ~_GRAD | self._before
 
 
 class untracked(no_grad):
@@ -160,7 +86,7 @@ class untracked(no_grad):
         state.flags = state.flags & ~GRAD_ASKED | GRAD_OFF
 
 
-class enable_grad(no_grad):
+class enable_grad(_Recording):
     """Enable recording inside the block or the decorated function, even within no_grad; not within inference_mode."""
 
     def __enter__(self) -> None:

@@ -12,15 +12,17 @@ Slow mode compares every entry. Fast mode compares u^T J v for random unit vecto
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
 from ..core import late
 from ..core.edge import gradient_edge
 from ..core.node import UndefinedGrad, next_sequence_nr
+from ..core.tensor import Tensor  # noqa: F401 - TensorOrTensors names it
 from ..dispatch import _operators
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, state
+from ..types import TensorOrTensors
 from .jacobians import (
     GradcheckError,
     Jacobians,
@@ -34,11 +36,6 @@ from .jacobians import (
     slow_report,
 )
 from .passes import grad
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from ..types import TensorOrTensors
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, finalize, ref
 
 from ..core import late
@@ -13,6 +13,7 @@ from ..core.engine import will_run
 from ..core.node import Node, RemovableHandle
 from ..core.roots import is_edge
 from ..core.saved_variable import check_callable, modified_message
+from ..core.tensor import Tensor
 from ..dispatch.state import SAVED_HOOKS, state, whole_context
 from ..memory.locks import new_lock
 from ..memory.metadata import Metadata
@@ -20,9 +21,6 @@ from ..memory.ownership import address
 from ..types.public import found_in as _found_in
 from .passes import increment_version
 from .variable import Variable
-
-if TYPE_CHECKING:
-    from ..core.tensor import Tensor
 
 __all__ = [
     "GradientEdge",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from ..core import late
 from ..core.engine import execute
@@ -19,17 +20,14 @@ from ..core.roots import (
     roots_and_gradients,
     used,
 )
+from ..core.tensor import Tensor
 from ..dispatch import _operators
 from ..dispatch.state import state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import Any, Literal, TypeAlias
-
-    from ..core.tensor import Tensor
     from .graph import GradientEdge
 
-    _Roots: TypeAlias = Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]
+_Roots: TypeAlias = "Tensor | GradientEdge | Sequence[Tensor] | Sequence[GradientEdge]"
 
 
 def backward(

@@ -34,7 +34,8 @@ def _sdp_flag(name: str) -> tuple[Callable[[], bool], Callable[[bool], None]]:
     def enable(enabled: bool) -> None:
         ALLOWED[name] = enabled
 
-    get.__name__, enable.__name__ = f"{name}_sdp_enabled", f"enable_{name}_sdp"
+    get.__name__ = get.__qualname__ = f"{name}_sdp_enabled"
+    enable.__name__ = enable.__qualname__ = f"enable_{name}_sdp"
     get.__doc__, enable.__doc__ = f"Return the flag of {name} attention.", f"Set the flag of {name} attention."
     return get, enable
 

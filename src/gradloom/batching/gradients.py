@@ -7,15 +7,13 @@ that calls `autograd.grad` on a graph from outside thus computes one gradient pe
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from ..core.tangents import hold_tangent, laid_out_like, tangent_of, tangent_through_base
 from ..dispatch import _operators as ops
 from ..dispatch.state import state
 from .tensor import BatchedTensor, batched_at, levels_of, within, without
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def any_batched(*groups: Any) -> bool:

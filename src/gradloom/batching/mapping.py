@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,8 +16,6 @@ from .levels import Level, running
 from .tensor import BatchedTensor, batched, expanded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..utils._pytree import TreeSpec
 
 __all__ = ["vmap"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Self
 
 from ..core.edge import gradient_edge
 from ..core.tangents import hold_tangent, tangent_of
@@ -12,10 +13,6 @@ from ..dispatch.interception import operand_of
 from ..dispatch.state import disabled_torch_function
 from ..memory.metadata import Metadata
 from .levels import Level, running
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Self
 
 new = object.__new__
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .. import functional
+from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
 from ..types.dtype import finfo, promote_types
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ..core.tensor import Tensor
 
 
 def _same(operator: str) -> Callable[..., Any]:

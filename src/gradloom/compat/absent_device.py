@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
+from types import FunctionType
 from typing import Any, NoReturn
 
 from ..types.absent import absent
@@ -33,6 +34,18 @@ def synchronize(device: Any = None) -> None:
     Raises RuntimeError always.
     """
     raise RuntimeError("there is no such device: gradloom computes on the CPU. Ask is_available() first")
+
+
+def own_functions(module: str) -> None:
+    """Give a module functions of its own in place of those that it shares: by its name and theirs, for pickles."""
+    space = vars(sys.modules[module])
+    for name in space["__all__"]:
+        shared = space.get(name)
+        if isinstance(shared, FunctionType) and (shared.__module__, shared.__name__) != (module, name):
+            own = FunctionType(shared.__code__, shared.__globals__, name, shared.__defaults__, shared.__closure__)
+            own.__kwdefaults__, own.__annotations__ = shared.__kwdefaults__, shared.__annotations__
+            own.__module__, own.__qualname__, own.__doc__ = module, name, shared.__doc__
+            space[name] = own
 
 
 def names(

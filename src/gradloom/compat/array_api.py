@@ -9,8 +9,9 @@ floating one have the floating dtype.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from importlib import import_module as _import_module
-from typing import TYPE_CHECKING, Any, NamedTuple as _NamedTuple
+from typing import Any, NamedTuple as _NamedTuple
 
 from .. import functional
 from ..core.tensor import Tensor
@@ -41,9 +42,6 @@ from ..types.dtype import (
     uint64 as uint64,
 )
 from ._array_linalg import SHARED as _SHARED, fft as fft, linalg as linalg
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 __array_api_version__ = "2024.12"
 e, inf, nan, pi, newaxis = math.e, math.inf, math.nan, math.pi, None

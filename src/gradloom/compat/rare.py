@@ -112,37 +112,42 @@ def _warn_of_old_name(name: str, device: str) -> None:
     )
 
 
+def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
 def _autocast_enabled(device: str) -> Callable[[], bool]:
     def enabled() -> bool:
-        _warn_of_old_name(f"is_autocast_{device}_enabled", device)
+        _warn_of_old_name(enabled.__name__, device)
         return False
 
-    return enabled
+    return _named(f"is_autocast_{device}_enabled", enabled)
 
 
 def _autocast_dtype(device: str, name: str) -> Callable[[], DType]:
     def dtype() -> DType:
-        _warn_of_old_name(f"get_autocast_{device}_dtype", device)
+        _warn_of_old_name(dtype.__name__, device)
         found: DType = getattr(gl, name)
         return found
 
-    return dtype
+    return _named(f"get_autocast_{device}_dtype", dtype)
 
 
 def _set_autocast_enabled(device: str) -> Callable[[bool], None]:
     def set_enabled(enabled: bool) -> None:
-        _warn_of_old_name(f"set_autocast_{device}_enabled", device)
+        _warn_of_old_name(set_enabled.__name__, device)
         if enabled:
             raise RuntimeError(f"gradloom computes on the CPU: there is no autocast for '{device}'")
 
-    return set_enabled
+    return _named(f"set_autocast_{device}_enabled", set_enabled)
 
 
 def _set_autocast_dtype(device: str) -> Callable[[DType], None]:
     def set_dtype(dtype: DType) -> None:
-        _warn_of_old_name(f"set_autocast_{device}_dtype", device)
+        _warn_of_old_name(set_dtype.__name__, device)
 
-    return set_dtype
+    return _named(f"set_autocast_{device}_dtype", set_dtype)
 
 
 # Autocast for devices that do not exist here: it is off, and cannot be enabled.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import count, cycle
 from sys import getrefcount
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from ..dispatch.state import FORWARD_AD, GRAD_OFF, INTERCEPT, state
 from ..memory.locks import new_lock
 from ..memory.metadata import Metadata, NoValuesError
 from .node import NO_EDGE, Node, bump_version
-
-if TYPE_CHECKING:
-    from typing import Any
 
 
 class _LeafNumber:

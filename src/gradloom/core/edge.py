@@ -15,16 +15,13 @@ gradient_edge(tensor)`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 from weakref import ref
 
 from ..memory.locks import new_lock
 from .accumulate_grad import AccumulateGrad
 from .attributes import copy_fields
 from .node import NO_EDGE
-
-if TYPE_CHECKING:
-    from typing import Any
 
 # The edge of a tensor that requires grad although no node takes its gradient; told from NO_EDGE by identity.
 DEAD_EDGE = tuple([None, 0])  # noqa: C409  (a literal would be the same object as NO_EDGE)

@@ -14,6 +14,7 @@ A hook may add and remove hooks of any node: each step runs the hooks that exist
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -25,8 +26,6 @@ from .gradient_checks import validate_gradient
 from .node import REGISTERING, RemovableHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .tensor import Tensor
 
 

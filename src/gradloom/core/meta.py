@@ -10,7 +10,7 @@ of META (gradloom.meta) computes shapes, dtypes and strides in place of the kern
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from ..memory.metadata import MetaArray, NoDataError
 from ..types.device import META
 from .node import NO_EDGE
 from .tensor import Tensor
-
-if TYPE_CHECKING:
-    from typing import NoReturn
 
 ITEM = "Tensor.item() cannot be called on meta tensors"
 

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import weakref
 from collections import OrderedDict
+from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,10 +29,6 @@ from ..dispatch import _operators
 from ..dispatch.state import INFERENCE, state
 from ..memory.locks import new_lock
 from ..types.size import Size
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, Self
 
 NO_EDGE = (None, 0)
 REGISTERING = new_lock()  # guards the registration of hooks; no other lock is taken while it is held

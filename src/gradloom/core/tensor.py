@@ -14,8 +14,10 @@ need only the array (sizes, strides, memory, values). This file has the rest: au
 
 from __future__ import annotations
 
+import builtins
 import numbers
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
 import numpy as np
 from numpy import ndarray
@@ -23,9 +25,11 @@ from numpy import ndarray
 from ..dispatch import _operators
 from ..dispatch.state import GRAD_OFF, INFERENCE, disabled_torch_dispatch, disabled_torch_function, state
 from ..kernels._common.dims import dim_error
+from ..types import Number
 from ..types.absent import AbsentMember
-from ..types.device import CPU, strided
+from ..types.device import CPU, device as _device, layout as _layout, strided
 from ..types.dtype import TYPE_OF, legacy_type_name
+from ..types.public import found_in
 from . import late
 from .attributes import COLD, OwnAttributes, copy_fields, fields, keep_cold_apart
 from .edge import gradient_edge
@@ -33,12 +37,7 @@ from .node import NO_EDGE, bump_version
 from .tensor_base import TensorBase
 
 if TYPE_CHECKING:
-    import builtins
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Self, TypeVar
-
-    from ..types import DType, Number
-    from ..types.device import device as _device, layout as _layout
+    from ..types import DType
     from ..types.dtype import dtype as _dtype
     from .node import Node, RemovableHandle
 
@@ -50,8 +49,6 @@ new = object.__new__
 class Tensor(TensorBase):
     """A multi-dimensional array of one dtype that autograd can differentiate through, as in PyTorch."""
 
-    __module__ = "gradloom"  # where users find it
-
     # The cold fields: COLD in attributes.py has their names, too.
     _view: Any = None  # ViewMeta of a view
     _accumulator: Any = None  # weak reference to the leaf's AccumulateGrad
@@ -62,7 +59,7 @@ class Tensor(TensorBase):
     _wrapped_number: Number | None = None  # the Python number behind this tensor, which promotes weakly
     _retains_grad = False
     _detachments = 0  # how often detach_() removed its history
-    _inference: bool | int = False  # 2 if it has a version nevertheless: see mark_detached_inference
+    _inference: Any = False  # 2 if it has a version nevertheless: see mark_detached_inference
     _name: str | None = None
     _backward_hooks: Any = None  # hooks on this tensor's gradient: those of its node, or, for a leaf, its own
     _operand = TensorBase._array  # the name under which wrappers read the array; see Note [Interception]
@@ -572,6 +569,9 @@ class Tensor(TensorBase):
     def __dir__(self) -> list[str]:
         hidden = {"_array", "_vc", *(n for n, member in vars(TensorBase).items() if isinstance(member, AbsentMember))}
         return [n for n in super().__dir__() if n not in hidden]
+
+
+found_in("gradloom", Tensor)
 
 
 def wrap(array: np.ndarray) -> Tensor:

@@ -46,10 +46,11 @@ class TensorBase(TensorMembers):
     __slots__ = ("_array", "_edge", "_vc", "_cold", "__weakref__", "__dict__")
     __module__ = "gradloom"
 
-    _array: ndarray
-    _edge: Any
-    _vc: list[int] | None
-    _cold: dict[str, Any]
+    if TYPE_CHECKING:  # private, and typing would look the names up in `gradloom`
+        _array: ndarray
+        _edge: Any
+        _vc: list[int] | None
+        _cold: dict[str, Any]
 
     @property
     def shape(self) -> Size:

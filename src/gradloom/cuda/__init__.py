@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from ..compat.absent_device import device_count, empty_cache, is_available, manual_seed, names as _names
+from ..compat.absent_device import (
+    device_count,
+    empty_cache,
+    is_available,
+    manual_seed,
+    names as _names,
+    own_functions as _own_functions,
+)
 from ..types.device import no_gpu
 from . import amp as amp
 
@@ -221,3 +228,5 @@ set_rng_state: Callable[..., None] = _refused("set_rng_state")
 mem_get_info: Callable[..., tuple[int, int]] = _refused("mem_get_info")
 ipc_collect: Callable[[], None] = _refused("ipc_collect")
 init: Callable[[], None] = _refused("init")
+
+_own_functions(__name__)

@@ -24,14 +24,12 @@ A feature registers its handler when it is first used (`register`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from ..types.device import names_meta
 from . import _operators
 from .state import AUTOCAST, GIVEN_RESULT, INTERCEPT, REDISPATCH, state
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 # Dispatch keys, in the order of their handlers.
 PROFILER, VMAP, CASTS, REPLAY, TRACE, PYTHON, ZEROS, SPARSE, META, FLOAT8 = range(10)

@@ -12,7 +12,7 @@ operand.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -35,8 +35,6 @@ from ..types.public import found_in as _found_in
 from . import _operators
 
 if TYPE_CHECKING:
-    from typing import Any
-
     from ..core.tensor import Tensor
     from ..types import Number
 

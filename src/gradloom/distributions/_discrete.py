@@ -44,6 +44,16 @@ class ByProbsOrLogits(Parametric):
         self._given = one_of(probs, logits)
         return logits if probs is None else probs
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state with PyTorch's attribute for the given form."""
+        return {**self.__dict__, "_param": self._param}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        param = state["_param"]
+        self.__dict__.update({name: value for name, value in state.items() if name != "_param"})
+        if "_given" not in state:  # a pickle of PyTorch
+            self._given = "probs" if state.get("probs") is param else "logits"
+
     @lazy_property
     def logits(self) -> Tensor:
         """The parameter as logits."""

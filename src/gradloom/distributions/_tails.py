@@ -151,7 +151,8 @@ class Weibull(TransformedDistribution):
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:
         self.scale, self.concentration = broadcast_all(scale, concentration)
         base = Exponential(gl.ones_like(self.scale), validate_args=validate_args)
-        steps = [PowerTransform(exponent=self.concentration.reciprocal()), AffineTransform(loc=0, scale=self.scale)]
+        self.concentration_reciprocal = self.concentration.reciprocal()
+        steps = [PowerTransform(exponent=self.concentration_reciprocal), AffineTransform(loc=0, scale=self.scale)]
         super().__init__(base, steps, validate_args=validate_args)
 
     def _gamma(self, order: int) -> Tensor:

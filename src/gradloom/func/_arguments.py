@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from ..core.tensor import Tensor
-from ..utils._pytree import tree_flatten
+from ..utils._pytree import TreeSpec, tree_flatten
 
-if TYPE_CHECKING:
-    from ..utils._pytree import TreeSpec
-
-    Argnums: TypeAlias = int | tuple[int, ...]
+Argnums: TypeAlias = int | tuple[int, ...]
 
 
 def positions(argnums: Argnums, count: int) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import wraps
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,14 +21,10 @@ from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
 from ..dispatch.state import state
 from ..utils._pytree import tree_flatten
-from ._arguments import chosen, refuse_other_than_tensors
+from ._arguments import Argnums, chosen, refuse_other_than_tensors
 from ._forward import jvp
 from ._level import UNITS
 from ._reverse import vjp_of_some
-
-if TYPE_CHECKING:
-    from ._arguments import Argnums
-
 
 _RANDOMNESS = ("error", "different", "same")
 

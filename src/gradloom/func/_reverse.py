@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..autograd.grad_mode import is_grad_enabled
 from ..core.tensor import Tensor
 from ..utils._pytree import tree_flatten, tree_map_only
-from ._arguments import chosen, output_tensors, refuse_other_than_tensors, without_aux
+from ._arguments import Argnums, chosen, output_tensors, refuse_other_than_tensors, without_aux
 from ._level import Level, filled
-
-if TYPE_CHECKING:
-    from ._arguments import Argnums
-
 
 _GRAD = "grad_and_value(f)(*args)"
 _VJP = "vjp(f, *primals)"

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import gradloom
 from gradloom import Tensor, dtype as DType
 from gradloom.types import IntList
 
 from ._masks import _canonical_dim, _input_mask, filled
 
-if TYPE_CHECKING:
-    Dims = int | IntList | None
+Dims = int | IntList | None
 
 
 def _sum_type(input: Tensor) -> DType:

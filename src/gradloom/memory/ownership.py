@@ -6,14 +6,12 @@ made on demand, and two tensors share memory exactly when their owners are the s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from os import PathLike
+from typing import Any
 
 import numpy as np
 
 from .metadata import MetaArray
-
-if TYPE_CHECKING:
-    from os import PathLike
 
 
 def owner(array: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import gradloom as gl
 from gradloom.core.meta import plain_class
@@ -111,7 +111,8 @@ class UninitializedTensorMixin:
     Reading their array raises, so that no operator needs to know of them.
     """
 
-    cls_to_become: type[Tensor]
+    if TYPE_CHECKING:  # typing would take `type` for the method of tensors
+        cls_to_become: type[Tensor]
 
     @property
     def _array(self) -> NoReturn:
@@ -214,7 +215,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: igno
         dtype: dtype of the elements, by default the default dtype.
     """
 
-    cls_to_become: type[Tensor] = Parameter
+    cls_to_become = Parameter
     __torch_function__: Any = disabled_torch_function
 
     def __new__(cls, requires_grad: bool = True, device: Device | None = None, dtype: DType | None = None) -> Self:
@@ -234,7 +235,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[mis
         persistent: whether the buffer is part of the module's state_dict.
     """
 
-    cls_to_become: type[Tensor] = Tensor
+    cls_to_become = Tensor
     __torch_function__: Any = disabled_torch_function
 
     def __new__(

@@ -177,13 +177,11 @@ class OptionalType(_Containing):
 class ListType(_Containing):
     """A list; `size` is its length if that is fixed, else None."""
 
-    size: int | None
-
     __slots__ = ("size",)
 
     def __init__(self, annotation: str, element: Type, size: int | None) -> None:
         super().__init__(annotation, element)
-        self.size = size
+        self.size: int | None = size
 
 
 @lru_cache(256)

@@ -36,6 +36,8 @@ class Adagrad(RuleOptimizer):
         ValueError: for a negative lr, lr_decay, weight_decay, initial_accumulator_value or eps.
     """
 
+    _later_options = {"foreach": None, "maximize": False, "differentiable": False, "fused": None}
+
     def __init__(
         self,
         params: ParamsT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradloom import Tensor
 from gradloom.optim._arrays import number
-from gradloom.optim._rule import AdamLike, options, running_mean
+from gradloom.optim._rule import AdamLike, RuleOptimizer, options, running_mean
 from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["Adamax"]
@@ -33,6 +33,8 @@ class Adamax(AdamLike):
     Raises:
         ValueError: for a negative lr, eps or weight_decay, or betas outside [0, 1).
     """
+
+    _later_options = RuleOptimizer._later_options
 
     def __init__(
         self,

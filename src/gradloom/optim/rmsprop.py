@@ -37,6 +37,8 @@ class RMSprop(RuleOptimizer):
         ValueError: for a negative lr, alpha, eps, weight_decay or momentum.
     """
 
+    _later_options = {"momentum": 0, "centered": False, **RuleOptimizer._later_options}
+
     def __init__(
         self,
         params: ParamsT,

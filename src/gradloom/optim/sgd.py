@@ -43,7 +43,7 @@ class SGD(Optimizer):
         ValueError: for a negative lr, momentum or weight_decay; for nesterov without momentum or with dampening.
     """
 
-    _later_options = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": None}
+    _later_options = {"nesterov": False, "maximize": False, "foreach": None, "differentiable": False, "fused": False}
 
     def __init__(
         self,

@@ -36,8 +36,6 @@ class SparseAdam(Optimizer):
         ValueError: for an lr or eps that is not positive, betas outside [0, 1), or a sparse or complex parameter.
     """
 
-    _later_options = {"maximize": False}
-
     def __init__(
         self,
         params: ParamsT,

@@ -6,7 +6,7 @@ import json
 import uuid
 import warnings
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
 from ..core.user_stack import is_ours
 from ..types.public import found_in as _found_in
@@ -14,9 +14,6 @@ from .chrome_trace import write_trace
 from .event_list import EventList
 from .events import BACKWARD_FUNCTION, USER_SCOPE, FunctionEvent, FunctionEventAvg, makes_node
 from .recorder import Record, Recorder
-
-if TYPE_CHECKING:
-    from typing import Self
 
 STEP = "ProfilerStep#"
 

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 from ..core import node as nodes
 from ..core.accumulate_grad import AccumulateGrad
@@ -28,9 +29,6 @@ from ..dispatch.state import GRAD_OFF, state
 from ..types.public import found_in as _found_in
 from .details import Allocations, Arguments, estimate_flops, operator_name
 from .events import BACKWARD_FUNCTION, FUNCTION, USER_SCOPE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _clock = time.perf_counter_ns
 MEMORY_EVENT = "[memory]"

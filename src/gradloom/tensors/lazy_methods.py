@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Never
+from collections.abc import Callable
+from typing import Any, Never
 
 import numpy as np
 
 from ..core import late
+from ..core.tensor import Tensor
 from ..dispatch import _operators
 from ..kernels._common.layout import is_dense
 from ..memory.ownership import offset_in_elements
 from ..types.dtype import legacy_type_name
 from . import sharing
 from .removed import eig as eig, lstsq as lstsq, solve as solve, symeig as symeig
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..core.tensor import Tensor
 
 
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:

@@ -6,7 +6,7 @@ The package's modules define dtypes, devices and sizes. Operators do not look at
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, Union
 
 from .device import device as _device
 from .dtype import dtype as _dtype
@@ -24,4 +24,4 @@ IntList: TypeAlias = list[builtins.int] | tuple[builtins.int, ...]
 DType: TypeAlias = _dtype | type[builtins.int] | type[builtins.float] | type[builtins.complex]
 Device: TypeAlias = _device | str | builtins.int
 # One tensor or several: arguments and results of autograd's functions.
-TensorOrTensors: TypeAlias = "Tensor | tuple[Tensor, ...] | list[Tensor]"
+TensorOrTensors: TypeAlias = Union["Tensor", tuple["Tensor", ...], list["Tensor"]]

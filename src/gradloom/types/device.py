@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class device:
@@ -20,8 +20,10 @@ class device:
 
     __slots__ = ("type", "index")
     __module__ = "gradloom"
-    type: str
-    index: int | None
+    if TYPE_CHECKING:  # typing would look the names up in `gradloom`
+        type: str
+        index: int | None
+        _context: Any
 
     def __init__(self, type: str | device, index: int | None = None) -> None:
         if isinstance(type, device):
@@ -54,7 +56,7 @@ class device:
         raise AttributeError(f"attribute '{name}' of 'torch.device' objects is not writable")
 
     # What a block `with device(...)` enters; gradloom.utils._device provides it.
-    _context: Any = None
+    _context = None
 
     def __enter__(self) -> device:
         names_meta(self)

@@ -7,7 +7,7 @@ bfloat16 comes from ml_dtypes, which is imported on first use.
 from __future__ import annotations
 
 import builtins as _builtins
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,11 +28,12 @@ class dtype:
 
     __slots__ = ("_name", "_alias", "_numpy", "itemsize", "category", "is_floating_point", "is_complex", "is_signed")
     __module__ = "gradloom"
-    itemsize: _builtins.int
-    category: _builtins.int
-    is_floating_point: _builtins.bool
-    is_complex: _builtins.bool
-    is_signed: _builtins.bool
+    if TYPE_CHECKING:  # typing would look the names up in `gradloom`
+        itemsize: _builtins.int
+        category: _builtins.int
+        is_floating_point: _builtins.bool
+        is_complex: _builtins.bool
+        is_signed: _builtins.bool
 
     def __init__(
         self,
@@ -296,7 +297,8 @@ def can_cast(from_: dtype, to: dtype) -> _builtins.bool:
 class _Info:
     __slots__ = ("_info", "dtype")
     __module__ = "gradloom"
-    dtype: str
+    if TYPE_CHECKING:
+        dtype: str
 
     def __eq__(self, other: object) -> _builtins.bool:
         return type(other) is type(self) and other.dtype == self.dtype

@@ -9,6 +9,7 @@ the classes and functions of torch.utils._pytree must stay.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..types.public import found_in as _found_in
@@ -33,11 +34,9 @@ PyTree: TypeAlias = Any
 SUPPORTED_NODES = CONTAINERS
 _get_node_type = kind_of
 
+_IsLeaf: TypeAlias = Callable[[Any], bool] | None
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    _IsLeaf: TypeAlias = Callable[[Any], bool] | None
-
     from ._pytree_extras import *  # noqa: F403
 else:
 

@@ -10,11 +10,8 @@ for each kind; a `TreeSpec` is a tree without its leaves.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict, deque, namedtuple
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 
 class SequenceKey(NamedTuple):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from gradloom.autograd.function import Function
 from gradloom.autograd.grad_mode import is_grad_enabled
 from gradloom.core.node import RemovableHandle
 from gradloom.core.tensor import Tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 __all__ = ["RemovableHandle", "BackwardHook", "unserializable_hook", "warn_if_has_hooks"]
 

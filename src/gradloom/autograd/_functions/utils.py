@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...core.gradient_checks import sum_to
-
-if TYPE_CHECKING:
-    from ...core.tensor import Tensor
+from ...core.tensor import Tensor
 
 
 def maybe_view(tensor: Tensor, size: Any, check_same_size: bool = True) -> Tensor:

@@ -26,11 +26,8 @@ class Dataset(Generic[_Example]):
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset[_Example]):
-    """Base of examples one after the other: subclasses define `__iter__`."""
-
-    def __iter__(self) -> Iterator[_Example]:
-        raise NotImplementedError("Subclasses of IterableDataset should implement __iter__.")
+class IterableDataset(Dataset[_Example], Iterable[_Example]):
+    """Base of examples one after the other: subclasses define `__iter__`, the abstract method of `Iterable`."""
 
     def __add__(self, other: Dataset[_Example]) -> ChainDataset:  # type: ignore[override]
         return ChainDataset([self, other])
