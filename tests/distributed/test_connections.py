@@ -6,13 +6,18 @@ import os
 import pickle
 import socket
 import stat
+import threading
 import time
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
+import numpy as np
 import pytest
 
 import gradloom.distributed as dist
 from gradloom.distributed import _auth, _tcp_server, _tcp_store
+from gradloom.distributed._engines.sockets import SocketEngine
 from gradloom.distributed._tcp_server import listen_on
 from tests.waiting import LIMIT, forked, in_threads
 
@@ -57,6 +62,88 @@ def test_what_a_stranger_sends_is_not_read(monkeypatch):
                 break
     store.set("key", "value")
     assert store.get("key") == b"value" and store.list_keys() == ["key"] and not Planted.loaded
+
+
+def test_silent_strangers_hold_nobody_up(monkeypatch):
+    """More connections that prove nothing than may be open: the next client still gets in when they are gone."""
+    monkeypatch.setattr(_auth, "STRANGERS", 4)
+    monkeypatch.setattr(_auth, "PATIENCE", 0.2)
+    store = server()
+    strangers = [socket.create_connection(("127.0.0.1", store.port), LIMIT) for _ in range(12)]
+    client = dist.TCPStore("127.0.0.1", store.port, None, False, timedelta(seconds=LIMIT))
+    client.set("key", "value")
+    assert store.get("key") == b"value"
+    for stranger in strangers:
+        stranger.close()
+
+
+REQUESTS = {
+    "empty": b"",
+    "a cut length": b"\x01",
+    "a field that is too long": b"\xff\xff\xff\xff",
+    "no method": b"\x03\0\0\0abc",
+    "wait for how long": b"\x04\0\0\0wait",
+    "no text": b"\x02\0\0\0\xff\xfe",
+    "add without a key": b"\x03\0\0\0add",
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_request_that_is_none_does_not_stop_the_server(name):
+    store, body = server(), REQUESTS[name]
+    with socket.create_connection(("127.0.0.1", store.port), LIMIT) as peer:
+        _auth.prove(peer, _auth.job_key(), server=False)
+        peer.sendall(_tcp_server.LENGTH.pack(len(body)) + body)
+        peer.settimeout(LIMIT)
+        assert peer.recv(4096)[8:13] in (b"", b"error")  # after the lengths of answer and field
+    store.set("key", "value")
+    assert store.get("key") == b"value"
+
+
+def test_a_request_of_a_gigabyte_is_refused_at_its_length():
+    store = server()
+    with socket.create_connection(("127.0.0.1", store.port), LIMIT) as peer:
+        _auth.prove(peer, _auth.job_key(), server=False)
+        peer.sendall(_tcp_server.LENGTH.pack(2**32 - 1))
+        peer.settimeout(LIMIT)
+        assert peer.recv(4096) == b""
+
+
+def test_ranks_connect_while_strangers_are_silent():
+    """A rank that accepts connections gets them from its peers, however many others say nothing or lie."""
+    store, addresses = dist.HashStore(), []
+    held: list[socket.socket] = []
+
+    class Watched:
+        """A store through which strangers come before the ranks."""
+
+        def set(self, key, value):
+            if key.startswith("address/0"):
+                host, port = value.split()
+                held.extend(socket.create_connection((host, int(port)), LIMIT) for _ in range(5))
+                held[0].sendall(b"GET / HTTP/1.1\r\n\r\n" + b"x" * 100)
+                liar = socket.create_connection((host, int(port)), LIMIT)
+                held.append(liar)
+                threading.Thread(target=lie, args=(liar,), daemon=True).start()  # answered when the rank accepts
+                addresses.append(port)
+            store.set(key, value)
+
+        def get(self, key):
+            return store.get(key)
+
+    def lie(connection):
+        """Know the key, but be no rank of the group."""
+        with suppress(dist.DistNetworkError, OSError):  # the ranks may be done before
+            _auth.prove(connection, _auth.job_key(), server=False)
+            connection.sendall((7).to_bytes(8, "little"))
+
+    end = time.monotonic() + LIMIT
+    engines = in_threads(*[partial(SocketEngine, Watched(), rank, 3, end) for rank in range(3)])
+    arrays = [np.full(3, float(rank)) for rank in range(3)]
+    in_threads(*[partial(engine.allreduce, array, "sum", end) for engine, array in zip(engines, arrays, strict=True)])
+    assert all((array == 3).all() for array in arrays) and addresses
+    for one in [*engines, *held]:
+        one.close()
 
 
 @pytest.mark.parametrize("keys", [("same", "same"), ("one", "another")])

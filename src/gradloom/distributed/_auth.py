@@ -35,7 +35,8 @@ from .errors import DistNetworkError, seconds_until
 VARIABLE = "GRADLOOM_JOB_KEY"
 _MAGIC = b"gradloom1\n"
 _SIZE = 32
-_PATIENCE = 20.0  # seconds that a peer has for its proof
+PATIENCE = 20.0  # seconds that a peer has for its proof
+STRANGERS = 256  # connections at a time that have not proved anything yet; others are closed, and may try again
 _MISMATCH = (
     "{peer} does not know this job's key, so it was refused. Set GRADLOOM_JOB_KEY to the same random text for all "
     "ranks (torchrun does so for the workers of one machine)"
@@ -111,7 +112,7 @@ def prove(connection: socket.socket, key: bytes, *, server: bool, deadline: floa
         DistNetworkError: if it does not know the key.
     """
     peer = _named(connection)
-    end = min(time.monotonic() + _PATIENCE, float("inf") if deadline is None else deadline)
+    end = min(time.monotonic() + PATIENCE, float("inf") if deadline is None else deadline)
     mine = secrets.token_bytes(_SIZE)
     try:
         _send(connection, _MAGIC + mine, end)

@@ -30,6 +30,8 @@ __all__ = ["LENGTH", "TCPStoreServer", "is_loopback", "listen_on", "packed", "un
 
 LENGTH = struct.Struct("<I")
 _LONGEST = 1 << 30  # bytes of a request
+# What a peer's connection or request may raise, if it is lost or is no request; it ends the connection, not the server.
+_BROKEN = (OSError, EOFError, ValueError, LookupError, TypeError, struct.error)
 _CLOSING = 10.0  # seconds that the thread may take to end
 LISTEN = "GRADLOOM_LISTEN_ADDRESS"
 
@@ -145,6 +147,7 @@ class TCPStoreServer:
         self._wake, self._woken = socket.socketpair()
         self._selector = selectors.DefaultSelector()
         self._closing, self._users, self._pid = False, 0, os.getpid()
+        self._proving = threading.BoundedSemaphore(_auth.STRANGERS)
         for number in (self._listener, self._woken):
             number.setblocking(False)
             self._selector.register(number, selectors.EVENT_READ)
@@ -191,22 +194,26 @@ class TCPStoreServer:
             with suppress(OSError):
                 connection, _ = source.accept()
                 # Proofs need several messages, and a stranger may be slow: not in this thread.
-                threading.Thread(target=self._admit, args=(connection,), daemon=True).start()
+                if self._proving.acquire(blocking=False):
+                    threading.Thread(target=self._admit, args=(connection,), daemon=True).start()
+                else:
+                    connection.close()
         elif source is self._woken:
             self._woken.recv(4096)
             while self._admitted:
                 connection = self._admitted.popleft()
-                connection.setblocking(False)
-                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._peers[connection] = _Peer(connection)
-                self._selector.register(connection, selectors.EVENT_READ)
+                with suppress(OSError, ValueError):  # `_admit` closes it if the server is being closed
+                    connection.setblocking(False)
+                    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    self._selector.register(connection, selectors.EVENT_READ)
+                    self._peers[connection] = _Peer(connection)
         elif (peer := self._peers.get(source)) is not None:
             try:
                 if events & selectors.EVENT_WRITE:
                     self._flush(peer)
                 if events & selectors.EVENT_READ:
                     self._read(peer)
-            except (OSError, EOFError, ValueError):
+            except _BROKEN:
                 self._drop(peer)
 
     def _admit(self, connection: socket.socket) -> None:
@@ -214,7 +221,9 @@ class TCPStoreServer:
             _auth.prove(connection, self._key, server=True)
         except (DistNetworkError, OSError):
             connection.close()
+            self._proving.release()
         else:
+            self._proving.release()
             self._admitted.append(connection)
             if self._closing:  # too late for the thread to see it
                 connection.close()
@@ -280,7 +289,7 @@ class TCPStoreServer:
             return None
         try:
             found = _METHODS[method](self._table, *fields)
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, IndexError, TypeError) as error:
             return packed(b"error", str(error).encode())
         if method in _CHANGES:
             self._wake_waiting()
@@ -302,7 +311,7 @@ class TCPStoreServer:
         try:
             self._send(peer, answer)
             self._answer_requests(peer)
-        except (OSError, ValueError):
+        except _BROKEN:
             self._drop(peer)
 
     def _expire(self) -> None:

@@ -40,6 +40,7 @@ __all__ = ["SocketEngine"]
 _HEAD = struct.Struct("<qqq")
 _USER, _CALL, _ASK, _TELL = range(4)  # channels
 _SMALL = 1 << 15  # bytes below which each rank reduces all, rather than its part
+_GLANCE = 0.05  # seconds after which a rank that waits for connections looks who has proved itself
 _ASKING = 0.5  # seconds that other ranks have to say where they are
 _Waiter: Any = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
@@ -114,16 +115,7 @@ class SocketEngine(Engine):
                 found[rank] = connection = socket.create_connection((host, int(port)), seconds_until(deadline))
                 _auth.prove(connection, key, server=False, deadline=deadline)
                 connection.sendall(struct.pack("<q", self.rank))
-            while len(found) < self.size - 1:
-                listener.settimeout(seconds_until(deadline))
-                connection, _ = listener.accept()
-                try:
-                    _auth.prove(connection, key, server=True, deadline=deadline)
-                except DistNetworkError:  # a stranger does not stop the job
-                    connection.close()
-                    continue
-                (rank,) = struct.unpack("<q", _auth.receive(connection, 8, deadline))
-                found[rank] = connection
+            found.update(self._accept(listener, key, deadline))
             return found
         except BaseException as error:
             for connection in found.values():
@@ -133,6 +125,50 @@ class SocketEngine(Engine):
             raise CallTimeout("init_process_group", time.monotonic() - self._started, []) from error
         finally:
             listener.close()
+
+    def _accept(self, listener: socket.socket, key: bytes, deadline: float | None) -> dict[int, socket.socket]:
+        """Return connections of the ranks above this one. A stranger, who may be slow or silent, holds nobody up."""
+        expected, found = set(range(self.rank + 1, self.size)), dict[int, socket.socket]()
+        lock, proving = threading.Lock(), threading.BoundedSemaphore(_auth.STRANGERS)
+
+        def admit(connection: socket.socket) -> None:
+            try:
+                _auth.prove(connection, key, server=True, deadline=deadline)
+                (rank,) = struct.unpack("<q", _auth.receive(connection, 8, time.monotonic() + _auth.PATIENCE))
+                connection.settimeout(None)
+                with lock:
+                    if rank in expected and not is_over:
+                        expected.remove(rank)
+                        found[rank] = connection
+                        return
+                connection.close()
+            except (DistNetworkError, OSError, EOFError):
+                connection.close()
+            finally:
+                proving.release()
+
+        is_over = False
+        try:
+            while expected:
+                left = seconds_until(deadline)
+                if left is not None and left <= 0:
+                    raise TimeoutError("ranks did not connect")
+                listener.settimeout(_GLANCE if left is None else max(0.001, min(_GLANCE, left)))
+                try:
+                    connection, _ = listener.accept()
+                except TimeoutError:
+                    continue
+                if proving.acquire(blocking=False):
+                    threading.Thread(target=admit, args=(connection,), daemon=True).start()
+                else:
+                    connection.close()
+        except BaseException:
+            with lock:
+                is_over = True
+            for connection in found.values():
+                connection.close()
+            raise
+        return found
 
     # -- messages
 
@@ -146,6 +182,8 @@ class SocketEngine(Engine):
                     continue
                 except OSError as error:
                     self._lose(peer, f"cannot be reached: {error}")
+                except (ValueError, MemoryError) as error:  # of a head that announces no number of bytes
+                    self._lose(peer, f"sent what is no message: {error}")
         self._selector.close()
 
     def _read_some(self, peer: _Peer) -> None:
