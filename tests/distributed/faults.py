@@ -7,7 +7,8 @@ pass, the backward pass, an all-reduce, or while a checkpoint is written. Then
 - the last checkpoint must load, and its values must belong together;
 - nothing may be left: no process, no name in /dev/shm.
 
-The moment is a random number of microseconds after the victim says that it is in that part of a step.
+The moment is a random number of microseconds after the victim says that it is in that part of a step. With
+`--launcher torchrun` or `--launcher mpiexec`, these start the ranks, and must end in time, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +27,13 @@ from collections import Counter
 from pathlib import Path
 
 PARTS = ("forward", "backward", "all_reduce", "checkpoint")
+LAUNCHERS = {  # and what they or the other ranks say of a rank that was killed
+    "torchrun": (
+        ["-m", "gradloom.distributed.run", "--standalone", "--nproc-per-node=3"],
+        r"Root cause.*\n +rank {} .*SIGKILL",
+    ),
+    "mpiexec": (["-n", "3", sys.executable], r"rank \d was lost|KILLED BY SIGNAL: 9|signal 9"),
+}
 RANKS, SOON = 3, 60  # seconds in which the others must notice, on a busy machine
 
 
@@ -37,7 +46,11 @@ def train(rank: int, victim: int, part: str, delay: float, folder: Path) -> None
     from gradloom.distributed import checkpoint
 
     nn = torch.nn
-    dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=RANKS)
+    if rank < 0:  # a launcher knows which this is
+        dist.init_process_group("mpi" if "PMI_RANK" in os.environ else "gloo")
+        rank = dist.get_rank()
+    else:
+        dist.init_process_group("gloo", init_method=f"file://{folder}/meet", rank=rank, world_size=RANKS)
     torch.manual_seed(0)
     # 3 MB: several chunks of shared memory, more than one bucket.
     module = nn.Sequential(nn.Linear(32, 800), nn.Tanh(), nn.Linear(800, 800), nn.Tanh(), nn.Linear(800, 1))
@@ -46,6 +59,7 @@ def train(rank: int, victim: int, part: str, delay: float, folder: Path) -> None
 
     def enter(name: str, step: int) -> None:
         if rank == victim and name == part and step == 6:
+            (folder / "armed").touch()
             threading.Timer(delay, os.kill, (os.getpid(), signal.SIGKILL)).start()
 
     for step in range(100_000):
@@ -84,6 +98,63 @@ def run(number: int, seed: int) -> list[str]:
             for process in ranks:
                 process.kill()
                 process.wait()
+
+
+def run_launched(launcher: str, number: int, seed: int) -> list[str]:
+    """Train under a launcher, kill, and return what was wrong."""
+    rng = random.Random(seed * 1_000_003 + number)
+    part, victim, delay = PARTS[number % len(PARTS)], rng.randrange(RANKS), rng.random() ** 2 * 0.03
+    options, said = LAUNCHERS[launcher]
+    program = (
+        shutil.which("mpiexec", path=str(Path(sys.executable).parent)) if launcher == "mpiexec" else sys.executable
+    )
+    before, wrong = _names(), []
+    with tempfile.TemporaryDirectory() as name:
+        folder, log = Path(name), Path(name, "log")
+        command = [str(program), *options, __file__, "--train", "-1", str(victim), part, str(delay), name]
+        with open(log, "wb") as file:
+            started = subprocess.Popen(
+                command, stdout=file, stderr=file, stdin=subprocess.DEVNULL, env=os.environ | {"OMP_NUM_THREADS": "1"}
+            )
+        try:
+            code = started.wait(5 * SOON)
+            took = time.time() - (folder / "armed").stat().st_mtime if (folder / "armed").exists() else 0.0
+            if code == 0 or not re.search(said.format(victim), log.read_text()):
+                wrong.append(f"the launcher ended with {code}: {log.read_text()[-1500:]}")
+            if took > SOON:
+                wrong.append(f"the launcher ended {took:.0f} s after the victim")
+        except subprocess.TimeoutExpired:
+            wrong.append(f"the launcher did not end: {log.read_text()[-600:]}")
+            started.kill()
+            started.wait()
+        end = time.monotonic() + 10
+        while (left := _processes(name)) and time.monotonic() < end:
+            time.sleep(0.02)
+        wrong += [f"process {pid} is left" for pid in left]
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        wrong += _checkpoint_is_sound(folder / "checkpoint")
+    wrong += [f"/dev/shm/{one} is left" for one in _names() - before]
+    return [f"run {number} under {launcher} ({part}, rank {victim}): {line}" for line in wrong]
+
+
+def _processes(folder: str) -> list[int]:
+    """Return the processes whose command names a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if folder.encode() in path.read_bytes():
+                found.append(int(path.parent.name))
+        except OSError:
+            pass
+    return found
+
+
+def _names() -> set[str]:
+    """Return the names of shared memory that gradloom's and MPI's processes make."""
+    if not os.path.isdir("/dev/shm"):
+        return set()
+    return {name for name in os.listdir("/dev/shm") if "gradloom" in name or "mpich" in name}
 
 
 def _watch(ranks: list[subprocess.Popen[bytes]], victim: int, logs: list[Path], folder: Path) -> list[str]:
@@ -137,11 +208,12 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--launcher", choices=LAUNCHERS)
     args = parser.parse_args(argv)
     wrong: list[str] = []
     parts: Counter[str] = Counter()
     for number in range(args.runs):
-        found = run(number, args.seed)
+        found = run_launched(args.launcher, number, args.seed) if args.launcher else run(number, args.seed)
         parts[PARTS[number % len(PARTS)]] += not found
         for line in found:
             print(line, flush=True)

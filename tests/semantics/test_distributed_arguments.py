@@ -37,6 +37,16 @@ WRONG = {
         "all_reduce does not support",
     ),
     "root out of range": (lambda t, d: d.broadcast(t.ones(3), 3), RuntimeError, "invalid root rank: 3"),
+    "average of integers": (
+        lambda t, d: d.all_reduce(t.ones(3, dtype=t.int64), d.ReduceOp.AVG),
+        RuntimeError,
+        "result type Float can't be cast to the desired output type Long",
+    ),
+    "no group": (
+        lambda t, d: d.all_reduce(t.ones(3), group="x"),
+        ValueError,
+        "Process group x is not initialized in the world group map",
+    ),
     "no root": (lambda t, d: d.broadcast(t.ones(3)), ValueError, "Must specify global_rank or group_rank"),
     "two roots": (
         lambda t, d: d.broadcast(t.ones(3), 0, group_src=0),

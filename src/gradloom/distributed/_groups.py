@@ -94,6 +94,7 @@ def init_process_group(
 
     Raises:
         ValueError: if there is a default group, or the environment lacks something.
+        RuntimeError: if the rank is not less than the number of processes.
         DistError: if the processes do not come within `timeout`, or cannot be connected.
     """
     if _world.default_pg is not None:
@@ -129,6 +130,8 @@ def _meet(
             if found is None:
                 found, *place = next(_rendezvous(backend, init_method, rank, size, timeout))
                 found.set_timeout(timeout)
+            if not 0 <= place[0] < place[1]:
+                raise RuntimeError(f"rank {place[0]} does not fit world_size {place[1]}: ranks are 0 to {place[1] - 1}")
             attempt = f"{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}/{_inits}"
             meeting = PrefixStore(f"default_pg/{attempt}" if store is None else "default_pg", found)
             return _make_group(

@@ -144,7 +144,13 @@ def recv(tensor: Any, src: int | None = None, group: Any = None, tag: int = 0, g
 
     Returns:
         the sender's rank; -1 for a rank that is not in the group.
+
+    Raises:
+        ValueError: if `src` is this rank, which cannot send meanwhile.
     """
+    if (src is not None or group_src is not None) and not _rank_not_in_group(group):
+        member = _group_or_default_group(group)
+        _check_not_self_rank(member, _canonicalize_group_rank(member, src, group_src), "source")
     work = _receive(tensor, src, group, tag, group_src, True)
     if work is None:
         return -1

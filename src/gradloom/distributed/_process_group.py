@@ -77,6 +77,12 @@ def _check_size(method: str, index: int, expected: Any, got: Any) -> None:
         )
 
 
+def _name_of(dtype: Any) -> str:
+    """Return PyTorch's other name of a dtype of integers, such as Long."""
+    names = {gl.uint8: "Byte", gl.int8: "Char", gl.int16: "Short", gl.int32: "Int", gl.int64: "Long", gl.bool: "Bool"}
+    return names.get(dtype) or str(dtype).rpartition(".")[2].replace("ui", "UI")
+
+
 def _reduction(op: Any, tensor: Any) -> Any:
     """Return the engine's name of a reduction of tensors of a dtype.
 
@@ -84,6 +90,8 @@ def _reduction(op: Any, tensor: Any) -> Any:
         RuntimeError: if these cannot be reduced so.
     """
     found = engine_op(op)
+    if found == "avg" and not (tensor.is_floating_point() or tensor.is_complex()):
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {_name_of(tensor.dtype)}")
     if isinstance(found, str) and found.startswith("b") and (tensor.is_floating_point() or tensor.is_complex()):
         raise RuntimeError(f"Cannot use ReduceOp.{found.upper()} with non-integral dtype")
     return found

@@ -199,7 +199,13 @@ def _warn_not_in_group(op_name: str) -> None:
 
 
 def _group_or_default_group(group: Any = None) -> Any:
-    return _get_default_group() if group is None else group
+    if group is None:
+        return _get_default_group()
+    if not hasattr(group, "allreduce"):
+        raise ValueError(
+            f"Process group {group} is not initialized in the world group map. Please initialize the group first."
+        )
+    return group
 
 
 def _ranks_of(pg: Any) -> dict[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -14,6 +15,7 @@ from . import distributed_c10d as dist
 __all__ = ["DeviceMesh", "init_device_mesh"]
 
 _entered: list[DeviceMesh] = []
+_made: weakref.WeakValueDictionary[Any, DeviceMesh] = weakref.WeakValueDictionary()  # for unpickling
 
 
 def current_mesh() -> DeviceMesh:
@@ -76,6 +78,8 @@ class DeviceMesh:
         found = (self.mesh == dist.get_rank()).nonzero().tolist()
         self._coordinate: tuple[int, ...] | None = tuple(found[0]) if found else None
         self._groups = list(_groups) if _groups is not None else self._made_groups() if _init_backend else []
+        if self._groups:
+            _made[self._key] = self
 
     def _made_groups(self) -> list[Any]:
         if self.mesh.ndim == 1 and self.mesh.tolist() == list(range(dist.get_world_size())):
@@ -110,6 +114,11 @@ class DeviceMesh:
         Args:
             mesh_dim: number or name of the dimension; may be None if there is one.
         """
+        if not self._groups:
+            raise RuntimeError(
+                f"DeviceMesh process groups not initialized! Make {self} with init_device_mesh, on all ranks, "
+                "before what refers to it is loaded."
+            )
         return self._groups[self._dim(mesh_dim)]
 
     def get_all_groups(self) -> list[Any]:
@@ -226,6 +235,9 @@ class DeviceMesh:
     def __hash__(self) -> int:
         return hash(self._key)
 
+    def __reduce__(self) -> Any:
+        return _restored, (self.device_type, self.mesh.tolist(), self.mesh_dim_names)
+
     def __repr__(self) -> str:
         sizes = ", ".join(
             [
@@ -234,6 +246,15 @@ class DeviceMesh:
             ]
         )
         return f"DeviceMesh(({sizes}), '{self.device_type}', stride={tuple(self.mesh.stride())})"
+
+
+def _restored(device_type: str, ranks: Any, names: tuple[str, ...] | None) -> DeviceMesh:
+    """Return the mesh that a pickle names: one of this process, or a new one, without new groups."""
+    mesh = DeviceMesh(device_type, ranks, mesh_dim_names=names, _init_backend=False)
+    known = _made.get(mesh._key)
+    if known is None and mesh.ndim == 1 and mesh.mesh.tolist() == list(range(dist.get_world_size())):
+        mesh._groups = [dist._get_default_group()]
+    return mesh if known is None else known
 
 
 def init_device_mesh(

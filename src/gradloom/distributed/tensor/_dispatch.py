@@ -48,6 +48,8 @@ def dispatch(make: Any, func: Any, args: Any, kwargs: Any) -> Any:
         )
     flat, structure = tree_flatten((tuple(args), dict(kwargs)))
     _check(func, flat)
+    if _replicating[0]:
+        flat = [_replicated(make, value, flat) for value in flat]
     numbers = [number for number, value in enumerate(flat) if isinstance(value, gl.Tensor) and hasattr(value, "_spec")]
     tensors = [flat[number] for number in numbers]
     specs = [tensor._spec for tensor in tensors]
@@ -98,6 +100,14 @@ def _mark_copies(views: Any, base: Any, part: Any, name: str) -> None:
     for view in views if isinstance(views, (list, tuple)) else (views,):
         if is_copy or view._local_tensor.untyped_storage().data_ptr() != part.untyped_storage().data_ptr():
             view._is_copy = True
+
+
+def _replicated(make: Any, value: Any, flat: Sequence[Any]) -> Any:
+    """Return an ordinary tensor as a distributed one that all processes have."""
+    if not isinstance(value, gl.Tensor) or hasattr(value, "_spec"):
+        return value
+    mesh = next(one._spec.mesh for one in flat if hasattr(one, "_spec"))
+    return make(value, DTensorSpec(mesh, (REPLICATE,) * mesh.ndim, TensorMeta.of(value)))
 
 
 def _check(func: Any, flat: Sequence[Any]) -> None:

@@ -75,10 +75,7 @@ class DTensor(Tensor):
         return DTensor(parts["_local_tensor"], spec, requires_grad=requires_grad)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        spec = self._spec
-        mesh = spec.mesh.device_type, spec.mesh.mesh, spec.mesh.mesh_dim_names
-        state = self._local_tensor, mesh, spec.placements, spec.tensor_meta, self.requires_grad
-        return _restored, (*state, bool(getattr(self, "_is_param", False)))
+        return _restored, (self._local_tensor, self._spec, self.requires_grad, bool(getattr(self, "_is_param", False)))
 
     @staticmethod
     def from_local(
@@ -191,10 +188,8 @@ class DTensor(Tensor):
         return [(offset, size)]
 
 
-def _restored(local: Any, mesh: Any, placements: Any, meta: Any, requires_grad: bool, is_param: bool) -> Any:
+def _restored(local: Any, spec: DTensorSpec, requires_grad: bool, is_param: bool) -> Any:
     """Return a pickled tensor, in a process that has the place in a mesh that the one had that pickled it."""
-    kind, ranks, names = mesh
-    spec = DTensorSpec(DeviceMesh(kind, ranks, mesh_dim_names=names), placements, meta)
     made: Any = DTensor(local, spec, requires_grad=requires_grad)
     return gl.nn.Parameter(made, requires_grad) if is_param else made
 
