@@ -179,12 +179,35 @@ def test_flat_windows_equal_the_other_products(padding, dilation, monkeypatch):
             products.weight_gradient(g, x, (3, 2), layout, 1),
         )
 
-    assert flat.pays(2, w.shape, layout, 4) and flat.is_small(2, w.shape, layout, 4)
+    assert flat.pays(2, w.shape, layout, 4)
     found = all_three()
     monkeypatch.setattr(flat, "pays", lambda *_: False)
-    monkeypatch.setattr(flat, "is_small", lambda *_: False)
     for a, b in zip(found, all_three(), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "size, kernel, stride, padding, groups",
+    [
+        ((9, 7), (3, 2), (2, 3), (1, 1), 1),
+        ((8, 8), (1, 1), (2, 2), (0, 0), 1),
+        ((11, 5), (7, 3), (2, 2), (3, 0), 2),
+        ((4, 9), (2, 2), (3, 1), (2, 3), 1),
+        ((6, 5, 7), (3, 1, 4), (2, 2, 3), (1, 0, 2), 1),
+    ],
+)
+def test_gradients_by_phases_equal_the_other_products(size, kernel, stride, padding, groups, monkeypatch):
+    w, one = draw(4, 3, *kernel), (1,) * len(kernel)
+    output = tuple((n + 2 * p - k) // s + 1 for n, p, k, s in zip(size, padding, kernel, stride, strict=True))
+    layout, g = Windows(size, kernel, stride, padding, one, output), draw(2, 4, *output, seed=1)
+    monkeypatch.setattr(products, "_phases_pay", lambda *_: False)
+    expected = products.input_gradient(g, w, layout, groups)
+    monkeypatch.setattr(products, "_phases_pay", lambda *_: True)
+    np.testing.assert_allclose(products.input_gradient(g, w, layout, groups), expected, rtol=1e-4, atol=1e-4)
+    w[0, 0] = np.nan  # must not meet zeros of the padding
+    found = products.input_gradient(g, w, layout, groups)
+    monkeypatch.setattr(products, "_phases_pay", lambda *_: False)
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(products.input_gradient(g, w, layout, groups)))
 
 
 @pytest.mark.parametrize("used", [10, 900])

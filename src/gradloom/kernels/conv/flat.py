@@ -27,18 +27,11 @@ _WIDTH, _CHANNELS = 28, 64  # from which on it pays for larger images
 
 
 def pays(images: int, w_shape: tuple[int, ...], windows: Windows, itemsize: int) -> bool:
-    """Return whether `forward` and `input_gradient` are faster here, for a weight (Co, C, *kernel) of one group."""
+    """Return whether the sums are faster here, for a weight (Co, C, *kernel) of one group."""
     if len(windows.size) != 2 or windows.stride != (1, 1) or windows.kernel == (1, 1):
         return False
     if windows.output[1] >= _WIDTH and w_shape[1] >= _CHANNELS and w_shape[0] >= _CHANNELS:
         return True
-    return images * volume(w_shape[1:]) * volume(windows.output) * itemsize <= _SMALL
-
-
-def is_small(images: int, w_shape: tuple[int, ...], windows: Windows, itemsize: int) -> bool:
-    """Return whether `weight_gradient` is faster here; see `pays`."""
-    if len(windows.size) != 2 or windows.stride != (1, 1) or windows.kernel == (1, 1):
-        return False
     return images * volume(w_shape[1:]) * volume(windows.output) * itemsize <= _SMALL
 
 
@@ -68,7 +61,7 @@ def input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows) -> np.ndarray
 
     None if the padding exceeds the kernel, or w is not finite.
     """
-    if not _is_finite(w):
+    if not is_finite(w):
         return None
     margin = [d * (k - 1) - p for d, k, p in zip(windows.dilation, windows.kernel, windows.padding, strict=True)]
     if min(margin) < 0:
@@ -79,21 +72,32 @@ def input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows) -> np.ndarray
 
 def weight_gradient(g: np.ndarray, x: np.ndarray, windows: Windows) -> np.ndarray | None:
     """g_w (Co, C, *kernel) from g (N, Co, *output) and x (N, C, *size); None if x is not finite."""
-    if not _is_finite(x):
+    if not is_finite(x):
         return None
     depth = x.shape[1] * volume(windows.kernel)
-    total: Any = None
-    for images, rows in _blocks(x, depth, windows):
-        columns, width = _columns(x[images], windows, rows)
-        gradient = np.zeros((g.shape[1], columns.shape[3] * columns.shape[4]), g.dtype)
-        places = _rows_of(gradient, columns.shape[3], rows.stop - rows.start, width, windows.output[1])
-        places[...] = g[images, :, rows]
-        term = gradient.dot(columns.reshape(depth, -1).T)
-        total = term if total is None else np.add(total, term, out=total)
+
+    def work(part: list[tuple[slice, slice]]) -> Any:
+        total: Any = None
+        for images, rows in part:
+            columns, width = _columns(x[images], windows, rows)
+            gradient = np.zeros((g.shape[1], columns.shape[3] * columns.shape[4]), g.dtype)
+            places = _rows_of(gradient, columns.shape[3], rows.stop - rows.start, width, windows.output[1])
+            places[...] = g[images, :, rows]
+            term = gradient.dot(columns.reshape(depth, -1).T)
+            total = term if total is None else np.add(total, term, out=total)
+        return total
+
+    pieces = _blocks(x, depth, windows)
+    if len(pieces) == 1:
+        total = work(pieces)
+    else:  # one partial sum per thread over fixed blocks, so that every run gives the same result
+        total, *others = threads.share(work, [pieces[part] for part in threads.chunks(len(pieces))])
+        for term in others:
+            total += term
     return total.reshape(g.shape[1], x.shape[1], *windows.kernel)
 
 
-def _is_finite(array: np.ndarray) -> bool:
+def is_finite(array: np.ndarray) -> bool:
     """Return whether all numbers are finite; also False if their sum overflows."""
     return bool(np.isfinite(np.add.reduce(array, None)))
 

@@ -19,6 +19,12 @@ are copied at a time.
 rows of g; with g laid out as (..., row, channel), the sum over kernel rows is one product with a slice of a matrix. The
 other kernel dimensions are then added with shifts.
 
+Note [Phases of a strided gradient]
+With a stride s, the input positions j of one phase, (j + p) mod s = r, meet the kernel elements r, r + s, r + 2 s ...
+at consecutive positions of g. So each phase of the input's gradient is a convolution of g with a part of the kernel,
+turned around, and without a stride; phases without kernel elements are zero. Zeros of the padding are multiplied, as in
+flat.py.
+
 Where flat.py is faster, it computes the sums.
 
 With one input channel per group (`depthwise_*`) each product would be one of single numbers. Instead each kernel
@@ -27,6 +33,7 @@ element in turn multiplies a whole shifted block of channels-last images.
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -44,9 +51,10 @@ def forward(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windows: Wind
         return out
     if is_depthwise(w, groups):
         return depthwise_forward(x, w, bias, windows, out)
+    x, windows = _without_gaps(x, windows)
     if groups == 1 and flat.pays(len(x), w.shape, windows, x.itemsize):
         return flat.forward(x, w, bias, windows)
-    if _channels_first(x, w, windows):
+    if windows.output[-1] >= _LONG or _channels_first(x, w, windows):
         return _forward_channels_first(x, w, bias, windows, groups, out)
     each = len(w) // groups
     depth = volume(w.shape[1:])
@@ -77,7 +85,8 @@ def weight_gradient(g: np.ndarray, x: np.ndarray, kernel: tuple[int, ...], windo
         return out
     if is_depthwise(out, groups):
         return depthwise_weight_gradient(g, x, windows, out)
-    if groups == 1 and flat.is_small(len(x), out.shape, windows, x.itemsize):
+    x, windows = _without_gaps(x, windows)
+    if groups == 1 and flat.pays(len(x), out.shape, windows, x.itemsize):
         found = flat.weight_gradient(g, x, windows)
         if found is not None:
             return found
@@ -127,6 +136,8 @@ def input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows, groups: int) 
         turned = w.reshape(groups, each, inner).swapaxes(1, 2)
         np.matmul(turned, g.reshape(len(g), groups, each, -1), out=out.reshape(len(g), groups, inner, -1))
         return out
+    if _phases_pay(len(g), inner, windows) and flat.is_finite(w):
+        return _gradient_by_phases(g, w, windows, groups, out)
     rest = Windows(*(field[1:] for field in windows))
     # Kernel rows in descending order, as they meet ascending rows of g: (groups, width, kernel row, each).
     matrix = np.moveaxis(w.reshape(groups, each, inner, *windows.kernel)[:, :, :, ::-1], (2, 3, 1), (-3, -2, -1))
@@ -150,6 +161,49 @@ def input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows, groups: int) 
     row_bytes = volume(rest.output) * matrix.shape[1] * groups * g.itemsize
     threads.share(work, blocks(len(g), windows.size[0], row_bytes))
     return out
+
+
+def _phases_pay(images: int, channels: int, windows: Windows) -> bool:
+    """Return whether copying all windows of g costs less than adding up the terms of each kernel element."""
+    if max(windows.stride) == 1 or max(windows.dilation) > 1:
+        return False
+    return channels >= _MANY_CHANNELS and images * volume(windows.output) >= _MANY_PLACES
+
+
+def _gradient_by_phases(g: np.ndarray, w: np.ndarray, windows: Windows, groups: int, out: np.ndarray) -> np.ndarray:
+    """Fill out (N, C, *size), which holds zeros; see Note [Phases of a strided gradient]."""
+    inner, each = w.shape[1], len(w) // groups
+    turned = w.reshape(groups, each, inner, *windows.kernel).swapaxes(1, 2)
+    for axes in itertools.product(*(_phases(windows, axis) for axis in range(len(windows.size)))):
+        places, taps, margins = zip(*axes, strict=True)
+        part = turned[(..., *taps)][_all(3) + (slice(None, None, -1),) * len(taps)]
+        kernel, target = part.shape[3:], out[_all(2) + places]
+        one = (1,) * len(kernel)
+        shifted = Windows(windows.output, kernel, one, margins, one, target.shape[2:])
+        target[...] = forward(g, part.reshape(groups * inner, each, *kernel), None, shifted, groups)
+    return out
+
+
+def _phases(windows: Windows, axis: int) -> list[tuple[slice, slice, int]]:
+    """Return the phases of one dimension that meet kernel elements: positions of the input, those elements, and the
+    padding of g before its first number."""
+    step, padding, found = windows.stride[axis], windows.padding[axis], []
+    for r in range(min(step, windows.kernel[axis])):
+        first = (r - padding) % step
+        if first < windows.size[axis]:
+            count = len(range(r, windows.kernel[axis], step))
+            margin = count - 1 - (first + padding - r) // step
+            found.append((slice(first, None, step), slice(r, None, step), margin))
+    return found
+
+
+def _without_gaps(x: np.ndarray, windows: Windows) -> tuple[np.ndarray, Windows]:
+    """Return x and windows; if those are single numbers some steps apart, a copy of the numbers as the new x."""
+    one = (1,) * len(windows.kernel)
+    if windows.kernel != one or windows.stride == one or any(windows.padding):
+        return x, windows
+    places = tuple(slice(0, (n - 1) * s + 1, s) for n, s in zip(windows.output, windows.stride, strict=True))
+    return np.ascontiguousarray(x[_all(2) + places]), windows._replace(size=windows.output, stride=one)
 
 
 def _all(count: int) -> tuple[slice, ...]:
@@ -214,12 +268,17 @@ def _row_products(
     return products
 
 
+_LONG = 14  # output width, from which on its runs are copied as fast as any
+_MANY_CHANNELS, _MANY_PLACES = 16, 512  # of an input and of windows, from which on its gradient is taken by phases
+_SHORT = 32  # numbers, below which runs of channels are short
+
+
 def _channels_first(x: np.ndarray, w: np.ndarray, windows: Windows) -> bool:
     """Return whether copying windows from the input as it is gives the longer runs; see the Note on layout."""
     if _pointwise(windows):
         return volume(windows.output) >= 64
     run_last = w.shape[1] * (windows.kernel[-1] if windows.dilation[-1] == 1 else 1)
-    return run_last < 16 and run_last < windows.output[-1]
+    return run_last < _SHORT and run_last < windows.output[-1]
 
 
 def _pointwise(windows: Windows) -> bool:
