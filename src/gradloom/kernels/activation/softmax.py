@@ -11,7 +11,8 @@ from .._common.tables import starts
 from .._common.threads import share
 from ..reduction.sums import row_sums
 
-divide, exp, log, maximum, subtract = np.divide, np.exp, np.log, np.maximum, np.subtract
+divide, exp, log, maximum = np.divide, np.exp, np.log, np.maximum
+multiply, subtract = np.multiply, np.subtract
 
 # Note [Rows]
 # Softmax mostly runs over short contiguous rows, for which the overhead of NumPy's reductions exceeds the arithmetic.
@@ -20,9 +21,11 @@ divide, exp, log, maximum, subtract = np.divide, np.exp, np.log, np.maximum, np.
 _VERY_SHORT, _SHORT = 16, 256
 
 # Note [Softmax without a shift]
-# The maximum is subtracted so that exp stays finite. If all numbers are known to be small, exp is finite without that,
-# and more exact: the difference is not rounded first. The sum of squares, one call of BLAS, bounds all of them.
+# The maximum is subtracted so that exp stays finite and the greatest term of a sum is not small. If all numbers are
+# known to be small, or the maxima are near 0, that is so without it, and more exact: the difference is not rounded
+# first. The sum of squares, one call of BLAS, bounds all numbers.
 _FEW = 4096  # elements, up to which the sum of squares of standard normal numbers stays below the bound
+_NEAR = 10.0  # bound of maxima; exp(10) times 2**100 is finite in float32
 _BOUND = 4900.0  # 70 ** 2: exp(70) times _FEW is finite in float32, exp(-70) is a normal number
 
 
@@ -66,9 +69,16 @@ def softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarr
     return narrowed(_shifted_softmax(x, dim), self.dtype)
 
 
-def _shifted_softmax(x, dim=1):
-    out = subtract(x, _maximum(x, dim), order="C")
-    exp(out, out)
+def _shifted_softmax(x, dim=1, out=None):
+    """Return softmax, or write it to `out`, an array of the shape of x in C order."""
+    if out is None:
+        out = np.empty(x.shape, x.dtype)
+    top = _maximum(x, dim)
+    if top.size and -_NEAR <= top.item(top.argmin()) and top.item(top.argmax()) <= _NEAR:  # false for NaN
+        exp(x, out)
+    else:
+        subtract(x, top, out)
+        exp(out, out)
     return divide(out, _sum(out, dim), out)
 
 
@@ -84,14 +94,15 @@ def _many_rows(x, dim) -> bool:
 
 
 def _by_rows(kernel, *arrays) -> np.ndarray:
-    """Run a kernel of matrices with independent rows on blocks of rows of contiguous arrays of one shape."""
+    """Run a kernel of matrices with independent rows, which takes `out=`, on blocks of rows of contiguous arrays of one
+    shape."""
     width = arrays[0].shape[-1]
     rows = [a.reshape(-1, width) for a in arrays]
     out = np.empty_like(rows[0])
     step = max(1, _BLOCK // width)
 
     def work(part) -> None:
-        out[part] = kernel(*[a[part] for a in rows])
+        kernel(*[a[part] for a in rows], out=out[part])
 
     share(work, [slice(i, i + step) for i in range(0, len(out), step)])
     return out.reshape(arrays[0].shape)
@@ -127,8 +138,10 @@ def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.n
     return narrowed(found, self.dtype)
 
 
-def _shifted_log_softmax(x, dim=1):
-    out = subtract(x, _maximum(x, dim), order="C")
+def _shifted_log_softmax(x, dim=1, out=None):
+    if out is None:
+        out = np.empty(x.shape, x.dtype)
+    subtract(x, _maximum(x, dim), out)
     total = _sum(exp(out), dim)
     log(total, total)
     return subtract(out, total, out)
@@ -159,9 +172,13 @@ def softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, inpu
     return narrowed(_softmax_gradient(grad, out, dim), input_dtype)
 
 
-def _softmax_gradient(grad, out, dim=1):
-    found = row_major(np.asarray(out * grad))
-    return subtract(found, out * _sum(found, dim), found)
+def _softmax_gradient(grad, result, dim=1, out=None):
+    if out is None:
+        found = row_major(np.asarray(result * grad))
+        return subtract(found, result * _sum(found, dim), found)
+    multiply(result, grad, out)
+    subtract(grad, _sum(out, dim), out)
+    return multiply(out, result, out)
 
 
 def log_softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, input_dtype: np.dtype) -> np.ndarray:
@@ -173,7 +190,7 @@ def log_softmax_backward(grad_output: np.ndarray, output: np.ndarray, dim: int, 
     return narrowed(_log_softmax_gradient(grad, out, dim), input_dtype)
 
 
-def _log_softmax_gradient(grad, out, dim=1):
-    found = np.asarray(exp(out, order="C"))
-    found *= _sum(grad, dim)
+def _log_softmax_gradient(grad, result, dim=1, out=None):
+    found = np.asarray(exp(result, order="C")) if out is None else exp(result, out)
+    multiply(found, _sum(grad, dim), found)
     return subtract(grad, found, found)
