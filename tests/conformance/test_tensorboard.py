@@ -35,7 +35,10 @@ def test_curves_histograms_and_texts(folder):
         writer.add_text("note", "hello", 6)
         writer.add_tensor("values", gl.tensor([[1.0, 2.0]]), 7)
         writer.add_pr_curve("curve", gl.tensor([0, 1, 1]), gl.tensor([0.1, 0.9, 0.4]), 8, num_thresholds=3)
+        tensors = [gl.tensor([float(i), 0.0]) for i in range(6)]
+        writer.add_pr_curve_raw("raw", *tensors, 9, num_thresholds=2)
     found = events(folder)
+    assert list(found.Tensors("raw")[0].tensor_proto.float_val) == [0, 0, 1, 0, 2, 0, 3, 0, 4, 0, 5, 0]
     assert [(e.step, e.value, e.wall_time) for e in found.Scalars("loss")] == [(0, 0, 10), (1, 0.5, 11), (2, 1, 12)]
     assert [e.value for e in events(folder / "both_b").Scalars("both")] == [2.0]
     texts = found.Tensors("note/text_summary")

@@ -259,6 +259,37 @@ class SummaryWriter:
         precision = true / np.maximum(1e-7, true + false)
         recall = true / np.maximum(1e-7, true[0])
         rows = np.stack([true, false, false[0] - false, true[0] - true, precision, recall])
+        self._write_curve(tag, rows, count, global_step, walltime)
+
+    def add_pr_curve_raw(
+        self,
+        tag: str,
+        true_positive_counts: Any,
+        false_positive_counts: Any,
+        true_negative_counts: Any,
+        false_negative_counts: Any,
+        precision: Any,
+        recall: Any,
+        global_step: int | None = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Write a curve of precision and recall whose points are computed.
+
+        Args:
+            tag: name of the curve.
+            true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts, precision, recall:
+                values at the thresholds, 1-D.
+            num_thresholds: number of thresholds, at most 127.
+            weights: accepted without effect.
+            global_step, walltime: see SummaryWriter.
+        """
+        counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
+        rows = np.stack([array(values) for values in (*counts, precision, recall)])
+        self._write_curve(tag, rows, min(num_thresholds, 127), global_step, walltime)
+
+    def _write_curve(self, tag: str, rows: Any, count: int, global_step: int | None, walltime: float | None) -> None:
         plugin = package("plugins.pr_curve.plugin_data_pb2").PrCurvePluginData(version=0, num_thresholds=count)
         shape = self._shape(dim=[self._shape.Dim(size=size) for size in rows.shape])
         tensor = self._tensor(dtype="DT_FLOAT", float_val=rows.reshape(-1).tolist(), tensor_shape=shape)
