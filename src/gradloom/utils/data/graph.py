@@ -92,11 +92,7 @@ def _nothing() -> None:
     """Stand in for a pipe in a pickle that is never read."""
 
 
-def _searched(state: Any) -> Any:
-    """Return the part of a pipe's state in which there can be pipes."""
-    kept = (*_PIPES, Collection)
-    if isinstance(state, dict):
-        return {name: value for name, value in state.items() if isinstance(value, kept)}
-    if isinstance(state, (tuple, list)):
-        return [value for value in state if isinstance(value, kept)]
-    return state if isinstance(state, kept) else None
+def _searched(state: Any) -> list[Any]:
+    """Return the parts of a pipe's state in which there can be pipes."""
+    parts = state.values() if isinstance(state, dict) else state if isinstance(state, (tuple, list)) else [state]
+    return [part for part in parts if isinstance(part, (*_PIPES, Collection))]

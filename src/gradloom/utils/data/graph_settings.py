@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import gradloom as gl
@@ -46,24 +47,30 @@ def apply_sharding(
         RuntimeError: for two such pipes one after the other.
     """
 
-    def visit(graph: DataPipeGraph, before: Any) -> None:
-        for pipe, sources in graph.values():
-            shared = before
-            if isinstance(pipe, _ShardingIterDataPipe) or _has_methods(pipe, "apply_sharding"):
-                if before is not None:
-                    raise RuntimeError(
-                        "Sharding twice on a single pipeline is likely unintended and will cause data loss. "
-                        f"Sharding already applied to {before} while trying to apply to {pipe}"
-                    )
-                if len(inspect.signature(pipe.apply_sharding).parameters) < 3:
-                    pipe.apply_sharding(num_of_instances, instance_id)
-                else:
-                    pipe.apply_sharding(num_of_instances, instance_id, sharding_group=sharding_group)
-                shared = pipe
-            visit(sources, shared)
-
-    visit(traverse_dps(datapipe), None)
+    for pipe, before in _with_those_before(traverse_dps(datapipe)):
+        if not _is_shared(pipe):
+            continue
+        for other in filter(_is_shared, before):
+            raise RuntimeError(
+                "Sharding twice on a single pipeline is likely unintended and will cause data loss. Sharding already "
+                f"applied to {other} while trying to apply to {pipe}"
+            )
+        takes_group = len(inspect.signature(pipe.apply_sharding).parameters) > 2
+        pipe.apply_sharding(
+            num_of_instances, instance_id, **({"sharding_group": sharding_group} if takes_group else {})
+        )
     return datapipe
+
+
+def _with_those_before(graph: DataPipeGraph, before: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
+    """Yield each pipe of a graph with those that read from it, the nearest first, once for each way to it."""
+    for pipe, sources in graph.values():
+        yield pipe, before
+        yield from _with_those_before(sources, (pipe, *before))
+
+
+def _is_shared(pipe: Any) -> bool:
+    return isinstance(pipe, _ShardingIterDataPipe) or _has_methods(pipe, "apply_sharding")
 
 
 def apply_shuffle_settings(datapipe: Any, shuffle: bool | None = None) -> Any:
@@ -73,21 +80,26 @@ def apply_shuffle_settings(datapipe: Any, shuffle: bool | None = None) -> Any:
         datapipe: the last pipe of the graph.
         shuffle: on or off; None changes nothing. If there is none to turn on, a shuffling pipe is added at the end.
     """
-    if shuffle is None:
-        return datapipe
-    pipes = get_all_graph_pipes(traverse_dps(datapipe))
-    shufflers = [pipe for pipe in pipes if _has_methods(pipe, "set_shuffle", "set_seed")]
-    if not shufflers and shuffle:
-        warnings.warn(
-            "`shuffle=True` was set, but the datapipe does not contain a `Shuffler`. Adding one at the end. Be aware "
-            "that the default buffer size might not be sufficient for your task.",
-            stacklevel=2,
-        )
-        datapipe = datapipe.shuffle()
-        shufflers = [datapipe]
-    for shuffler in shufflers:
-        shuffler.set_shuffle(shuffle)
+    if shuffle is not None:
+        shufflers = [
+            pipe
+            for pipe in get_all_graph_pipes(traverse_dps(datapipe))
+            if _has_methods(pipe, "set_shuffle", "set_seed")
+        ]
+        for pipe in shufflers:
+            pipe.set_shuffle(shuffle)
+        if shuffle and not shufflers:
+            return _shuffled(datapipe)
     return datapipe
+
+
+def _shuffled(datapipe: Any) -> Any:
+    warnings.warn(
+        "`shuffle=True` was set, but the datapipe does not contain a `Shuffler`. Adding one at the end. Be aware "
+        "that the default buffer size might not be sufficient for your task.",
+        stacklevel=3,
+    )
+    return datapipe.shuffle()
 
 
 def apply_shuffle_seed(datapipe: Any, rng: Any) -> Any:

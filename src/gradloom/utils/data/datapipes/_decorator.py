@@ -19,8 +19,7 @@ __all__ = [
     "runtime_validation_disabled",
 ]
 
-_determinism = False
-_runtime_validation_enabled = True
+_settings = {"determinism": False, "validation": True}
 
 
 class functional_datapipe:
@@ -43,22 +42,33 @@ class functional_datapipe:
         return cls
 
 
-class guaranteed_datapipes_determinism:
-    """Context in which the making of a pipe that is `non_deterministic` raises TypeError."""
+class _Held:
+    """A context that holds a setting of this module at a value, from the moment that it is made."""
 
-    prev: bool
+    _setting: str
+    _value: bool
 
     def __init__(self) -> None:
-        global _determinism
-        self.prev = _determinism
-        _determinism = True
+        self.prev = _settings[self._setting]
+        _settings[self._setting] = self._value
 
     def __enter__(self) -> None:
-        pass
+        """Do nothing: the setting is made."""
 
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        global _determinism
-        _determinism = self.prev
+    def __exit__(self, *error: object) -> None:
+        _settings[self._setting] = self.prev
+
+
+class guaranteed_datapipes_determinism(_Held):
+    """Context in which the making of a pipe that is `non_deterministic` raises TypeError."""
+
+    _setting, _value = "determinism", True
+
+
+class runtime_validation_disabled(_Held):
+    """Context in which `runtime_validation` checks nothing."""
+
+    _setting, _value = "validation", False
 
 
 class non_deterministic:
@@ -72,88 +82,74 @@ class non_deterministic:
     """
 
     cls: Any = None
+    deterministic_fn: Any = None
 
     def __init__(self, arg: Any) -> None:
-        if isinstance(arg, type):
-            if not issubclass(arg, IterDataPipe):
-                raise TypeError(
-                    f"Only `IterDataPipe` can be decorated with `non_deterministic`, but {arg.__name__} is found"
-                )
-            self.cls = arg
-        elif callable(arg):
-            self.deterministic_fn = arg
-        else:
+        if not callable(arg):
             raise TypeError(f"{arg} can not be decorated by non_deterministic")
+        if isinstance(arg, type):
+            self.cls = _of_pipes(arg, "decorated with `non_deterministic`, but")
+        else:
+            self.deterministic_fn = arg
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.cls is not None:
-            if _determinism:
-                raise TypeError(
-                    f"{self.cls.__name__} is non-deterministic, but you set 'guaranteed_datapipes_determinism'. You "
-                    "can turn off determinism for this DataPipe if that is acceptable for your application"
-                )
-            return self.cls(*args, **kwargs)
-        decorated = args[0]
-        if not (isinstance(decorated, type) and issubclass(decorated, IterDataPipe)):
-            raise TypeError(f"Only `IterDataPipe` can be decorated, but {decorated.__name__} is found")
-        self.cls = decorated
+            return self._made("", True, args, kwargs)
+        (found,) = args  # the class, which the function stood before
+        self.cls = _of_pipes(found, "decorated, but")
         return self.deterministic_wrapper_fn
 
     def deterministic_wrapper_fn(self, *args: Any, **kwargs: Any) -> Any:
         """Make the pipe, if its arguments determine the order or determinism is not asked for."""
-        found = self.deterministic_fn(*args, **kwargs)
-        if not isinstance(found, bool):
+        answer = self.deterministic_fn(*args, **kwargs)
+        if answer is not True and answer is not False:
             raise TypeError(
                 "deterministic_fn of `non_deterministic` decorator is required to return a boolean value, but "
-                f"{type(found)} is found"
+                f"{type(answer)} is found"
             )
-        if _determinism and found:
+        return self._made(" with the inputs", answer, args, kwargs)
+
+    def _made(self, when: str, undetermined: bool, args: Any, kwargs: Any) -> Any:
+        if undetermined and _settings["determinism"]:
             raise TypeError(
-                f"{self.cls.__name__} is non-deterministic with the inputs, but you set "
-                "'guaranteed_datapipes_determinism'. You can turn off determinism for this DataPipe if that is "
-                "acceptable for your application"
+                f"{self.cls.__name__} is non-deterministic{when}, but you set 'guaranteed_datapipes_determinism'. You "
+                "can turn off determinism for this DataPipe if that is acceptable for your application"
             )
         return self.cls(*args, **kwargs)
+
+
+def _of_pipes(found: Any, words: str) -> Any:
+    """Return a class of IterDataPipes. Raises TypeError, with the words, for anything else."""
+    if isinstance(found, type) and issubclass(found, IterDataPipe):
+        return found
+    raise TypeError(f"Only `IterDataPipe` can be {words} {found.__name__} is found")
 
 
 def argument_validation(f: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function that refuses anything but an IterDataPipe where `f` is annotated with a class of pipes."""
     signature, hints = inspect.signature(f), get_type_hints(f)
 
+    kinds = {name: hint for name, hint in hints.items() if isinstance(hint, _DataPipeMeta)}
+
     @wraps(f)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        for name, value in signature.bind(*args, **kwargs).arguments.items():
-            if not isinstance(hints.get(name), _DataPipeMeta):
-                continue
-            if not isinstance(value, IterDataPipe):
-                raise TypeError(f"Expected argument '{name}' as a IterDataPipe, but found {type(value)}")
-            # As in PyTorch, only a class of pipes that brings a `type` of its own can be compared.
-            if not value.type.issubtype(hints[name].type):
-                raise TypeError(
-                    f"Expected type of argument '{name}' as a subtype of hint {hints[name].type}, but found "
-                    f"{value.type}"
-                )
+        given = signature.bind(*args, **kwargs).arguments
+        for name in kinds.keys() & given.keys():
+            _check_kind(name, given[name], kinds[name])
         return f(*args, **kwargs)
 
     return checked
 
 
-class runtime_validation_disabled:
-    """Context in which `runtime_validation` checks nothing."""
+def _check_kind(name: str, pipe: Any, hint: Any) -> None:
+    """Raise TypeError unless an argument is an IterDataPipe whose `type` is that of its annotation, or a part of it.
 
-    prev: bool
-
-    def __init__(self) -> None:
-        global _runtime_validation_enabled
-        self.prev = _runtime_validation_enabled
-        _runtime_validation_enabled = False
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> None:
-        global _runtime_validation_enabled
-        _runtime_validation_enabled = self.prev
+    As in PyTorch, only a class that brings a `type` of its own can be compared; others raise AttributeError.
+    """
+    if not isinstance(pipe, IterDataPipe):
+        raise TypeError(f"Expected argument '{name}' as a IterDataPipe, but found {type(pipe)}")
+    if not pipe.type.issubtype(hint.type):
+        raise TypeError(f"Expected type of argument '{name}' as a subtype of hint {hint.type}, but found {pipe.type}")
 
 
 def runtime_validation(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -167,11 +163,8 @@ def runtime_validation(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(f)
     def checked(self: Any) -> Iterator[Any]:
-        if not _runtime_validation_enabled:
-            yield from f(self)
-            return
         for value in f(self):
-            if not self.type.issubtype_of_instance(value):
+            if _settings["validation"] and not self.type.issubtype_of_instance(value):
                 raise RuntimeError(f"Expected an instance as subtype of {self.type}, but found {value}({type(value)})")
             yield value
 

@@ -97,31 +97,56 @@ def _recorded(pipe: Any) -> AbstractContextManager[Any]:
 
 
 class _HookedIterator:
-    """The iterator of a pipe whose `__iter__` is no generator function: it returns the pipe itself, or any iterator.
+    """An iterator of a pipe: it checks that it is the valid one, counts the examples, and records profiles.
 
     Args:
-        iterator: what `__iter__` returned.
-        datapipe: the pipe.
-        iterator_id: its number.
-        counts: whether the pipe is its own iterator, whose hooked `__next__` counts.
+        pipe: the pipe.
+        source: iterator of what the pipe's own `__iter__` returned.
+        lazy: begin with the first example, as pipes do whose `__iter__` is a generator function; errors in these name
+            the pipe.
+        counts: count the examples; a pipe that is its own iterator counts by itself.
     """
 
-    def __init__(self, iterator: Iterator[Any], datapipe: Any, iterator_id: int, counts: bool) -> None:
-        self.iterator, self.datapipe, self.iterator_id, self._counts = iterator, datapipe, iterator_id, counts
+    def __init__(self, pipe: Any, source: Iterator[Any], lazy: bool, counts: bool) -> None:
+        self.iterator, self._pipe, self._lazy, self._counts = source, pipe, lazy, counts
+        self._number = None if lazy else _begin(pipe)
 
     def __iter__(self) -> _HookedIterator:
         return self
 
     def __next__(self) -> Any:
-        with _recorded(self.datapipe):
-            _check(self.datapipe, self.iterator_id)
-            value = next(self.iterator)
-            if not self._counts:
-                self.datapipe._number_of_samples_yielded += 1
-            return value
+        pipe = self._pipe
+        if self._number is None:
+            ahead = _restored(pipe)
+            if ahead is not None:
+                self.iterator, self._number, self._counts = ahead, -1, False
+            else:
+                self._number = _begin(pipe)
+        try:
+            with _recorded(pipe):
+                if self._number >= 0:
+                    _check(pipe, self._number)
+                value = next(self.iterator)
+        except StopIteration:
+            raise
+        except Exception as error:
+            if self._lazy:
+                _name_the_pipe(error, pipe)
+            raise
+        pipe._number_of_samples_yielded += self._counts
+        return value
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.iterator, name)
+
+
+def _restored(pipe: Any) -> Iterator[Any] | None:
+    """Return the iterator at which a restored pipe goes on, once; else None (Note [Snapshots])."""
+    ahead: Iterator[Any] | None = pipe._fast_forward_iterator
+    if ahead is not None:
+        pipe._fast_forward_iterator = None
+        pipe._snapshot_state = _SnapshotState.Iterating
+    return ahead
 
 
 def hook_iterator(namespace: dict[str, Any]) -> None:
@@ -130,13 +155,22 @@ def hook_iterator(namespace: dict[str, Any]) -> None:
     Args:
         namespace: the attributes of the class, before it is made.
     """
-    iterate = namespace["__iter__"]
-    if inspect.isgeneratorfunction(iterate):
-        namespace["__iter__"] = _hooked_generator(iterate)
-        return
-    if "__next__" in namespace:
-        namespace["__next__"] = _hooked_next(namespace["__next__"])
-    namespace["__iter__"] = _hooked_iter(iterate, "__next__" in namespace)
+    iterate, advance = namespace["__iter__"], namespace.get("__next__")
+    lazy = inspect.isgeneratorfunction(iterate)
+
+    @functools.wraps(iterate)
+    def hooked(pipe: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
+        source = iterate(pipe, *args, **kwargs)
+        if lazy:
+            return _HookedIterator(pipe, source, True, True)
+        pipe._snapshot_state = _SnapshotState.Iterating
+        ahead = _restored(pipe)
+        counts = source is not pipe or advance is None
+        return _HookedIterator(pipe, source, False, counts) if ahead is None else ahead
+
+    namespace["__iter__"] = hooked
+    if advance is not None and not lazy:
+        namespace["__next__"] = _counting(advance)
 
 
 def hook_reset(reset: Callable[..., None]) -> Callable[..., None]:
@@ -153,35 +187,6 @@ def hook_reset(reset: Callable[..., None]) -> Callable[..., None]:
     return hooked
 
 
-def _hooked_generator(iterate: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
-    @functools.wraps(iterate)
-    def hooked(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        source = iterate(self, *args, **kwargs)
-        if self._fast_forward_iterator:
-            ahead, self._fast_forward_iterator = self._fast_forward_iterator, None
-            self._snapshot_state = _SnapshotState.Iterating
-            for value in ahead:
-                yield value
-            return
-        number = _begin(self)
-        try:
-            with _recorded(self):
-                value = source.send(None)
-            while True:
-                self._number_of_samples_yielded += 1
-                sent = yield value
-                with _recorded(self):
-                    _check(self, number)
-                    value = source.send(sent)
-        except StopIteration:
-            return
-        except Exception as error:
-            _name_the_pipe(error, self)
-            raise
-
-    return hooked
-
-
 def _name_the_pipe(error: Exception, pipe: Any) -> None:
     """Add the pipe to the words of an error, unless another pipe did, or the error is about iterators."""
     place = "thrown by __iter__ of"
@@ -192,25 +197,14 @@ def _name_the_pipe(error: Exception, pipe: Any) -> None:
         error.args = (error.args[0] + addition, *error.args[1:])
 
 
-def _hooked_next(advance: Callable[..., Any]) -> Callable[..., Any]:
+def _counting(advance: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the `__next__` of a pipe that is its own iterator, so that it counts and is recorded."""
+
     @functools.wraps(advance)
-    def hooked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with _recorded(self):
-            value = advance(self, *args, **kwargs)
-        self._number_of_samples_yielded += 1
+    def hooked(pipe: Any, *args: Any, **kwargs: Any) -> Any:
+        with _recorded(pipe):
+            value = advance(pipe, *args, **kwargs)
+        pipe._number_of_samples_yielded += 1
         return value
-
-    return hooked
-
-
-def _hooked_iter(iterate: Callable[..., Any], advances: bool) -> Callable[..., Iterator[Any]]:
-    @functools.wraps(iterate)
-    def hooked(self: Any, *args: Any, **kwargs: Any) -> Iterator[Any]:
-        found = iterate(self, *args, **kwargs)
-        self._snapshot_state = _SnapshotState.Iterating
-        if self._fast_forward_iterator:
-            found, self._fast_forward_iterator = self._fast_forward_iterator, None
-            return found
-        return _HookedIterator(found, self, _begin(self), found is self and advances)
 
     return hooked

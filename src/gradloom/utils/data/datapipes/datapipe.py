@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pickle
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from typing import Any, TypeVar
 
 from ..dataset import Dataset, IterableDataset
@@ -215,17 +216,18 @@ class _DataPipeSerializationWrapper:
     def __init__(self, datapipe: Any) -> None:
         self._datapipe = datapipe
 
-    def __getstate__(self) -> tuple[bytes, bool]:
+    def __getstate__(self) -> tuple[str, bytes]:
+        """Return the name of the package that pickled the pipe, and the bytes."""
         try:
-            return pickle.dumps(self._datapipe), False
+            return "pickle", pickle.dumps(self._datapipe)
         except Exception:
-            if _dill() is None:
+            if (other := _dill()) is None:
                 raise
-            return _dill().dumps(self._datapipe), True
+            return "dill", other.dumps(self._datapipe)
 
-    def __setstate__(self, state: tuple[bytes, bool]) -> None:
-        value, by_dill = state
-        self._datapipe = (_dill() if by_dill else pickle).loads(value)
+    def __setstate__(self, state: tuple[str, bytes]) -> None:
+        package, content = state
+        self._datapipe = import_module(package).loads(content)
 
     def __len__(self) -> int:
         try:

@@ -16,6 +16,15 @@ from .utils import length
 __all__ = ["CollatorIterDataPipe", "MapperIterDataPipe"]
 
 
+def _one(column: Any) -> Any:
+    """Return a column, or the only one of a list. Raises ValueError for several."""
+    if not isinstance(column, (list, tuple)):
+        return column
+    if len(column) > 1:
+        raise ValueError("`output_col` must be a single-element list or tuple")
+    return column[0]
+
+
 def applied(fn: Callable[..., Any], data: Any, columns: Any) -> Any:
     """Return what a function makes of an example, or of one or several of its columns."""
     if columns is None:
@@ -47,17 +56,11 @@ class MapperIterDataPipe(IterDataPipe[Any]):
     def __init__(
         self, datapipe: IterDataPipe[Any], fn: Callable[..., Any], input_col: Any = None, output_col: Any = None
     ) -> None:
-        super().__init__()
-        self.datapipe = datapipe
         _check_unpickable_fn(fn)
-        self.fn, self.input_col = fn, input_col
-        if input_col is None and output_col is not None:
+        self.datapipe, self.fn, self.input_col = datapipe, fn, input_col
+        self.output_col = _one(output_col)
+        if self.output_col is not None and input_col is None:
             raise ValueError("`output_col` must be None when `input_col` is None.")
-        if isinstance(output_col, (list, tuple)):
-            if len(output_col) > 1:
-                raise ValueError("`output_col` must be a single-element list or tuple")
-            output_col = output_col[0]
-        self.output_col = output_col
         validate_input_col(fn, input_col)
 
     def _apply_fn(self, data: Any) -> Any:

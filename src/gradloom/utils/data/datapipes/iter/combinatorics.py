@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator, Sized
+from itertools import islice
 from typing import Any, TypeVar
-
-import gradloom as gl
 
 from ...sampler import Sampler, SequentialSampler
 from .._decorator import functional_datapipe
 from ..datapipe import IterDataPipe
-from .utils import length, pickled
+from .utils import RandomOrder, length
 
 __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
 
@@ -42,11 +40,8 @@ class SamplerIterDataPipe(IterDataPipe[_Item]):
     ) -> None:
         if not isinstance(datapipe, Sized):
             raise AssertionError("Sampler class requires input datapipe implemented `__len__`")
-        super().__init__()
-        self.datapipe = datapipe
-        self.sampler_args = () if sampler_args is None else sampler_args
-        self.sampler_kwargs = {} if sampler_kwargs is None else sampler_kwargs
-        self.sampler_kwargs["data_source"] = self.datapipe
+        self.datapipe, self.sampler_args = datapipe, sampler_args or ()
+        self.sampler_kwargs = {**(sampler_kwargs or {}), "data_source": datapipe}
         self.sampler = sampler(*self.sampler_args, **self.sampler_kwargs)
 
     def __iter__(self) -> Iterator[_Item]:
@@ -57,7 +52,7 @@ class SamplerIterDataPipe(IterDataPipe[_Item]):
 
 
 @functional_datapipe("shuffle")
-class ShufflerIterDataPipe(IterDataPipe[_Item]):
+class ShufflerIterDataPipe(RandomOrder[_Item]):
     """Yield the examples in random order (functional name: shuffle).
 
     A buffer is filled first. Then each further example takes the place of a random one of the buffer, which is yielded,
@@ -74,63 +69,33 @@ class ShufflerIterDataPipe(IterDataPipe[_Item]):
 
     datapipe: IterDataPipe[Any]
     buffer_size: int
+    _waiting: list[Any]
 
     def __init__(self, datapipe: IterDataPipe[Any], *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         super().__init__()
-        self._buffer: list[Any] = []
-        if buffer_size <= 0:
+        if buffer_size < 1:
             raise AssertionError("buffer_size should be larger than 0")
-        self.datapipe = datapipe.unbatch(unbatch_level=unbatch_level) if unbatch_level else datapipe
         self.buffer_size = buffer_size
-        self._enabled = True
-        self._seed: int | None = None
-        self._rng = random.Random()
-
-    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe[_Item]:
-        """Turn the step on or off; return the pipe."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> ShufflerIterDataPipe[_Item]:
-        """Seed the next iteration, which else draws a seed from the default generator; return the pipe."""
-        self._seed = seed
-        return self
+        self.datapipe = datapipe.unbatch(unbatch_level) if unbatch_level else datapipe
 
     def __iter__(self) -> Iterator[_Item]:
         if not self._enabled:
             yield from self.datapipe
             return
-        for example in self.datapipe:
-            if len(self._buffer) < self.buffer_size:
-                self._buffer.append(example)
-                continue
-            place = self._rng.randint(0, len(self._buffer) - 1)
-            chosen, self._buffer[place] = self._buffer[place], example
-            yield chosen
-        while self._buffer:
-            yield self._buffer.pop(self._rng.randint(0, len(self._buffer) - 1))
+        source, waiting, draw = iter(self.datapipe), self._waiting, self._rng.randint
+        waiting += islice(source, self.buffer_size)
+        for example in source:
+            place = draw(0, len(waiting) - 1)
+            yield waiting[place]
+            waiting[place] = example
+        while waiting:
+            yield waiting.pop(draw(0, len(waiting) - 1))
 
     def __len__(self) -> int:
         return length(self.datapipe, self)
 
     def reset(self) -> None:
-        """Empty the buffer, and seed the order."""
-        self._buffer = []
+        """Empty the buffer, and seed the order if it is random."""
+        self._waiting = []
         if self._enabled:
-            if self._seed is None:
-                self._seed = int(gl.empty((), dtype=gl.int64).random_().item())
-            self._rng.seed(self._seed)
-            self._seed = None
-
-    def __getstate__(self) -> Any:
-        rng = self._rng.getstate()
-        return pickled(self, self.datapipe, self.buffer_size, self._enabled, self._seed, self._buffer, rng)
-
-    def __setstate__(self, state: Any) -> None:
-        self.datapipe, self.buffer_size, self._enabled, self._seed, self._buffer, rng, *counts = state
-        self._valid_iterator_id, self._number_of_samples_yielded = counts
-        self._rng = random.Random()
-        self._rng.setstate(rng)
-
-    def __del__(self) -> None:
-        self.__dict__.get("_buffer", []).clear()
+            self._reseed()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sized
+from itertools import chain
 from typing import Any
 
 from .._decorator import functional_datapipe
@@ -14,7 +15,7 @@ from .splitting import (
     _DemultiplexerIterDataPipe as _DemultiplexerIterDataPipe,
     _ForkerIterDataPipe as _ForkerIterDataPipe,
 )
-from .utils import no_length, pickled
+from .utils import no_length
 
 __all__ = [
     "ConcaterIterDataPipe",
@@ -71,36 +72,12 @@ class MultiplexerIterDataPipe(IterDataPipe[Any]):
 
     def __init__(self, *datapipes: Any) -> None:
         self.datapipes = datapipes
-        self.buffer: list[Any] = []
 
     def __iter__(self) -> Iterator[Any]:
-        iterators = [iter(pipe) for pipe in self.datapipes]
-        while iterators:
-            for iterator in iterators:
-                try:
-                    self.buffer.append(next(iterator))
-                except StopIteration:
-                    self.buffer.clear()
-                    return
-            yield from self.buffer
-            self.buffer.clear()
+        return chain.from_iterable(zip(*self.datapipes, strict=False))
 
     def __len__(self) -> int:
         return min(_lengths(self)) * len(self.datapipes)
-
-    def reset(self) -> None:
-        """Drop the turn."""
-        self.buffer = []
-
-    def __getstate__(self) -> Any:
-        return pickled(self, self.datapipes)
-
-    def __setstate__(self, state: Any) -> None:
-        self.datapipes, self._valid_iterator_id, self._number_of_samples_yielded = state
-        self.buffer = []
-
-    def __del__(self) -> None:
-        self.__dict__.get("buffer", []).clear()
 
 
 @functional_datapipe("zip")
@@ -123,7 +100,7 @@ class ZipperIterDataPipe(IterDataPipe[tuple[Any, ...]]):
         self.datapipes = datapipes
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        yield from zip(*[iter(pipe) for pipe in self.datapipes], strict=False)
+        return zip(*self.datapipes, strict=False)
 
     def __len__(self) -> int:
         return min(_lengths(self))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from .._decorator import functional_datapipe
 from ..datapipe import DataChunk, IterDataPipe
 from ..utils.common import _check_unpickable_fn
-from .utils import length, pickled
+from .utils import Buffered, length
 
 __all__ = ["BatcherIterDataPipe", "GrouperIterDataPipe", "UnBatcherIterDataPipe"]
 
@@ -46,14 +47,10 @@ class BatcherIterDataPipe(IterDataPipe[DataChunk[Any]]):
         self.wrapper_class = wrapper_class
 
     def __iter__(self) -> Iterator[Any]:
-        batch: list[Any] = []
-        for example in self.datapipe:
-            batch.append(example)
-            if len(batch) == self.batch_size:
-                yield self.wrapper_class(batch)
-                batch = []
-        if batch and not self.drop_last:
-            yield self.wrapper_class(batch)
+        source = iter(self.datapipe)
+        while examples := list(islice(source, self.batch_size)):
+            if not self.drop_last or len(examples) == self.batch_size:
+                yield self.wrapper_class(examples)
 
     def __len__(self) -> int:
         count = length(self.datapipe, self)
@@ -93,7 +90,7 @@ class UnBatcherIterDataPipe(IterDataPipe[Any]):
 
 
 @functional_datapipe("groupby")
-class GrouperIterDataPipe(IterDataPipe[Any]):
+class GrouperIterDataPipe(Buffered[Any]):
     """Yield lists of examples with the same key (functional name: groupby).
 
     Examples wait in a buffer until there are `group_size` of their key. When the buffer is full, its largest group
@@ -112,6 +109,12 @@ class GrouperIterDataPipe(IterDataPipe[Any]):
         AssertionError: unless 0 < guaranteed_group_size <= group_size <= buffer_size.
         RuntimeError: while iterating, if a full buffer has no group that is large enough.
     """
+
+    wrapper_class = DataChunk
+    _kept = (
+        *("datapipe", "group_key_fn", "keep_key", "max_buffer_size", "group_size"),
+        *("guaranteed_group_size", "drop_remaining"),
+    )
 
     def __init__(
         self,
@@ -133,8 +136,7 @@ class GrouperIterDataPipe(IterDataPipe[Any]):
             raise AssertionError("guaranteed_group_size must be > 0 and <= group_size and group_size must be set")
         default = None if buffer_size is None else group_size
         self.guaranteed_group_size = default if guaranteed_group_size is None else guaranteed_group_size
-        self.wrapper_class = DataChunk
-        self.reset()
+        self._clear()
 
     def _remove_biggest_key(self) -> list[Any] | None:
         """Remove the largest group of a full buffer, the first of several; return it, or None if it is dropped."""
@@ -170,21 +172,6 @@ class GrouperIterDataPipe(IterDataPipe[Any]):
             self.curr_buffer_size -= len(group)
             yield self._made(key, group)
 
-    def reset(self) -> None:
-        """Empty the buffer."""
-        self.curr_buffer_size = 0
+    def _clear(self) -> None:
         self.buffer_elements: defaultdict[Any, list[Any]] = defaultdict(list)
-
-    def __getstate__(self) -> Any:
-        sizes = (self.max_buffer_size, self.group_size, self.guaranteed_group_size)
-        functions = (self.datapipe, self.group_key_fn, self.keep_key)
-        return pickled(self, *functions, *sizes, self.drop_remaining, self.wrapper_class)
-
-    def __setstate__(self, state: Any) -> None:
-        self.datapipe, self.group_key_fn, self.keep_key, *rest = state
-        self.max_buffer_size, self.group_size, self.guaranteed_group_size, *rest = rest
-        self.drop_remaining, self.wrapper_class, self._valid_iterator_id, self._number_of_samples_yielded = rest
-        self.curr_buffer_size, self.buffer_elements = 0, defaultdict(list)
-
-    def __del__(self) -> None:
-        self.__dict__.get("buffer_elements", {}).clear()
+        self.curr_buffer_size = 0

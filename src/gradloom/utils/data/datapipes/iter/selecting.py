@@ -33,10 +33,8 @@ class FilterIterDataPipe(IterDataPipe[_Item]):
     filter_fn: Callable[..., Any]
 
     def __init__(self, datapipe: IterDataPipe[Any], filter_fn: Callable[..., Any], input_col: Any = None) -> None:
-        super().__init__()
-        self.datapipe = datapipe
         _check_unpickable_fn(filter_fn)
-        self.filter_fn, self.input_col = filter_fn, input_col
+        self.datapipe, self.filter_fn, self.input_col = datapipe, filter_fn, input_col
         validate_input_col(filter_fn, input_col)
 
     def _apply_filter_fn(self, data: Any) -> Any:

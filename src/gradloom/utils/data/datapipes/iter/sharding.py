@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
+from math import prod
 from typing import Any
 
 from .._decorator import functional_datapipe
@@ -43,7 +44,7 @@ class ShardingFilterIterDataPipe(_ShardingIterDataPipe):
         super().__init__()
         self.source_datapipe, self.sharding_group_filter = source_datapipe, sharding_group_filter
         self.groups: dict[int, tuple[int, int]] = {}
-        self._update_num_of_instances()
+        self._combine()
 
     def apply_sharding(
         self, num_of_instances: int, instance_id: int, sharding_group: Any = SHARDING_PRIORITIES.DEFAULT
@@ -59,21 +60,24 @@ class ShardingFilterIterDataPipe(_ShardingIterDataPipe):
             ValueError: if there is no such share.
             RuntimeError: for DEFAULT besides another kind.
         """
+        kinds = {
+            sharding_group == SHARDING_PRIORITIES.DEFAULT,
+            *(g == SHARDING_PRIORITIES.DEFAULT for g in self.groups),
+        }
         if instance_id >= num_of_instances:
             raise ValueError(f"instance_id({instance_id}) should be smaller than num_of_instances({num_of_instances})")
-        default = SHARDING_PRIORITIES.DEFAULT
-        if any((group == default) != (sharding_group == default) for group in self.groups):
+        if len(kinds) == 2:
             raise RuntimeError("ShardingFilter cannot mix DEFAULT and non DEFAULT groups")
-        self.groups[sharding_group] = (num_of_instances, instance_id)
-        self._update_num_of_instances()
+        self.groups[sharding_group] = num_of_instances, instance_id
+        self._combine()
 
-    def _update_num_of_instances(self) -> None:
-        self.num_of_instances, self.instance_id = 1, 0
-        for group in sorted(self.groups, reverse=True):
-            if self.sharding_group_filter in (None, group):
-                count, number = self.groups[group]
-                self.instance_id += self.num_of_instances * number
-                self.num_of_instances *= count
+    def _combine(self) -> None:
+        """Make one number of processes, and one index, of those of all kinds: those of the first kind vary slowest."""
+        wanted = [g for g in sorted(self.groups) if self.sharding_group_filter in (None, g)]
+        counts, indices = zip(*[self.groups[g] for g in wanted], strict=True) if wanted else ((), ())
+        self.num_of_instances, self.instance_id = prod(counts), 0
+        for count, index in zip(counts, indices, strict=True):
+            self.instance_id = self.instance_id * count + index
 
     def __iter__(self) -> Iterator[Any]:
         for number, item in enumerate(self.source_datapipe):

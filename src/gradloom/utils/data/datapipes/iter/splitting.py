@@ -19,7 +19,7 @@ from .._decorator import functional_datapipe
 from .._hook_iterator import _SnapshotState
 from ..datapipe import IterDataPipe
 from ..utils.common import StreamWrapper, _check_unpickable_fn
-from .utils import pickled
+from .utils import Buffered
 
 _HOME = __name__.replace("splitting", "combining")
 
@@ -44,7 +44,7 @@ class _ContainerTemplate(ABC):
         """Return the length of a child. Raises TypeError if it is not known."""
 
 
-class _Container(IterDataPipe[Any], _ContainerTemplate):
+class _Container(Buffered[Any], _ContainerTemplate):
     """Base of the two containers: the source, and which children have stopped.
 
     Args:
@@ -91,9 +91,6 @@ class _Container(IterDataPipe[Any], _ContainerTemplate):
     def is_every_instance_exhausted(self) -> bool:
         return self._ended and all(self._child_stop)
 
-    def reset(self) -> None:
-        self._clear()
-
 
 @functional_datapipe("fork")
 class ForkerIterDataPipe(IterDataPipe[Any]):
@@ -139,6 +136,7 @@ class _ForkerIterDataPipe(_Container):
     """
 
     _name = "fork"
+    _kept = ("main_datapipe", "num_instances", "buffer_size", "copy_fn")
 
     def __init__(
         self,
@@ -189,14 +187,6 @@ class _ForkerIterDataPipe(_Container):
 
     def get_length_by_instance(self, instance_id: int) -> int:
         return len(self)
-
-    def __getstate__(self) -> Any:
-        return pickled(self, self.main_datapipe, self.num_instances, self.buffer_size, self.copy_fn)
-
-    def __setstate__(self, state: Any) -> None:
-        self.main_datapipe, self.num_instances, self.buffer_size, self.copy_fn, *counts = state
-        self._valid_iterator_id, self._number_of_samples_yielded = counts
-        self._clear()
 
     def _cleanup(self) -> None:
         while self.buffer:
@@ -291,6 +281,7 @@ class _DemultiplexerIterDataPipe(_Container):
     """
 
     _name = "demux"
+    _kept = ("main_datapipe", "num_instances", "buffer_size", "classifier_fn", "drop_none")
 
     def __init__(
         self,
@@ -351,16 +342,6 @@ class _DemultiplexerIterDataPipe(_Container):
 
     def get_length_by_instance(self, instance_id: int) -> int:
         raise TypeError
-
-    def __getstate__(self) -> Any:
-        return pickled(
-            *(self, self.main_datapipe, self.num_instances, self.buffer_size, self.classifier_fn, self.drop_none)
-        )
-
-    def __setstate__(self, state: Any) -> None:
-        self.main_datapipe, self.num_instances, self.buffer_size, self.classifier_fn, self.drop_none, *counts = state
-        self._valid_iterator_id, self._number_of_samples_yielded = counts
-        self._clear()
 
     def _cleanup(self, instance_id: int) -> None:
         waiting = self.child_buffers[instance_id]

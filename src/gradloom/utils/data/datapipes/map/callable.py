@@ -30,10 +30,8 @@ class MapperMapDataPipe(MapDataPipe[Any]):
     fn: Callable[..., Any]
 
     def __init__(self, datapipe: MapDataPipe[Any], fn: Callable[..., Any] = default_fn) -> None:
-        super().__init__()
-        self.datapipe = datapipe
         _check_unpickable_fn(fn)
-        self.fn = fn
+        self.datapipe, self.fn = datapipe, fn
 
     def __len__(self) -> int:
         return len(self.datapipe)

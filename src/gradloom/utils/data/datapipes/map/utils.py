@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from ..datapipe import MapDataPipe
+from ..iter.utils import copied
 
 __all__ = ["SequenceWrapperMapDataPipe"]
 
@@ -26,16 +25,7 @@ class SequenceWrapperMapDataPipe(MapDataPipe[_Item]):
     sequence: Sequence[_Item] | Mapping[Any, _Item]
 
     def __init__(self, sequence: Sequence[_Item] | Mapping[Any, _Item], deepcopy: bool = True) -> None:
-        self.sequence = sequence
-        if deepcopy:
-            try:
-                self.sequence = copy.deepcopy(sequence)
-            except TypeError:
-                warnings.warn(
-                    "The input sequence can not be deepcopied, please be aware of in-place modification would affect "
-                    "source data",
-                    stacklevel=2,
-                )
+        self.sequence = copied(sequence, "sequence") if deepcopy else sequence
 
     def __getitem__(self, index: Any) -> _Item:
         return self.sequence[index]

@@ -151,17 +151,21 @@ def get_file_binaries_from_pathnames(
 
 def validate_pathname_binary_tuple(data: Any) -> None:
     """Raise TypeError unless `data` is a tuple of a path and a stream."""
-    if not isinstance(data, tuple):
-        raise TypeError(f"pathname binary data should be tuple type, but it is type {type(data)}")
-    if len(data) != 2:
-        raise TypeError(f"pathname binary stream tuple length should be 2, but got {len(data)}")
-    if not isinstance(data[0], str):
-        raise TypeError(f"pathname within the tuple should have string type pathname, but it is type {type(data[0])}")
-    if not isinstance(data[1], (IOBase, StreamWrapper)):
-        raise TypeError(
-            "binary stream within the tuple should have IOBase orits subclasses as type, but it is type "
-            f"{type(data[1])}"
-        )
+    match data if isinstance(data, tuple) else None:
+        case (str(), IOBase() | StreamWrapper()):
+            return
+        case (str(), stream):
+            wrong = (
+                "binary stream within the tuple should have IOBase orits subclasses as type, but it is type "
+                f"{type(stream)}"
+            )
+        case (path, _):
+            wrong = f"pathname within the tuple should have string type pathname, but it is type {type(path)}"
+        case None:
+            wrong = f"pathname binary data should be tuple type, but it is type {type(data)}"
+        case others:
+            wrong = f"pathname binary stream tuple length should be 2, but got {len(others)}"
+    raise TypeError(wrong)
 
 
 def _deprecation_warning(
@@ -177,32 +181,35 @@ def _deprecation_warning(
     deprecate_functional_name_only: bool = False,
 ) -> None:
     """Warn of a class of pipes, its functional name or one of its arguments."""
-    if new_functional_name and not old_functional_name:
-        raise ValueError("Old functional API needs to be specified for the deprecation warning.")
-    if new_argument_name and not old_argument_name:
-        raise ValueError("Old argument name needs to be specified for the deprecation warning.")
-    if old_functional_name and old_argument_name:
-        raise ValueError("Deprecating warning for functional API and argument should be separated.")
-    what = f"`{old_class_name}()`"
-    if old_functional_name and deprecate_functional_name_only:
-        what += f"'s functional API `.{old_functional_name}()` is"
-    elif old_functional_name:
-        what += f" and its functional API `.{old_functional_name}()` are"
-    elif old_argument_name:
-        what = f"The argument `{old_argument_name}` of {what} is"
+    contradictions = {
+        "Old functional API needs to be specified for the deprecation warning.": bool(new_functional_name)
+        > bool(old_functional_name),
+        "Old argument name needs to be specified for the deprecation warning.": bool(new_argument_name)
+        > bool(old_argument_name),
+        "Deprecating warning for functional API and argument should be separated.": bool(
+            old_functional_name and old_argument_name
+        ),
+    }
+    for text, wrong in contradictions.items():
+        if wrong:
+            raise ValueError(text)
+    call, method = f"`{old_class_name}()`", f"functional API `.{old_functional_name}()`"
+    if old_argument_name:
+        subject = f"The argument `{old_argument_name}` of {call} is"
+    elif not old_functional_name:
+        subject = f"{call} is"
     else:
-        what += " is"
-    text = (
-        f"{what} deprecated since {deprecation_version} and will be removed in {removal_version}.\n"
-        "See https://github.com/pytorch/data/issues/163 for details."
-    )
-    instead = [f"`{new_class_name}()`"] if new_class_name else []
-    instead += [f"`.{new_functional_name}()`"] if new_functional_name else []
+        subject = f"{call}'s {method} is" if deprecate_functional_name_only else f"{call} and its {method} are"
+    lines = [
+        f"{subject} deprecated since {deprecation_version} and will be removed in {removal_version}.",
+        "See https://github.com/pytorch/data/issues/163 for details.",
+    ]
+    instead = [name for name in (new_class_name, new_functional_name and f".{new_functional_name}") if name]
     if instead:
-        text += f"\nPlease use {' or '.join(instead)} instead."
+        lines.append(f"Please use {' or '.join(f'`{name}()`' for name in instead)} instead.")
     if new_argument_name:
-        text += f"\nPlease use `{old_class_name}({new_argument_name}=)` instead."
-    warnings.warn(text, FutureWarning, stacklevel=3)
+        lines.append(f"Please use `{old_class_name}({new_argument_name}=)` instead.")
+    warnings.warn("\n".join(lines), FutureWarning, stacklevel=3)
 
 
 class StreamWrapper:
@@ -219,17 +226,20 @@ class StreamWrapper:
 
     session_streams: ClassVar[dict[Any, int]] = {}  # those that are open, while debug_unclosed_streams is true
     debug_unclosed_streams: ClassVar[bool] = False
+    file_obj: Any
+    parent_stream: StreamWrapper | None = None
+    name: str | None = None
+    child_counter = 0
+    closed = close_on_last_child = False
 
     def __init__(self, file_obj: Any, parent_stream: StreamWrapper | None = None, name: str | None = None) -> None:
-        self.file_obj, self.parent_stream, self.name = file_obj, parent_stream, name
-        self.child_counter = 0
-        self.close_on_last_child = self.closed = False
+        if not isinstance(parent_stream, StreamWrapper | None):
+            raise RuntimeError(f"Parent stream should be StreamWrapper, {type(parent_stream)} was given")
+        vars(self).update(file_obj=file_obj, parent_stream=parent_stream, name=name)
         if parent_stream is not None:
-            if not isinstance(parent_stream, StreamWrapper):
-                raise RuntimeError(f"Parent stream should be StreamWrapper, {type(parent_stream)} was given")
             parent_stream.child_counter += 1
-        if StreamWrapper.debug_unclosed_streams:
-            StreamWrapper.session_streams[self] = 1
+        if self.debug_unclosed_streams:
+            self.session_streams[self] = 1
 
     @classmethod
     def close_streams(cls, v: Any, depth: int = 0) -> None:
@@ -249,17 +259,17 @@ class StreamWrapper:
         """Close the file, and its archive if that waits for its last file."""
         if self.closed:
             return
-        if StreamWrapper.debug_unclosed_streams:
-            del StreamWrapper.session_streams[self]
-        parent = self.__dict__.get("parent_stream")
-        if parent is not None:
-            parent.child_counter -= 1
-            if not parent.child_counter and parent.close_on_last_child:
-                parent.close()
-        close = getattr(self.file_obj, "close", None)
-        if close is not None:
-            close(*args, **kwargs)
         self.closed = True
+        self.session_streams.pop(self, None)
+        if self.parent_stream is not None:
+            self.parent_stream._lost_child()
+        if hasattr(self.file_obj, "close"):
+            self.file_obj.close(*args, **kwargs)
+
+    def _lost_child(self) -> None:
+        self.child_counter -= 1
+        if self.close_on_last_child and not self.child_counter:
+            self.close()
 
     def autoclose(self) -> None:
         """Close the file with its last child, or now if it has none."""
@@ -271,7 +281,7 @@ class StreamWrapper:
         return list({*self.__dict__, *vars(StreamWrapper), *dir(self.file_obj)})
 
     def __del__(self) -> None:
-        if not self.__dict__.get("closed", True):
+        if "file_obj" in vars(self):
             self.close()
 
     def __iter__(self) -> Iterator[Any]:
@@ -288,6 +298,4 @@ class StreamWrapper:
         return self.file_obj
 
     def __setstate__(self, obj: Any) -> None:
-        self.file_obj, self.parent_stream, self.name = obj, None, None
-        self.child_counter = 0
-        self.close_on_last_child = self.closed = False
+        self.file_obj = obj

@@ -7,7 +7,7 @@ import json
 import os.path
 import pickle
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from importlib import import_module
 from typing import Any
 
@@ -48,20 +48,25 @@ imagespecs = {
 }
 
 
+def _number(data: bytes) -> int | None:
+    try:
+        return int(data)
+    except ValueError:
+        return None
+
+
 def basichandlers(extension: str, data: bytes) -> Any:
     """Decode text (txt, text, transcript), numbers (cls, id, ...), json, pickle and pt files; else return None."""
-    if extension in "txt text transcript":  # a part of these words counts, too, as in PyTorch
-        return data.decode("utf-8")
-    if extension in _NUMBERS:
-        try:
-            return int(data)
-        except ValueError:
-            return None
-    if extension in "json jsn":
-        return json.loads(data)
-    if extension in ("pyd", "pickle"):
-        return pickle.loads(data)
-    return gl.load(io.BytesIO(data)) if extension == "pt" else None
+    # PyTorch asks whether the extension is a part of the words "txt text transcript" and "json jsn", so "" is text.
+    known: tuple[tuple[Container[str], Callable[[bytes], Any]], ...] = (
+        ("txt text transcript", bytes.decode),
+        (_NUMBERS, _number),
+        ("json jsn", json.loads),
+        (("pyd", "pickle"), pickle.loads),
+        (("pt",), lambda content: gl.load(io.BytesIO(content))),
+    )
+    decode = next((function for extensions, function in known if extension in extensions), None)
+    return None if decode is None else decode(data)
 
 
 def handle_extension(extensions: str, f: Callable[[bytes], Any]) -> Callable[[str, bytes], Any]:
@@ -167,10 +172,7 @@ class MatHandler:
         self.loadmat_kwargs = loadmat_kwargs
 
     def __call__(self, extension: str, data: bytes) -> Any:
-        if extension != "mat":
-            return None
-        with io.BytesIO(data) as stream:
-            return self.sio.loadmat(stream, **self.loadmat_kwargs)
+        return self.sio.loadmat(io.BytesIO(data), **self.loadmat_kwargs) if extension == "mat" else None
 
 
 def mathandler(**loadmat_kwargs: Any) -> MatHandler:
