@@ -224,7 +224,8 @@ def test_a_module_may_change(name):
     f = compiled(net)
 
     def both():
-        x = torch.linspace(-1, 1, 24).reshape(6, 4).to(net.norm.weight.dtype)
+        # Not linspace(-1, 1): a batch along one line makes gradients through batch norm differences of rounding errors.
+        x = torch.linspace(-7, 7, 24).sin().reshape(6, 4).to(net.norm.weight.dtype)
         for each in (net, other):
             each.zero_grad()
         torch.manual_seed(1)
