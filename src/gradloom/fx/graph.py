@@ -249,14 +249,14 @@ class Graph:
         Returns:
             The value that the copy would output; None if `g` has no output.
         """
-        for node in g.nodes:
-            if node in val_map:
-                continue
-            if node.op == "output":
-                value = map_arg(node.args[0], val_map.__getitem__)
-                return (value, node) if return_output_node else value
+        new = [node for node in g.nodes if node not in val_map]
+        ends = [node for node in new if node.op == "output"][:1]
+        for node in new[: new.index(ends[0])] if ends else new:
             val_map[node] = self.node_copy(node, val_map.__getitem__)
-        return None
+        if not ends:
+            return None
+        value = map_arg(ends[0].args[0], val_map.__getitem__)
+        return (value, ends[0]) if return_output_node else value
 
     def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Graph:
         copied = Graph(tracer_cls=self._tracer_cls)

@@ -29,16 +29,13 @@ class Partition:
     """
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.submod_name = f"submod_{name}"
-        self.node_names: list[str] = []
-        self.inputs: dict[str, None] = {}
-        self.outputs: dict[str, None] = {}
-        self.dependencies: dict[str, None] = {}
-        self.dependents: dict[str, None] = {}
+        self.name, self.submod_name = name, f"submod_{name}"
         self.graph = Graph()
+        self.node_names: list[str] = []
         self.environment: dict[Node, Node] = {}
         self.targets: dict[str, Any] = {}
+        # Ordered sets.
+        self.inputs, self.outputs, self.dependencies, self.dependents = (dict[str, None]() for _ in range(4))
 
     def __repr__(self) -> str:
         return (

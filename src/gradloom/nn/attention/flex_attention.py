@@ -10,8 +10,10 @@ from __future__ import annotations
 import inspect
 import itertools
 import math
+import operator
 import warnings
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict
 
 import gradloom as gl
@@ -94,15 +96,7 @@ def or_masks(*mask_mods: MaskMod) -> MaskMod:
 
     Raises RuntimeError if one is not callable.
     """
-    _check_callable(mask_mods)
-
-    def or_mask(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-        result = b.new_zeros((), dtype=gl.bool)
-        for mask in mask_mods:
-            result = result | mask(b, h, q_idx, kv_idx)
-        return result
-
-    return or_mask
+    return _combined(mask_mods, operator.or_, False)
 
 
 def and_masks(*mask_mods: MaskMod) -> MaskMod:
@@ -110,20 +104,18 @@ def and_masks(*mask_mods: MaskMod) -> MaskMod:
 
     Raises RuntimeError if one is not callable.
     """
-    _check_callable(mask_mods)
-
-    def and_mask(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
-        result = b.new_ones((), dtype=gl.bool)
-        for mask in mask_mods:
-            result = result & mask(b, h, q_idx, kv_idx)
-        return result
-
-    return and_mask
+    return _combined(mask_mods, operator.and_, True)
 
 
-def _check_callable(mask_mods):
+def _combined(mask_mods: tuple[MaskMod, ...], combine: Callable[[Tensor, Tensor], Tensor], of_none: bool) -> MaskMod:
     if not all(map(callable, mask_mods)):
         raise RuntimeError(f"All inputs should be callable mask_mods: {mask_mods}")
+
+    def mask_mod(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
+        masks = (mask(batch, head, token_q, token_kv) for mask in mask_mods)
+        return reduce(combine, masks, batch.new_full((), of_none, dtype=gl.bool))
+
+    return mask_mod
 
 
 def _sliced_mask_mod(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:

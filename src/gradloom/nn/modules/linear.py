@@ -199,12 +199,12 @@ class LazyLinear(LazyModuleMixin, Linear):
         Args:
             input: first input, (*, in_features).
         """
-        if self.has_uninitialized_params():
-            with gl.no_grad():
-                self.in_features = input.shape[-1]
-                self.weight.materialize((self.out_features, self.in_features))  # type: ignore[attr-defined]
-                if self.bias is not None:
-                    self.bias.materialize((self.out_features,))  # type: ignore[attr-defined]
-                self.reset_parameters()
-        if self.in_features == 0:
-            self.in_features = self.weight.shape[-1]
+        if not self.has_uninitialized_params():
+            self.in_features = self.in_features or self.weight.shape[-1]
+            return
+        out, self.in_features = self.out_features, input.shape[-1]
+        with gl.no_grad():
+            for parameter, shape in (self.weight, (out, self.in_features)), (self.bias, (out,)):
+                if parameter is not None:
+                    parameter.materialize(shape)  # type: ignore[attr-defined]
+            self.reset_parameters()

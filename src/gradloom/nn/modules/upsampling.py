@@ -29,14 +29,13 @@ class Upsample(Module):
     ) -> None:
         super().__init__()
         self.name: str = type(self).__name__
-        self.size = size
-        if isinstance(scale_factor, tuple):
-            self.scale_factor = tuple(float(factor) for factor in scale_factor)
-        else:
-            self.scale_factor = float(scale_factor) if scale_factor else None
-        self.mode = mode
-        self.align_corners = align_corners
+        self.size, self.mode, self.align_corners = size, mode, align_corners
         self.recompute_scale_factor = recompute_scale_factor
+        self.scale_factor: tuple[float, ...] | float | None = None
+        if isinstance(scale_factor, tuple):
+            self.scale_factor = tuple(map(float, scale_factor))
+        elif scale_factor:
+            self.scale_factor = float(scale_factor)  # type: ignore[arg-type]
 
     def forward(self, input: Tensor) -> Tensor:
         options = self.size, self.scale_factor, self.mode, self.align_corners

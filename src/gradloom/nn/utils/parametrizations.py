@@ -69,21 +69,19 @@ class _SpectralNorm(Module):
     def __init__(self, weight: gl.Tensor, n_power_iterations: int = 1, dim: int = 0, eps: float = 1e-12) -> None:
         super().__init__()
         ndim = weight.ndim
-        if dim >= ndim or dim < -ndim:
+        if not -ndim <= dim < ndim:
             raise IndexError(f"Dimension out of range (expected to be in range of [-{ndim}, {ndim - 1}] but got {dim})")
         if n_power_iterations <= 0:
             raise ValueError(
                 f"Expected n_power_iterations to be positive, but got n_power_iterations={n_power_iterations}"
             )
-        self.dim = dim if dim >= 0 else dim + ndim
-        self.eps = eps
+        self.dim, self.eps = dim % ndim, eps
         if ndim > 1:
             self.n_power_iterations = n_power_iterations
             matrix = self._as_matrix(weight)
-            rows, columns = matrix.size()
-            u, v = (matrix.new_empty(n).normal_(0, 1) for n in (rows, columns))
-            self.register_buffer("_u", F.normalize(u, dim=0, eps=eps))
-            self.register_buffer("_v", F.normalize(v, dim=0, eps=eps))
+            starts = [matrix.new_empty(n).normal_(0, 1) for n in matrix.shape]
+            for name, start in zip(("_u", "_v"), starts, strict=True):
+                self.register_buffer(name, F.normalize(start, dim=0, eps=eps))
             self._iterate(matrix, 15)  # the first estimate is near, so that one step each is enough afterwards
 
     def _as_matrix(self, weight: gl.Tensor) -> gl.Tensor:
