@@ -1,4 +1,5 @@
-"""Control flow as operators: `cond` and `while_loop`. Without a compiler they call the functions themselves."""
+"""Control flow as operators: `cond`, `while_loop`, `associative_scan`. Without a compiler they call the functions
+themselves."""
 
 from __future__ import annotations
 
@@ -9,7 +10,9 @@ import gradloom as gl
 from gradloom.core import late
 from gradloom.utils._pytree import tree_flatten, tree_map
 
-__all__ = ["cond", "while_loop"]
+from .associative_scan import associative_scan
+
+__all__ = ["associative_scan", "cond", "while_loop"]
 
 
 def cond(
