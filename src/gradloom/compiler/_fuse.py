@@ -24,6 +24,10 @@ from ._scalar import COSTLY, CannotFuseError, Exprs, Stage, definition_of, lower
 MOST_NODES, MOST_BUFFERS, MOST_OPEN = 48, 24, 12
 LONG_ROW, FEW_ROWS, SMALL = 1 << 18, 16, 1 << 17  # elements of rows that are walked over twice
 
+# How many calls of NumPy operations take, or take as long as: dear for a definition are more than MOST_CALLS.
+NUMPY_CALLS = {"load": 0, "const": 0, "number": 0, "cast": 1, "where": 4, "erf": 8, "erfc": 8, "log1p": 8, "expm1": 4}
+MOST_CALLS = 4
+
 Access = tuple[int, ...]  # the stride of a value for each dimension of a space, in bytes; 0 where it is broadcast
 
 
@@ -165,16 +169,29 @@ def refusal(node: Node) -> str | None:
     return None
 
 
+def is_dear(node: Node) -> bool:
+    """Return whether a fusable node takes more calls of NumPy, element by element, than a kernel made for it."""
+    exprs = Exprs()
+    result = result_of(node)
+    assert result is not None
+    lower(node, exprs, lambda v: exprs.make("load", (), widened(str(v.dtype)), v), str(result.dtype))
+    return sum(NUMPY_CALLS.get(e.op, 1) for e in exprs.known.values()) > MOST_CALLS
+
+
 class Fuser:
     """Groups the nodes of a graph.
+
+    Args:
+        fuses: False leaves every node to its operator.
+        machine_code: False leaves to operators what NumPy computes no faster in blocks: single nodes, and dear ones.
 
     Attributes:
         steps: nodes and Groups, in an order in which they can run.
         reasons: node -> why it is not in a group.
     """
 
-    def __init__(self, nodes: Iterable[Node], fuses: bool = True) -> None:
-        self.fuses = fuses
+    def __init__(self, nodes: Iterable[Node], fuses: bool = True, machine_code: bool = True) -> None:
+        self.fuses, self.machine_code = fuses, machine_code
         self.nodes = list(nodes)
         self.reasons: dict[Node, str] = {}
         self.home: dict[Node, Any] = {}  # node -> its Group, or itself
@@ -184,10 +201,14 @@ class Fuser:
         self._edges: dict[Any, set[Any]] = {}  # groups and nodes -> what they need
         for node in self.nodes:
             self._place(node)
+        if not machine_code:
+            self._leave_single_nodes()
         self.steps = self._ordered()
 
     def _place(self, node: Node) -> None:
         reason = refusal(node) if self.fuses else "the backend does not fuse"
+        if reason is None and not self.machine_code and is_dear(node):
+            reason = "its kernel takes fewer calls of NumPy than its definition"
         needs = self._needs(node)
         if reason is not None:
             self.reasons[node] = reason
@@ -202,6 +223,16 @@ class Fuser:
         for value in node.values():
             self.readers.setdefault(value.content, []).append(node)
         self._edges[self.home[node]] = self.home[node].needs if self.home[node].__class__ is Group else needs
+
+    def _leave_single_nodes(self) -> None:
+        """Leave to their operators the nodes that found no others."""
+        renamed: dict[Any, Node] = {g: g.nodes[0] for g in self.open if len(g.nodes) == 1}
+        for group, node in renamed.items():
+            self.home[node] = node
+            self.reasons[node] = "there is nothing to fuse it with"
+            self._edges[node] = self._edges.pop(group)
+        for item, needs in self._edges.items():
+            self._edges[item] = {renamed.get(n, n) for n in needs}
 
     def _needs(self, node: Node) -> set[Any]:
         """Return the groups and nodes whose results or reads a node must come after."""

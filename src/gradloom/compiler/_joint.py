@@ -372,7 +372,7 @@ def _finished(traced: _Traced, backend: Any, machine_code: bool, start: float) -
         raise TraceError("its backward pass needs an input that it writes to")
     saved = [_whole(c) for c in parts.saved]
     finals = [_whole(c) for c in graph.final.values()]
-    forward = compile_program(parts.forward, program_inputs, [*graph.outputs, *saved, *finals], backend)
+    forward = compile_program(parts.forward, program_inputs, [*graph.outputs, *saved, *finals], backend, machine_code)
     made = Compiled(
         graph, before, traced.outputs, graph.outputs, traced.wanted, traced.differentiable, sorted(graph.final),
         forward, None, kept, len(saved), parts.recomputed, 0.0, any(n.is_random for n in graph.nodes), (dead, common),
@@ -393,7 +393,7 @@ def _backward_of(made: Compiled, graph: Graph, parts: Partition, kinds: tuple[in
     tangents = graph.inputs[count:]
     given = [*[graph.inputs[i] for i in kept], *parts.saved, *tangents]
     wanted = [g for g in graph.gradients if g is not None]
-    program = compile_program(parts.backward, given, wanted, made.backend)
+    program = compile_program(parts.backward, given, wanted, made.backend, made.machine_code)
     which = [i for i, kind in enumerate(kinds) if kind]
     return Variant(
         program, kept, [order[c.number] for c in parts.saved], which, tangents, [g is not None for g in graph.gradients]

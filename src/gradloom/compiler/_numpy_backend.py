@@ -17,7 +17,8 @@ from ..types.dtype import bfloat16
 from ._loops import HALVES, Instruction, LoopProgram, const_value
 from ._memory import strided
 
-BLOCK = 1 << 14  # elements of a block
+BLOCK = 1 << 14  # elements of a block, or more
+BLOCK_BYTES = 3 << 17  # of the buffers and scratch memory of a block, that fit the processor's cache
 SHARED = 1 << 17  # elements from which threads share a program
 
 _UFUNCS = {
@@ -243,22 +244,24 @@ class _Runner:
         source: the source of the block function.
     """
 
-    def __init__(self, program: LoopProgram, block: Any, scratch: list[Any], source: str) -> None:
-        self.block, self.scratch, self.source = block, scratch, source
+    def __init__(self, program: LoopProgram, function: Any, scratch: list[Any], source: str) -> None:
+        self.block, self.scratch, self.source = function, scratch, source
         self.shape = program.shape
         buffers = (*program.inputs, *program.outputs)
         self.buffers = [
             (numpy_type(b.dtype), tuple([s * numpy_type(b.dtype).itemsize for s in b.strides])) for b in buffers
         ]
+        widths = [d.itemsize for d in (*(dtype for dtype, _ in self.buffers), *scratch)]
+        block = max(BLOCK, BLOCK_BYTES // sum(widths))
         size = 1
         self.split = 0  # the dimension that is cut; those before it are walked one by one
         for d in reversed(range(len(self.shape))):
-            if size * self.shape[d] > BLOCK or d == 0:
+            if size * self.shape[d] > block or d == 0:
                 self.split = d
                 break
             size *= self.shape[d]
         self.rest = self.shape[self.split + 1 :]
-        self.step = max(1, BLOCK // max(1, size))
+        self.step = max(1, block // max(1, size))
         total = 1
         for n in self.shape:
             total *= n

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ._fuse import cost_of, refusal, result_of
+from ._fuse import cost_of, is_dear, refusal, result_of
 from ._graph import RESULT, Content, Graph, Node, Value, mapped, values_in
 
 
@@ -87,7 +87,7 @@ def is_cheap(node: Node) -> bool:
     result = result_of(node)
     if result is None or refusal(node) is not None:
         return False
-    return not any(cost_of(node))
+    return not any(cost_of(node)) and not is_dear(node)
 
 
 class Partition:

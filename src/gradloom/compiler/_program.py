@@ -329,14 +329,16 @@ def compile_program(
     given: Sequence[Content],
     results: Sequence[Value],
     backend: Callable[[LoopProgram], Callable[..., None]] | None,
+    machine_code: bool,
 ) -> Program:
     """Return the program that computes `results` from the arrays of `given`.
 
     Args:
         nodes: in order; all that they read is given, constant or made by them.
         backend: compiles a loop program to a function of a tuple of arrays and a tuple of numbers; None: no fusion.
+        machine_code: whether these are machine code; see `Fuser`.
     """
-    fuser = Fuser(nodes, backend is not None)
+    fuser = Fuser(nodes, backend is not None, machine_code)
     writer = _Writer(fuser.steps, given, results)
     source = writer.write()
     names = writer.names
