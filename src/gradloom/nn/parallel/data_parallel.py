@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from gradloom.nn.modules.module import Module
+from gradloom.nn.parallel.scatter_gather import gather, scatter_kwargs
 from gradloom.utils._refused import declare
 
-__all__ = ["DataParallel"]
+__all__ = ["DataParallel", "data_parallel"]
 
 
 class DataParallel(Module):
@@ -34,6 +35,37 @@ class DataParallel(Module):
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """Return the module's result."""
         return self.module(*inputs, **kwargs)
+
+    def replicate(self, module: Module, device_ids: Sequence[Any]) -> list[Any]:
+        """Refuse to copy a module to accelerators. Raises RuntimeError always."""
+        raise RuntimeError("torch.nn.parallel.replicate: there are no accelerators: use the module itself")
+
+    def scatter(self, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, device_ids: Sequence[Any]) -> Any:
+        """Return the arguments of each device; see `gradloom.nn.parallel.scatter_gather.scatter`."""
+        return scatter_kwargs(inputs, kwargs, device_ids)
+
+    def parallel_apply(self, replicas: Sequence[Module], inputs: Sequence[Any], kwargs: Any) -> list[Any]:
+        """Refuse to call modules on accelerators. Raises RuntimeError always."""
+        raise RuntimeError("torch.nn.parallel.parallel_apply: there are no accelerators: call the module itself")
+
+    def gather(self, outputs: Any, output_device: Any) -> Any:
+        """Refuse to collect results from devices. Raises AssertionError always."""
+        return gather(outputs, output_device)
+
+
+def data_parallel(
+    module: Module,
+    inputs: Any,
+    device_ids: Sequence[Any] | None = None,
+    output_device: Any = None,
+    dim: int = 0,
+    module_kwargs: Any = None,
+) -> Any:
+    """Refuse to call a module on accelerators, of which there are none.
+
+    Raises RuntimeError always: call the module, or wrap it in `DataParallel`.
+    """
+    raise RuntimeError("device type could not be determined: there are no accelerators. Call the module itself")
 
 
 __getattr__ = declare(
