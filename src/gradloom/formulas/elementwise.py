@@ -99,8 +99,10 @@ def sgn_backward(self, grad, sgn):
     if not self.is_complex():
         return ops.zeros_like(grad)
     size = self.abs()
-    along = ops.real(grad / sgn) * sgn
-    return ops.where(size == 0, 0, (grad - along) / size)
+    across = grad - ops.real(grad / sgn) * sgn
+    # NumPy divides complex numbers by the reciprocal, which is infinite for denormal sizes.
+    quotient = ops.complex(ops.real(across) / size, ops.imag(across) / size)
+    return ops.where(size == 0, 0, quotient)
 
 
 def acosh_backward(grad, self):
