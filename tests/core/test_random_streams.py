@@ -143,3 +143,19 @@ def test_no_block_is_lost_between_threads():
 def test_refusals(error, message, call):
     with pytest.raises(error, match=message):
         call(Stream(0), np.zeros(4, np.float32))
+
+
+@pytest.mark.parametrize("before", ["nothing", "words"])
+@pytest.mark.parametrize("between", ["nothing", "words", "a seed", "a seed and words"])
+def test_a_stream_goes_back_to_its_mark(before, between):
+    stream, fresh = Stream(7), Stream(7)
+    if before == "words":
+        stream.words(3), fresh.words(3)
+    mark, position = stream.mark(), stream.position
+    if "seed" in between:
+        stream.seed(8)
+    if "words" in between:
+        stream.words(5)
+        assert stream.position != position
+    stream.rewind(mark)
+    assert stream.words(4).tolist() == fresh.words(4).tolist()

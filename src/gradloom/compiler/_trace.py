@@ -159,7 +159,7 @@ class Tracer:
         self.contents = 0
         self.kept: list[Any] = []  # arrays whose identities are known
         self.where: Callable[[], str] = str
-        self.drawn = _position()
+        self.drawn = default_stream.position
 
     # --- contents -------------------------------------------------------------------------------------------------
 
@@ -291,11 +291,11 @@ class Tracer:
         finally:
             state.flags = flags
             if is_random:
-                self.drawn = _position()
+                self.drawn = default_stream.position
 
     def check_draws(self) -> None:
         """Refuse a program that drew random numbers otherwise than by an operator."""
-        if self.drawn != _position():
+        if self.drawn != default_stream.position:
             raise TraceError("it draws random numbers otherwise than by an operator")
 
     def _unannounced(self, call: Call, written: tuple[int, ...]) -> tuple[int, ...]:
@@ -425,11 +425,6 @@ def _shape_of(result: Any) -> Any:
     if result.__class__ in (tuple, list):
         return result.__class__([_shape_of(r) for r in result])
     return result
-
-
-def _position() -> int:
-    """Return a number that changes when random numbers are drawn."""
-    return int(default_stream._source().state["state"]["pos"])
 
 
 _NOTHING = np.zeros(())

@@ -70,6 +70,11 @@ class Stream:
             self._bits = bits
         return self._bits
 
+    @property
+    def position(self) -> int:
+        """A number that changes when words are drawn."""
+        return -1 if self._bits is None else int(self._bits.state["state"]["pos"])
+
     def words(self, n: int) -> np.ndarray:
         """Return the next `n` words, uint64 (n,) or, if they are many, uint32 (n,), whichever is faster."""
         if n > _FEW:
@@ -118,11 +123,16 @@ class Stream:
 
     def mark(self) -> tuple:
         """Return a position for `rewind`, for a caller that draws more than it will use."""
-        return self._source().state, self._untouched
+        return self.seed_value if self._bits is None else self._bits.state, self._untouched
 
     def rewind(self, mark: tuple) -> None:
         """Go back to a position taken by `mark`."""
-        self._source().state, self._untouched = mark
+        position, self._untouched = mark
+        if not isinstance(position, int):
+            self._source().state = position
+        elif self._bits is not None or position != self.seed_value:  # the first word of that seed
+            self._source()
+            self._numbers.seed(position & 0xFFFFFFFF)
 
     def to_bytes(self) -> np.ndarray:
         """Return the whole state as PyTorch's byte image: uint8 (5056,)."""
