@@ -52,10 +52,18 @@ _NAMES = {
     "algorithms._checkpoint.checkpoint_wrapper": """
         CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper
         """,
-    "algorithms.model_averaging": "",
-    "algorithms.model_averaging.averagers": "ModelAverager PeriodicModelAverager",
+    "algorithms.model_averaging.hierarchical_model_averager": "HierarchicalModelAverager",
+    **dict.fromkeys(
+        "argparse_util c10d_logger config debug flight_recorder logging_handlers remote_device".split(), "*"
+    ),
     "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
+    "pipelining.microbatch": "*",
+    "pipelining.schedules": "*",
+    "pipelining.stage": "*",
     "rpc": "RRef init_rpc remote rpc_async rpc_sync shutdown",
+    "rpc.api": "*",
+    "rpc.functions": "*",
+    "rpc.options": "*",
     "launcher": "",
     "launcher.api": "LaunchConfig elastic_launch",
     "utils": "_sync_module_states",
@@ -71,7 +79,7 @@ _refused = declare(__name__, _NAMES, _REASON, _GIVEN)
 _MODULES = frozenset(
     """
     device_mesh distributed_c10d nn rendezvous run launch _functional_collectives constants utils algorithms elastic
-    optim fsdp checkpoint tensor
+    optim fsdp checkpoint tensor collective_utils
     """.split()
 )
 

@@ -1,0 +1,1 @@
+"""Average the parameters of ranks that train by themselves for some steps."""
