@@ -53,9 +53,6 @@ _NAMES = {
         CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper
         """,
     "algorithms.model_averaging.hierarchical_model_averager": "HierarchicalModelAverager",
-    **dict.fromkeys(
-        "argparse_util c10d_logger config debug flight_recorder logging_handlers remote_device".split(), "*"
-    ),
     "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
     "pipelining.microbatch": "*",
     "pipelining.schedules": "*",

@@ -29,7 +29,7 @@ NAMES = {
         model_dump rename_privateuse1_backend serialization show_pickle
     """,
     "torch.distributed": """
-        argparse_util c10d_logger collective_utils config debug flight_recorder logging_handlers remote_device
+        argparse_util c10d_logger config debug flight_recorder logging_handlers remote_device
     """,
     "torch.Tensor": """
         chalf index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
