@@ -27,7 +27,8 @@ def array_of(data, wanted: dtype | None) -> np.ndarray:
         with np.errstate(over="ignore"):
             return np.array(data, default.numpy_float if wanted is None else wanted.numpy)
     if wanted is not None and isinstance(data, np.generic) and wanted.category <= INTEGRAL:
-        data, kind = _whole(data, wanted), int
+        data = _whole(data, wanted)
+        kind = data.__class__
     if kind is np.ndarray or isinstance(data, (np.ndarray, np.generic)):
         array = np.asarray(data)
         TYPE_OF[array.dtype]  # raises for an unsupported type
