@@ -256,6 +256,33 @@ def plot(found: dict[str, Any], path: Path) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
+def plot_scaling(found: dict[str, Any], path: Path) -> None:
+    """Draw how many times the examples per second of one rank several ranks train on."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "cluster"
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 4))
+    titles = {"gradloom": "gradloom, shared memory", "torch": "PyTorch, gloo"}
+    for name, by_size in found["steps"].items():
+        rows = sorted([(int(size), row) for size, row in by_size.items()])
+        for library in rows[0][1]:
+            points = [(size, size * rows[0][1][library] / row[library]) for size, row in rows]
+            style = "o-" if library == "gradloom" else "s--"
+            axes.plot(*zip(*points, strict=True), style, label=f"{titles.get(library, library)}, {name}")
+    axes.axvline(found["cores"], color="gray", linewidth=0.8, label=f"{found['cores']} cores")
+    axes.set_xticks([size for size, _ in rows])
+    axes.set_xlabel("ranks")
+    axes.set_ylabel("examples per second / those of one rank")
+    axes.set_title("Steps of DistributedDataParallel, 64 examples for each rank")
+    axes.grid(True, alpha=0.3)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
 def main(argv: list[str]) -> int:
     """Run as the driver or as a rank; return the exit code."""
     if argv[:1] == ["--serve"]:
@@ -267,6 +294,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
     parser.add_argument("--json", type=Path, help="write the numbers to this file")
     parser.add_argument("--plot", type=Path, help="draw the all-reduce into this file (.svg or .png)")
+    parser.add_argument("--plot-scaling", type=Path, help="draw the steps on 1, 2 and 4 ranks into this file")
     parser.add_argument("--rounds", type=int, default=5, help="turns of each library (default: %(default)s)")
     args = parser.parse_args(argv)
     import importlib.util
@@ -278,6 +306,8 @@ def main(argv: list[str]) -> int:
         args.json.write_text(json.dumps(found, indent=1) + "\n")
     if args.plot:
         plot(found, args.plot)
+    if args.plot_scaling:
+        plot_scaling(found, args.plot_scaling)
     return 0
 
 
