@@ -97,6 +97,13 @@ def _rebuild_wrapper_subclass(
     return out
 
 
+def _element_size(dtype: torch.dtype) -> int:
+    """Return the bytes of one element. Raises RuntimeError for what is no dtype."""
+    if not isinstance(dtype, torch.dtype):
+        raise RuntimeError(f"expected torch.dtype, but got {type(dtype)}")
+    return dtype.itemsize
+
+
 def _import_dotted_name(name: str) -> Any:
     """Return what a dotted name stands for, of which the first part is a module."""
     first, *rest = name.split(".")

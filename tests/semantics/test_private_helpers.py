@@ -139,3 +139,12 @@ def test_rows_become_the_diagonals_of_a_sparse_matrix(torch, rows, offsets, shap
                 expected[j - offset][j] = value
     assert torch.sparse.spdiags(values, torch.tensor(offsets), shape).to_dense().tolist() == expected
     assert raised(torch.sparse.spdiags, values, torch.tensor([0, 0]), shape)[0] == "RuntimeError"
+
+
+def test_sizes_of_elements_and_a_running_profiler(torch):
+    assert [torch._utils._element_size(t) for t in (torch.bool, torch.bfloat16, torch.complex128)] == [1, 2, 16]
+    with pytest.raises(RuntimeError, match="expected torch.dtype"):
+        torch._utils._element_size(3)
+    assert not torch.autograd._profiler_enabled()
+    with torch.autograd.profiler.profile():
+        assert torch.autograd._profiler_enabled()

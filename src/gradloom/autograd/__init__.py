@@ -112,6 +112,11 @@ else:
         raise AttributeError(f"module 'gradloom.autograd' has no attribute '{name}'")
 
 
+def _profiler_enabled() -> bool:
+    """Return whether a profiler records the operators of this thread."""
+    return state.profiler is not None
+
+
 def _is_running() -> bool:
     return state.graph_task is not None
 
