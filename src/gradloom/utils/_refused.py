@@ -27,7 +27,7 @@ def refused(name: str, reason: str, is_class: bool | None = None) -> Any:
     def refuse(*arguments: Any, **options: Any) -> NoReturn:
         raise RuntimeError(f"{name}: {reason}")
 
-    refuse.__doc__ = f"Raise RuntimeError: {reason}"
+    refuse.__doc__ = f"Raise RuntimeError, whatever the arguments and options: {reason}"
     if not (last.lstrip("_")[:1].isupper() if is_class is None else is_class):
         refuse.__module__, refuse.__name__, refuse.__qualname__ = module, last, last
         refuse._is_refused = True  # type: ignore[attr-defined]

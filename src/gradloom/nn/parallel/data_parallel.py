@@ -7,7 +7,6 @@ from typing import Any
 
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parallel.scatter_gather import gather, scatter_kwargs
-from gradloom.utils._refused import declare
 
 __all__ = ["DataParallel", "data_parallel"]
 
@@ -37,19 +36,19 @@ class DataParallel(Module):
         return self.module(*inputs, **kwargs)
 
     def replicate(self, module: Module, device_ids: Sequence[Any]) -> list[Any]:
-        """Refuse to copy a module to accelerators. Raises RuntimeError always."""
+        """Refuse to copy `module` to the accelerators in `device_ids`. Raises RuntimeError always."""
         raise RuntimeError("torch.nn.parallel.replicate: there are no accelerators: use the module itself")
 
     def scatter(self, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, device_ids: Sequence[Any]) -> Any:
-        """Return the arguments of each device; see `gradloom.nn.parallel.scatter_gather.scatter`."""
+        """Return which of `inputs` and `kwargs` each of `device_ids` gets; see `gradloom.nn.parallel.scatter`."""
         return scatter_kwargs(inputs, kwargs, device_ids)
 
     def parallel_apply(self, replicas: Sequence[Module], inputs: Sequence[Any], kwargs: Any) -> list[Any]:
-        """Refuse to call modules on accelerators. Raises RuntimeError always."""
+        """Refuse to call `replicas` with their `inputs` and `kwargs` on accelerators. Raises RuntimeError always."""
         raise RuntimeError("torch.nn.parallel.parallel_apply: there are no accelerators: call the module itself")
 
     def gather(self, outputs: Any, output_device: Any) -> Any:
-        """Refuse to collect results from devices. Raises AssertionError always."""
+        """Refuse to collect `outputs` on `output_device`. Raises AssertionError always."""
         return gather(outputs, output_device)
 
 
@@ -63,13 +62,11 @@ def data_parallel(
 ) -> Any:
     """Refuse to call a module on accelerators, of which there are none.
 
-    Raises RuntimeError always: call the module, or wrap it in `DataParallel`.
+    Args:
+        module, inputs, module_kwargs: what would be called, and its arguments.
+        device_ids, output_device, dim: the accelerators, that of the result, and the dimension of the batch.
+
+    Raises:
+        RuntimeError: always; call the module, or wrap it in `DataParallel`.
     """
     raise RuntimeError("device type could not be determined: there are no accelerators. Call the module itself")
-
-
-__getattr__ = declare(
-    __name__,
-    {"": "DistributedDataParallel", "distributed": "DistributedDataParallel"},
-    "gradloom runs in one process: use the module itself",
-)

@@ -40,7 +40,13 @@ def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
 def scatter_kwargs(
     inputs: tuple[Any, ...], kwargs: dict[str, Any] | None, target_gpus: Sequence[Any], dim: int = 0
 ) -> tuple[tuple[Any, ...], tuple[dict[str, Any], ...]]:
-    """Return the positional arguments and the keywords that each device gets; see `scatter`."""
+    """Return the positional arguments and the keywords that each device gets; see `scatter`.
+
+    Args:
+        inputs, kwargs: the positional arguments and the keywords.
+        target_gpus: the devices.
+        dim: the dimension in which PyTorch splits tensors.
+    """
     positional = scatter(inputs, target_gpus, dim) if inputs else []
     named = scatter(kwargs, target_gpus, dim) if kwargs else []
     positional += [()] * (len(named) - len(positional))
@@ -51,6 +57,10 @@ def scatter_kwargs(
 def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
     """Refuse to collect results from devices: there are none.
 
-    Raises AssertionError always.
+    Args:
+        outputs, target_device, dim: the results, where PyTorch puts them, and the dimension in which it joins them.
+
+    Raises:
+        AssertionError: always.
     """
     raise AssertionError("Gather function not implemented for CPU tensors: use gradloom.cat")
