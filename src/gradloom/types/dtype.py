@@ -81,10 +81,10 @@ class dtype:
 
 
 def _extension_type(name: str) -> np.dtype:
+    if name not in _EXTENSIONS:  # ml_dtypes has further ones, such as int4
+        raise TypeError(f"gradloom has no tensors of dtype torch.{name}, only its name")
     import ml_dtypes
 
-    if not hasattr(ml_dtypes, name):
-        raise TypeError(f"gradloom has no tensors of dtype torch.{name}, only its name")
     found = np.dtype(getattr(ml_dtypes, name))
     TYPE_OF[found] = _EXTENSIONS[name]
     if found.itemsize == 1:
