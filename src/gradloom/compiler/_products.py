@@ -18,9 +18,8 @@ from ._graph import CONSTANT, RESULT, Content, Graph, Node, Value, contiguous_st
 
 PRODUCT = "product"  # the wrapper of nodes that multiply two Values
 _FLOATS = ("float32", "float64")
-_LARGER = (
-    4  # a copy is not kept for the backward pass if the original, which is then, has at most this many times its size
-)
+# A copy is not kept for the backward pass if the original, which is kept then, has at most this many times its size.
+_LARGER = 4
 
 Dims = list[tuple[int, int]]  # sizes and strides
 
