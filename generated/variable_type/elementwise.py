@@ -6558,10 +6558,9 @@ def sgn(input, *, out=None):
     """sgn(Tensor self) -> Tensor
 
     z = 0 if x is NaN, else sign(x)
-    ∂L/∂x = 0 if (not x is complex or |x| = 0), else complex(Re(g − Re(g / z) · z) / |x|, Im(g − Re(g / z) · z) / |x|)
-    dz = sgn_backward(x, dx, z)
+    ∂L/∂x = 0 if (not x is complex or |x| = 0), else (g − Re(g / z) · z) / |x|
+    dz = 0 if (not x is complex or |x| = 0), else (dx − Re(dx / z) · z) / |x|
     where x = self, z = result, g = ∂L/∂z
-    sgn_backward: The vjp of s = z / |z|, which varies with the angle only: (g - Re(g conj(s)) s) / |z|; 0 at 0 and for reals.
 
     SgnBackward0, from the entry sgn of derivatives.yaml.
     """

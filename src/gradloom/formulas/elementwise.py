@@ -99,10 +99,8 @@ def sgn_backward(self, grad, sgn):
     if not self.is_complex():
         return ops.zeros_like(grad)
     size = self.abs()
-    across = grad - ops.real(grad / sgn) * sgn
-    # NumPy divides complex numbers by the reciprocal, which is infinite for denormal sizes.
-    quotient = ops.complex(ops.real(across) / size, ops.imag(across) / size)
-    return ops.where(size == 0, 0, quotient)
+    along = ops.real(grad / sgn) * sgn
+    return ops.where(size == 0, 0, (grad - along) / size)
 
 
 def acosh_backward(grad, self):
