@@ -87,7 +87,10 @@ class Explanation:
 def _program(title: str, program: Program, sources: bool, machine_code: bool) -> Iterator[str]:
     fused = sum(len(k.nodes) for k in program.kernels)
     yield ""
-    yield f"{title}: {fused} operator(s) in {len(program.kernels)} kernel(s), {len(program.calls)} call(s)"
+    counts = f"{fused} operator(s) in {len(program.kernels)} kernel(s), {len(program.products)} product(s) by BLAS"
+    yield f"{title}: {counts}, {len(program.calls)} call(s)"
+    for node in program.products:
+        yield f"product: {node.name} ({node.where})"
     for node in program.calls:
         yield f"not fused: {node.name}, {program.reasons.get(node, '')} ({node.where})"
     if sources:

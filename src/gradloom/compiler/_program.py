@@ -34,6 +34,7 @@ class Program:
             returns the list of arrays of `results`.
         source: its Python source.
         kernels: the loop programs that it calls.
+        products: the products of matrices.
         calls: the operators that it calls.
         reasons: node -> why it is called and not fused.
     """
@@ -41,6 +42,7 @@ class Program:
     run: Callable[..., list[Any]]
     source: str
     kernels: list[Kernel]
+    products: list[Node]
     calls: list[Node]
     reasons: dict[Node, str]
 
@@ -346,5 +348,7 @@ def compile_program(
         assert backend is not None
         names[f"kernel{i}"] = backend(kernel.program)
     exec(compile(source, "<compiled graph>", "exec"), names)
-    calls = [s for s in fuser.steps if s.__class__ is Node]
-    return Program(names["run"], source, writer.kernels, calls, fuser.reasons)
+    nodes = [s for s in fuser.steps if s.__class__ is Node]
+    products = [n for n in nodes if n.wrapper is PRODUCT]
+    calls = [n for n in nodes if n.wrapper is not PRODUCT]
+    return Program(names["run"], source, writer.kernels, products, calls, fuser.reasons)

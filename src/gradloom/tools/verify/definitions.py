@@ -117,7 +117,8 @@ def evaluate_rows(rows: Rows, which: int | str, arguments: dict[str, Any]) -> np
         for name, value in names.items():
             if isinstance(value, np.ndarray) and value is not whole and value.ndim == 1:
                 names[name] = value.reshape(-1, *[1] * (whole.ndim - 2))
-    space = np.broadcast_shapes(*(v.shape for v in names.values() if isinstance(v, np.ndarray) and v.size))
+    # Shape (0,) stands for statistics that are not there.
+    space = np.broadcast_shapes(*(v.shape for v in names.values() if isinstance(v, np.ndarray) and v.shape != (0,)))
     axes = _axes(over, names, len(space))
     definition = rows.results[which] if isinstance(which, int) else dict(rows.written)[which]
 

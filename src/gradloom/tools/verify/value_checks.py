@@ -96,7 +96,8 @@ def _conjugate(tensor: Any) -> Any:
 
 
 def _negative(tensor: Any) -> Any:
-    return tensor.neg()._neg_view() if is_float(tensor) else tensor
+    """Return the same values with the negative bit; as it is without, if the dtype cannot be negated, as float8."""
+    return tensor.neg()._neg_view() if is_float(tensor) and tensor.itemsize > 1 else tensor
 
 
 def _strided(tensor: Any) -> Any:
