@@ -132,7 +132,7 @@ def going_on(rank, size):
 
 def meshes(rank, size):
     mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
-    yield "coordinate", mesh.get_coordinate() == [rank // 2, rank % 2] and mesh.shape == (2, 2) and mesh.size(0) == 2
+    yield "coordinate", mesh.get_coordinate() == (rank // 2, rank % 2) and mesh.shape == (2, 2) and mesh.size(0) == 2
     total = gl.tensor([float(rank)])
     dist.all_reduce(total, group=mesh.get_group("shard"))
     yield "rows", total.item() == (1 if rank < 2 else 5)
@@ -142,7 +142,7 @@ def meshes(rank, size):
     part = mesh["shard"]
     yield "slices", part.ndim == 1 and part.mesh.tolist() == [rank - rank % 2, rank - rank % 2 + 1]
     yield "local rank", mesh.get_local_rank("replicate") == rank // 2 and part.get_local_rank() == rank % 2
-    yield "text", repr(mesh) == "DeviceMesh((replicate=2, shard=2), 'cpu', [[0, 1], [2, 3]])"
+    yield "text", repr(mesh) == "DeviceMesh((replicate=2, shard=2), 'cpu', stride=(2, 1))"
     flat = mesh._flatten("all")
     yield "flattened", flat.get_group() is dist.group.WORLD and flat.mesh_dim_names == ("all",)
     yield "functional", returning.all_reduce(gl.ones(1), "sum", (mesh, 1)).item() == 2
