@@ -88,6 +88,20 @@ def test_arithmetic_is_refused():
     assert (gl.ones(2) + 1).tolist() == [2.0, 2.0]
 
 
+def test_what_operators_of_libraries_call_is_refused_and_profiled():
+    def double(x: gl.Tensor) -> gl.Tensor:
+        return x + x
+
+    double.__annotations__ = {"x": gl.Tensor, "return": gl.Tensor}
+    operator = gl.library.custom_op("float8_lib::double", double, mutates_args=())
+    x = gl.ones(2)
+    with pytest.raises(NotImplementedError, match="add_stub"):
+        operator(x.to(gl.float8_e5m2))
+    with gl.profiler.profile() as profile:
+        operator(x)
+    assert [event.name for event in profile.events()] == ["float8_lib::double", "aten::add"]
+
+
 def test_products_are_rounded_once():
     x = gl.tensor([1.125, 300.0]).to(gl.float8_e4m3fn)
     assert (x * x).tolist() == [1.25, 448.0]  # 1.265625, and beyond the largest number

@@ -86,6 +86,10 @@ class LibraryCall(interception.Call):
     def run(self) -> Any:
         if self.composite is None:
             self._check_values()
+        return self.run_functions()
+
+    def run_functions(self) -> Any:
+        """Call the functions that the library registered; what they call is intercepted if a profiler is to see it."""
         flags = state.flags
         only_profiled = state.profiler is not None and not state.dispatch_modes and not state.batching
         state.flags = flags & ~INTERCEPT if self.composite is None and not only_profiled else flags

@@ -40,8 +40,9 @@ def _rows() -> dict[str, Row]:
 def handle(call: Call) -> Any:
     """Compute or refuse an intercepted call with float8 tensors; NotImplemented if it has nothing to do with it."""
     tensors = [t for t in call.tensors() if t._array.itemsize == 1 and t.dtype in FLOAT8]
-    if hasattr(call.wrapper, "record"):  # an operator of a library
-        return _allowed(call) if call.composite is None else NotImplemented
+    run_functions = getattr(call, "run_functions", None)
+    if run_functions is not None:  # an operator of a library: what its functions call comes here in turn
+        return run_functions() if tensors and call.composite is None else NotImplemented
     inputs = [t for t in tensors if t is not call.out]
     if not inputs:
         return _allowed(call) if tensors else NotImplemented
