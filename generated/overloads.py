@@ -74,6 +74,21 @@ OVERLOADS = {
         ("default", "_euclidean_dist", '_euclidean_dist(Tensor x1, Tensor x2) -> Tensor', "", "", "kernel"),
         ("out", "_euclidean_dist", '_euclidean_dist.out(Tensor x1, Tensor x2, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
+    "_fake_quantize_learnable_per_channel_affine": (
+        ("default", "_fake_quantize_learnable_per_channel_affine", '_fake_quantize_learnable_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max, float grad_factor=1.0) -> Tensor', "", "", "kernel"),
+    ),
+    "_fake_quantize_learnable_per_channel_affine_backward": (
+        ("default", "_fake_quantize_learnable_per_channel_affine_backward", '_fake_quantize_learnable_per_channel_affine_backward(Tensor grad, Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max, float grad_factor=1.0) -> (Tensor, Tensor, Tensor)', "", "", "kernel"),
+    ),
+    "_fake_quantize_learnable_per_tensor_affine": (
+        ("default", "_fake_quantize_learnable_per_tensor_affine", '_fake_quantize_learnable_per_tensor_affine(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max, float grad_factor=1.0) -> Tensor', "", "", "kernel"),
+    ),
+    "_fake_quantize_learnable_per_tensor_affine_backward": (
+        ("default", "_fake_quantize_learnable_per_tensor_affine_backward", '_fake_quantize_learnable_per_tensor_affine_backward(Tensor grad, Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max, float grad_factor=1.0) -> (Tensor, Tensor, Tensor)', "", "", "kernel"),
+    ),
+    "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams": (
+        ("default", "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", '_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, Tensor fake_quant_enabled, int quant_min, int quant_max) -> (Tensor output, Tensor mask)', "", "", "kernel"),
+    ),
     "_fft_c2c": (
         ("default", "_fft_c2c", '_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor', "", "", "kernel"),
         ("out", "_fft_c2c", '_fft_c2c.out(Tensor self, SymInt[] dim, int normalization, bool forward, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
@@ -85,6 +100,9 @@ OVERLOADS = {
     "_fft_r2c": (
         ("default", "_fft_r2c", '_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor', "core", "", "kernel"),
         ("out", "_fft_r2c", '_fft_r2c.out(Tensor self, int[] dim, int normalization, bool onesided, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
+    "_fused_moving_avg_obs_fq_helper": (
+        ("default", "_fused_moving_avg_obs_fq_helper", '_fused_moving_avg_obs_fq_helper(Tensor self, Tensor observer_on, Tensor fake_quant_on, Tensor(a!) running_min, Tensor(b!) running_max, Tensor(c!) scale, Tensor(d!) zero_point, float averaging_const, int quant_min, int quant_max, int ch_axis, bool per_row_fake_quant=False, bool symmetric_quant=False) -> (Tensor output, Tensor mask)', "", "", "kernel"),
     ),
     "_fused_sdp_choice": (
         ("default", "_fused_sdp_choice", '_fused_sdp_choice(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> int', "nondeterministic_seeded", "", "composite"),
@@ -1212,6 +1230,25 @@ OVERLOADS = {
         ("out", "eye", 'eye.out(int n, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
         ("m_out", "eye_m", 'eye.m_out(int n, int m, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
     ),
+    "fake_quantize_per_channel_affine": (
+        ("default", "fake_quantize_per_channel_affine", 'fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> Tensor', "", "", "composite"),
+    ),
+    "fake_quantize_per_channel_affine_cachemask": (
+        ("default", "fake_quantize_per_channel_affine_cachemask", 'fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> (Tensor output, Tensor mask)', "", "", "kernel"),
+    ),
+    "fake_quantize_per_channel_affine_cachemask_backward": (
+        ("default", "fake_quantize_per_channel_affine_cachemask_backward", 'fake_quantize_per_channel_affine_cachemask_backward(Tensor grad, Tensor mask) -> Tensor', "", "", "composite"),
+    ),
+    "fake_quantize_per_tensor_affine": (
+        ("default", "fake_quantize_per_tensor_affine", 'fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor', "", "", "composite"),
+        ("tensor_qparams", "fake_quantize_per_tensor_affine_tensor_qparams", 'fake_quantize_per_tensor_affine.tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max) -> Tensor', "", "", "composite"),
+    ),
+    "fake_quantize_per_tensor_affine_cachemask": (
+        ("default", "fake_quantize_per_tensor_affine_cachemask", 'fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> (Tensor output, Tensor mask)', "", "", "kernel"),
+    ),
+    "fake_quantize_per_tensor_affine_cachemask_backward": (
+        ("default", "fake_quantize_per_tensor_affine_cachemask_backward", 'fake_quantize_per_tensor_affine_cachemask_backward(Tensor grad, Tensor mask) -> Tensor', "", "", "composite"),
+    ),
     "feature_alpha_dropout": (
         ("default", "feature_alpha_dropout", 'feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor', "maybe_aliasing_or_mutating nondeterministic_seeded", "", "composite"),
     ),
@@ -1423,6 +1460,9 @@ OVERLOADS = {
     ),
     "full_like": (
         ("default", "full_like", 'full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor', "", "", "kernel"),
+    ),
+    "fused_moving_avg_obs_fake_quant": (
+        ("default", "fused_moving_avg_obs_fake_quant", 'fused_moving_avg_obs_fake_quant(Tensor self, Tensor observer_on, Tensor fake_quant_on, Tensor(a!) running_min, Tensor(b!) running_max, Tensor(c!) scale, Tensor(d!) zero_point, float averaging_const, int quant_min, int quant_max, int ch_axis, bool per_row_fake_quant=False, bool symmetric_quant=False) -> Tensor', "", "", "composite"),
     ),
     "gather": (
         ("default", "gather", 'gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor', "", "", "kernel"),
