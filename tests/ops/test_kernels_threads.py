@@ -12,7 +12,7 @@ from importlib import import_module
 import numpy as np
 import pytest
 
-from gradloom.kernels import matmul
+from gradloom.kernels._common import blas
 from gradloom.kernels._common.threads import (
     _find_blas,
     chunks,
@@ -131,16 +131,17 @@ def test_set_num_threads_refuses(count):
     ],
 )
 def test_matmul(threads, left, right, dtype, monkeypatch):
-    monkeypatch.setattr(matmul, "SMALL", 1 << 8)
-    monkeypatch.setattr(matmul, "_LARGE", 1 << 12)
+    monkeypatch.setattr(blas, "FEW", 1 << 6)
+    monkeypatch.setattr(blas, "SMALL", 1 << 8)
+    monkeypatch.setattr(blas, "_LARGE", 1 << 12)
     random = np.random.default_rng(0)
     a, b = ((random.standard_normal(shape) * 4).astype(dtype) for shape in (left, right))
     with single_threaded_blas():  # many small products by several threads stall on a busy machine
         expected = np.matmul(a, b)
         magnitude = np.matmul(np.abs(a), np.abs(b))
-    assert_sums_agree(matmul.gemm(a, b), expected, magnitude, a.shape[-1])
+    assert_sums_agree(blas.gemm(a, b), expected, magnitude, a.shape[-1])
     out = np.empty_like(expected)
-    assert matmul.gemm(a, b, out) is out
+    assert blas.gemm(a, b, out) is out
     assert_sums_agree(out, expected, magnitude, a.shape[-1])
 
 

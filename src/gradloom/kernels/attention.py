@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._common import threads
+from ._common.blas import SMALL, dot, gemm
 from ._common.errors import type_name
 from ._common.numbers import widen
 from ._common.tables import number, ones
@@ -112,8 +113,8 @@ def _blocks(heads: _Heads, by_rows: bool) -> list[tuple[tuple[slice, slice], lis
     return tasks
 
 
-def _share(work, tasks) -> None:
-    if len(tasks) == 1:
+def _share(work, tasks, heads: _Heads) -> None:
+    if len(tasks) == 1 and heads.query.size * heads.key.shape[-2] <= SMALL:
         work(tasks[0])
     else:
         threads.share(work, tasks)
@@ -180,7 +181,7 @@ def flash_attention(query, key, value, dropout_p=0.0, is_causal=False, attn_mask
         to_sums[at][..., rows] = logarithms
 
     if out.size:
-        _share(work, _blocks(heads, by_rows=True))
+        _share(work, _blocks(heads, by_rows=True), heads)
     return out, sums
 
 
@@ -204,14 +205,14 @@ def _attend_at_once(query, key, value, scale):
     columns = key.shape[2]
     factor = number(1 / math.sqrt(size) if scale is None else scale, query.dtype)
     scaled = np.multiply(query, factor).reshape(-1, length, size)
-    weights = np.matmul(scaled, key.reshape(-1, columns, size).swapaxes(1, 2))
+    weights = gemm(scaled, key.reshape(-1, columns, size).swapaxes(1, 2))
     if not -_MODERATE <= weights.item(weights.argmax()) <= _MODERATE:  # also NaN
         return None
     np.exp(weights, weights)
-    total = weights.reshape(-1, columns).dot(ones(query.dtype.char, columns))
+    total = dot(weights.reshape(-1, columns), ones(query.dtype.char, columns))
     if total.item(total.argmin()) < _LEAST_SUM:
         return None
-    out = np.matmul(weights, value.reshape(-1, columns, value.shape[3])).reshape(-1, value.shape[3])
+    out = gemm(weights, value.reshape(-1, columns, value.shape[3])).reshape(-1, value.shape[3])
     np.divide(out, total[:, None], out)
     sums = np.empty((batch, length, heads), query.dtype).transpose(0, 2, 1)
     np.log(total.reshape(sums.shape), sums)
@@ -261,7 +262,7 @@ def flash_attention_backward(
             _add(to_key[at], count, np.matmul(of_scores.swapaxes(-1, -2), queries * heads.scale))
 
     if query.size and key.size:
-        _share(work, _blocks(heads, by_rows=False))
+        _share(work, _blocks(heads, by_rows=False), heads)
     return tuple(g.astype(query.dtype, copy=False) for g in grads)
 
 

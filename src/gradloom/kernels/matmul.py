@@ -5,21 +5,15 @@ All products are computed by `np.dot` or `np.matmul`, which pass float32, float6
 transposed ones by their strides; large ones are divided among threads (`gemm`). Halves are multiplied in float32 and
 rounded once at the end. A batch in which neither of the last two dimensions is contiguous is copied first, because
 `np.matmul` would fall back to a slow loop; `np.dot` copies by itself.
-
-Note [Threads of products]
-OpenBLAS's workers spin for milliseconds after each product, on the cores that the next kernel's threads need. In a
-training step on two cores that costs more than they save, on a busy machine many times more. So a product that OpenBLAS
-would give to its workers is computed with BLAS limited to one thread, and divided among our threads if it is large.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
 from ..types.dtype import TYPE_OF, c_name
 from ._common import threads
+from ._common.blas import FEW, SMALL, gemm
 from ._common.dims import dim_error, wrap_dims
 from ._common.errors import not_implemented, type_name
 from ._common.layout import as_operands
@@ -229,7 +223,9 @@ def trilinear(
     summed = wrap_dims(sumdim, ndim)
     kept = [d for d in range(ndim) if d not in summed]
     operands = [x for factor, dims, _ in factors for x in (factor, dims)]
-    return np.einsum(*operands, kept, optimize=True).astype(i1.dtype, order="C", copy=False)
+    with threads.single_threaded_blas():
+        found = np.einsum(*operands, kept, optimize=True)
+    return found.astype(i1.dtype, order="C", copy=False)
 
 
 def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) -> np.ndarray:
@@ -245,7 +241,8 @@ def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) ->
     half = is_half(dtype)
     if half:
         a, b = widen(a), widen(b)
-    if b.ndim < 3 and a.size * b.shape[-1] <= SMALL:
+    work = a.size * b.shape[-1]
+    if b.ndim < 3 and (work <= FEW or work <= SMALL and dtype.kind != "c"):
         found = a.dot(b) if a.__class__ is b.__class__ is np.ndarray else np.dot(a, b)
         if found.__class__ is not np.ndarray:
             found = np.asarray(found)
@@ -258,7 +255,8 @@ def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) ->
 
 def multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
     """Write the product of matrices, or batches of them, of one float dtype to `out`."""
-    if a.ndim == 2 and a.size * b.shape[1] <= SMALL and out.flags.c_contiguous:
+    most = SMALL if a.dtype.kind != "c" else FEW
+    if a.ndim == 2 and a.size * b.shape[1] <= most and out.flags.c_contiguous:
         a.dot(b, out)
     else:
         gemm(_for_blas(a), _for_blas(b), out)
@@ -458,37 +456,3 @@ def _scaling_error(a, b, scale_a, scale_b) -> str:
         f"and scale_b should be (1, {b.shape[1]}), and both should be contiguous.\n"
         f"Got {', '.join(found)}"
     )
-
-
-SMALL = 1 << 19  # multiplications, up to which OpenBLAS itself uses one thread
-_LARGE = 1 << 22  # multiplications, from which on a share takes much longer than waking a thread
-
-
-def gemm(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-    """Compute np.matmul(a, b, out=out); the threads divide the rows, columns or matrices of a large product."""
-    columns = b.shape[-1] if b.ndim > 1 else 1
-    work = a.size * columns if b.ndim < 3 else b.size * (a.shape[-2] if a.ndim > 1 else 1)
-    if work <= SMALL or a.dtype != b.dtype or a.dtype.char not in "fdFD":
-        return np.matmul(a, b, out=out)
-    if work < _LARGE or min(a.ndim, b.ndim) < 2 or threads.get_num_threads() == 1:
-        with threads.single_threaded_blas():
-            return np.matmul(a, b, out=out)
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    rows = a.shape[-2]
-    if out is None:
-        out = np.empty((*batch, rows, columns), a.dtype)
-    if batch and batch[0] >= threads.get_num_threads():
-        _share_matrices(a, b, out)
-    elif rows >= columns:
-        threads.share(lambda part: np.matmul(a[..., part, :], b, out=out[..., part, :]), threads.chunks(rows))
-    else:
-        threads.share(lambda part: np.matmul(a, b[..., part], out=out[..., part]), threads.chunks(columns))
-    return out
-
-
-def _share_matrices(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
-    a = np.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:]))
-    b = np.broadcast_to(b, (*out.shape[:-2], *b.shape[-2:]))
-    # Several shares per thread, because a share is not interrupted.
-    largest = max(1, math.ceil(len(out) / (4 * threads.get_num_threads())))
-    threads.share(lambda part: np.matmul(a[part], b[part], out=out[part]), threads.chunks(len(out), largest))

@@ -12,6 +12,7 @@ from math import prod
 
 import numpy as np
 
+from ._common.blas import dot
 from ._common.errors import dim_error, refuse, type_name
 from ._common.layout import in_format, suggested_format
 from ._common.numbers import is_half
@@ -445,7 +446,7 @@ _FAR = 1e4  # the square of a mean's ratio to the standard deviation, above whic
 def is_far(mean, squares, count):
     """Return whether a mean is so much larger than the deviation that it is too inexact to be subtracted. `squares` are
     the sums of squared distances from the means of `count` elements."""
-    if mean.size and mean.dot(mean) * count <= _FAR * squares.item(squares.argmin()):  # then none is; false for NaN
+    if mean.size and dot(mean, mean) * count <= _FAR * squares.item(squares.argmin()):  # then none is; false for NaN
         return False
     return (mean * mean * count > _FAR * squares).any()
 

@@ -22,7 +22,9 @@ from __future__ import annotations
 import numpy as np
 
 from ._common import threads
+from ._common.blas import gemm
 from ._common.errors import not_implemented, type_name
+from .reduction.sums import along
 
 RELU, TANH, LSTM, GRU = range(4)  # PyTorch's numbers of modes
 
@@ -129,7 +131,7 @@ def rnn_layer(
 
 
 def _projected(x, weight, bias):
-    found = x @ weight.T
+    found = gemm(x, weight.T)
     if bias is not None:
         found += bias
     return found
@@ -139,7 +141,7 @@ def _plain(x, w_in, w_state, bias, h, steps, out, mode):
     gates, transposed = _projected(x, w_in, bias), w_state.T
     for rows in steps:
         found, state = gates[rows], h[: rows.stop - rows.start]
-        found += state @ transposed
+        found += gemm(state, transposed)
         if mode == TANH:
             np.tanh(found, out=out[rows])
         else:
@@ -258,13 +260,13 @@ def rnn_layer_backward(
         d_a, d_b = _gru_backward(weight2, before, workspace, grad, d_h, steps)
     else:
         d_a = d_b = _plain_backward(weight2, out, grad, d_h, steps, mode)
-    of_bias = d_a.sum(0) if has_biases else np.zeros_like(weight3)
-    other = d_b.sum(0) if d_b is not d_a and has_biases else of_bias.copy()
+    of_bias = along(d_a, 0, False) if has_biases else np.zeros_like(weight3)
+    other = along(d_b, 0, False) if d_b is not d_a and has_biases else of_bias.copy()
     of_cell = np.zeros_like(cx_tmp) if d_c is None else d_c.reshape(cx_tmp.shape)
     return (
-        (d_a @ weight1).reshape(input.shape),
-        d_a.T @ x,
-        d_b.T @ before,
+        gemm(d_a, weight1).reshape(input.shape),
+        gemm(d_a.T, x),
+        gemm(d_b.T, before),
         of_bias,
         other,
         d_h.reshape(hx_.shape),
@@ -279,7 +281,7 @@ def _plain_backward(w_state, out, grad, d_h, steps, mode):
         if grad is not None:
             state += grad[rows]
         factor[rows] *= state
-        np.matmul(factor[rows], w_state, out=state)
+        gemm(factor[rows], w_state, state)
     return factor
 
 

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from ._common.blas import dot
 from ._common.dims import axes
 from ._common.errors import refuse
 from ._common.layout import inverse, memory_order, row_major
@@ -51,7 +52,7 @@ def order(array, axis, descending) -> np.ndarray:
 def holds_nan(array) -> bool:
     """Return whether a contiguous floating array holds a NaN."""
     flat = array.reshape(-1)
-    squares = flat.dot(flat)  # infinite at worst without one
+    squares = dot(flat, flat)  # infinite at worst without one
     return squares != squares
 
 

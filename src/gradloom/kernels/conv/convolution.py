@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...types.device import memory_format
+from .._common.blas import gemm
 from .._common.dims import require_dim
 from .._common.layout import in_format, suggested_format, suggested_format_of_row
 from .._common.windows import Windows, as_tuple, compute_dtype, padded, volume, window_view
@@ -326,7 +327,7 @@ def _computable(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
 def _sum_over_images(g: np.ndarray) -> np.ndarray:
     """Sum (N, Co, *spatial) to (Co,), as a product with ones, which is several times as fast as NumPy's sum."""
     flat = g.reshape(*g.shape[:2], volume(g.shape[2:]))
-    return np.add.reduce(np.matmul(flat, np.ones(flat.shape[2], g.dtype)), 0, g.dtype)
+    return np.add.reduce(gemm(flat, np.ones(flat.shape[2], g.dtype)), 0, g.dtype)
 
 
 def _by_axis(word: str, sizes: tuple, added: int = 1) -> str:

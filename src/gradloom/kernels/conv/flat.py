@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from .._common import threads
+from .._common.blas import dot
 from .._common.windows import Windows, blocks, padded, volume
 
 _SMALL = 1 << 18  # bytes of windows, up to which the number of NumPy calls decides
@@ -45,7 +46,7 @@ def forward(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, windows: Wind
     def work(block: tuple[slice, slice]) -> None:
         images, rows = block
         columns, width = _columns(x[images], windows, rows)
-        product = matrix.dot(columns.reshape(depth, -1))
+        product = dot(matrix, columns.reshape(depth, -1))
         found = _rows_of(product, columns.shape[3], rows.stop - rows.start, width, windows.output[1])
         if shift is None:
             out[images, :, rows] = found
@@ -83,7 +84,7 @@ def weight_gradient(g: np.ndarray, x: np.ndarray, windows: Windows) -> np.ndarra
             gradient = np.zeros((g.shape[1], columns.shape[3] * columns.shape[4]), g.dtype)
             places = _rows_of(gradient, columns.shape[3], rows.stop - rows.start, width, windows.output[1])
             places[...] = g[images, :, rows]
-            term = gradient.dot(columns.reshape(depth, -1).T)
+            term = dot(gradient, columns.reshape(depth, -1).T)
             total = term if total is None else np.add(total, term, out=total)
         return total
 

@@ -40,6 +40,7 @@ from typing import Any
 import numpy as np
 
 from .._common import threads
+from .._common.blas import gemm
 from .._common.windows import Windows, blocks, padded, volume, window_view
 from . import flat
 
@@ -134,7 +135,7 @@ def input_gradient(g: np.ndarray, w: np.ndarray, windows: Windows, groups: int) 
         return depthwise_input_gradient(g, w, windows, out)
     if _pointwise(windows):
         turned = w.reshape(groups, each, inner).swapaxes(1, 2)
-        np.matmul(turned, g.reshape(len(g), groups, each, -1), out=out.reshape(len(g), groups, inner, -1))
+        gemm(turned, g.reshape(len(g), groups, each, -1), out.reshape(len(g), groups, inner, -1))
         return out
     if _phases_pay(len(g), inner, windows) and flat.is_finite(w):
         return _gradient_by_phases(g, w, windows, groups, out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._common.blas import gemm
 from .._common.dims import require_dim
 from .._common.errors import type_name
 from .checks import adjoint_of, columns, lapack, matrices_of, require_lapack
@@ -37,7 +38,7 @@ def _reflect(V, tau, found, reverse, adjoint=False):
 def _subtract_reflected(part, v, factor):
     """Apply 1 - factor v v^H to columns in place; not where the factor is 0, even if v is not finite, as LAPACK."""
     with np.errstate(all="ignore"):
-        part -= np.where(factor == 0, 0, factor * (v @ (adjoint_of(v) @ part)))
+        part -= np.where(factor == 0, 0, factor * gemm(v, gemm(adjoint_of(v), part)))
 
 
 def householder_product(input, tau):

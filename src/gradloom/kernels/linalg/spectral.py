@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._common.blas import gemm
 from .._common.errors import LinAlgError, size_mismatch, type_name
 from .._common.numbers import is_half, widen
 from .checks import (
@@ -169,9 +170,10 @@ def pinv(self, atol=None, rtol=None, hermitian=False):
         values, vectors = eigh(self)
         sizes = np.abs(values)
         inverse = _reciprocals(values, sizes, sizes.max(-1, keepdims=True), self, atol, rtol)
-        return (vectors * inverse[..., None, :]) @ adjoint_of(vectors)
+        return gemm(vectors * inverse[..., None, :], adjoint_of(vectors))
     u, s, vh = svd(self)
-    return (adjoint_of(vh) * _reciprocals(s, s, s[..., :1], self, atol, rtol)[..., None, :]) @ adjoint_of(u)
+    inverse = _reciprocals(s, s, s[..., :1], self, atol, rtol)
+    return gemm(adjoint_of(vh) * inverse[..., None, :], adjoint_of(u))
 
 
 def _reciprocals(values, sizes, greatest, matrix, atol, rtol):
@@ -212,7 +214,7 @@ def matrix_exp(self):
         for done in range(int(halvings.max())):
             more = halvings > done
             part = found if more.all() else found[more]
-            found[more] = part @ part
+            found[more] = gemm(part, part)
     found[~finite] = np.nan
     return found.reshape(self.shape).astype(self.dtype, copy=False)
 
@@ -222,14 +224,14 @@ def _pade_exp(x, order):
     terms = [1.0]
     for j in range(order):
         terms.append(terms[-1] * (order - j) / ((2 * order - j) * (j + 1)))
-    square = x @ x
+    square = gemm(x, x)
     power = np.broadcast_to(np.eye(x.shape[-1], dtype=x.dtype), x.shape)
     odd, even = terms[1] * power, terms[0] * power
     for j in range(2, order, 2):
-        power = power @ square if j > 2 else square
+        power = gemm(power, square) if j > 2 else square
         even = even + terms[j] * power
         odd = odd + terms[j + 1] * power
-    odd = x @ odd
+    odd = gemm(x, odd)
     return np.linalg.solve(even - odd, even + odd)
 
 
@@ -275,11 +277,11 @@ def lstsq(self, b, rcond=None, driver=None):
         kept = s > real.type(cut) * s[..., :1]
         rank = kept.sum(-1, dtype=np.int64)
         inverse = np.divide(1, s, out=np.zeros_like(s), where=kept)
-        solution[...] = adjoint_of(vh) @ (inverse[..., None] * (adjoint_of(u) @ right))
+        solution[...] = gemm(adjoint_of(vh), inverse[..., None] * gemm(adjoint_of(u), right))
         values = s if driver != "gelsy" else values
     residuals = np.zeros(0, real)
     if (m > n or not self.size) and driver != "gelsy" and (driver == "gels" or (rank == n).all()):
-        error = self @ solution - right
+        error = gemm(self, solution) - right
         if driver == "gels":  # which writes zeros over the right-hand side of a matrix of zeros
             error = np.where(self.any((-2, -1), keepdims=True), error, 0)
         residuals = (error.real**2 + error.imag**2 if error.dtype.kind == "c" else error**2).sum(-2)
@@ -322,5 +324,5 @@ def _full_rank_solution(A, B):
             f"does not have full rank (error code: {code})."
         )
     if tall:
-        return np.linalg.solve(r, adjoint_of(q) @ B)
-    return q @ np.linalg.solve(adjoint_of(r), B)
+        return np.linalg.solve(r, gemm(adjoint_of(q), B))
+    return gemm(q, np.linalg.solve(adjoint_of(r), B))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...types.dtype import TYPE_OF, can_cast, float32, promote_types
+from .._common.blas import dot
 from .._common.errors import BOOL_DIFFERENCE, BOOL_NEGATION, not_implemented, refuse, type_name
 from .._common.numbers import is_half, widen
 from ..elementwise.single import log1p_of_decay
@@ -88,7 +89,7 @@ def mse_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN) -> np.
     if reduction == NONE or is_half(dtype):
         return reduce(np.multiply(d, d), reduction, dtype)
     flat = d.reshape(-1)
-    total = np.dot(flat, flat)
+    total = dot(flat, flat)
     return narrow(total if reduction == SUM else mean_of(total, d.size), dtype)
 
 

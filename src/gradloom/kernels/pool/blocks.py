@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._common import threads
+from .._common.blas import dot
 from .._common.tables import ones
 from .._common.windows import Windows, volume
 
@@ -76,7 +77,7 @@ def _few_maxima(x: np.ndarray, few: _Few) -> tuple[np.ndarray, np.ndarray] | Non
     if total - total != 0:
         return None
     equal = np.equal(rows, out).astype(x.dtype)
-    indices = few.lowest.take(few.bits.astype(x.dtype).dot(equal).astype(np.int64))
+    indices = few.lowest.take(dot(few.bits.astype(x.dtype), equal).astype(np.int64))
     shape = (len(x), *few.output)
     indices = indices.reshape(shape)
     indices += few.first
@@ -229,7 +230,7 @@ def add(x: np.ndarray, windows: Windows, dtype: np.dtype) -> np.ndarray:
     ):
         few = _few(windows)
         if few is not None:
-            return ones(dtype.char, len(few.bits)).dot(_side_by_side(x, few)).reshape(len(x), *windows.output)
+            return dot(ones(dtype.char, len(few.bits)), _side_by_side(x, few)).reshape(len(x), *windows.output)
     out = np.empty((len(x), *windows.output), dtype)
 
     def work(planes: slice) -> None:

@@ -7,6 +7,7 @@ from math import inf
 import numpy as np
 
 from ...types.dtype import TYPE_OF, c_name, can_cast, scalar_type_name
+from .._common.blas import dot, gemm
 from .._common.dims import axes, cast, count, dropped
 from .._common.errors import not_implemented, size_mismatch, type_name
 from .._common.layout import row_major
@@ -44,7 +45,7 @@ def p_norm(x, p, axis, keepdim):
             flat = x.reshape(-1) if x.flags.c_contiguous else x.reshape(-1, order="F")
             if flat.dtype.kind == "c":
                 flat = flat.view(flat.real.dtype)
-            return np.sqrt(flat.dot(flat))
+            return np.sqrt(dot(flat, flat))
         squares = x.real**2 + x.imag**2 if x.dtype.kind == "c" else x * x
         return np.sqrt(along(squares, axis, keepdim))
     if p == 0:
@@ -206,5 +207,5 @@ def euclidean(x1, x2):
             f"expected m1 and m2 to have the same dtype, but got: {c_name(x1.dtype)} != {c_name(x2.dtype)}"
         )
     squares = np.add.reduce(x1 * x1, -1)[..., :, None] + np.add.reduce(x2 * x2, -1)[..., None, :]
-    squares -= 2 * (x1 @ np.swapaxes(x2, -1, -2))
+    squares -= 2 * gemm(x1, np.swapaxes(x2, -1, -2))
     return np.sqrt(np.maximum(squares, 0, out=squares), out=squares)

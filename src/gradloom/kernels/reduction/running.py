@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...types.dtype import c_name
+from .._common.blas import dot
 from .._common.dims import axes, cast
 from .._common.errors import not_implemented, refuse, refuse_float8
 from .._common.layout import check_no_internal_overlap, row_major
@@ -82,10 +83,10 @@ def _short_sums(array):
     def work(part) -> bool:
         wide = rows[part].astype(np.float64, order="C")
         flat = wide.reshape(-1)
-        squares = flat.dot(flat)
+        squares = dot(flat, flat)
         if squares - squares != 0:
             return False
-        out[part] = wide.dot(triangle(n))
+        out[part] = dot(wide, triangle(n))
         out[part] += zero  # as below
         return True
 

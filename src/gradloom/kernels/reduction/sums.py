@@ -26,6 +26,7 @@ from math import sqrt
 
 import numpy as np
 
+from .._common.blas import dot, gemm
 from .._common.dims import axes, cast, count, dropped, to_last
 from .._common.errors import refuse, refuse_float8, type_name
 from .._common.layout import row_major
@@ -58,10 +59,10 @@ def _blocks(rows: np.ndarray) -> np.ndarray:
     m, n = rows.shape
     blocks = n // _BLOCK
     whole = blocks * _BLOCK
-    parts = rows[:, :whole].reshape(m, blocks, _BLOCK) @ ones(rows.dtype.char, _BLOCK)
+    parts = gemm(rows[:, :whole].reshape(m, blocks, _BLOCK), ones(rows.dtype.char, _BLOCK))
     if whole == n:
         return parts
-    rest = rows[:, whole:] @ ones(rows.dtype.char, n - whole)
+    rest = gemm(rows[:, whole:], ones(rows.dtype.char, n - whole))
     return np.concatenate((parts, rest[:, None]), 1)
 
 
@@ -69,7 +70,7 @@ def row_sums(rows: np.ndarray) -> np.ndarray:
     """Sum the rows of a matrix of a floating or complex dtype."""
     while rows.shape[1] > _BLOCK:
         rows = _blocks(rows)
-    return rows.dot(ones(rows.dtype.char, rows.shape[1]))
+    return dot(rows, ones(rows.dtype.char, rows.shape[1]))
 
 
 def along(array: np.ndarray, axis, keepdim: bool):
@@ -78,7 +79,7 @@ def along(array: np.ndarray, axis, keepdim: bool):
         return _added(array, axis, keepdim)
     shape, ndim = array.shape, array.ndim
     if axis == 0 and ndim == 2 and shape[0] <= 2 * _COLUMN:
-        found = ones(array.dtype.char, shape[0]).dot(array)
+        found = dot(ones(array.dtype.char, shape[0]), array)
         return found[None] if keepdim else found
     if axis is None:
         return np.asarray(total(array)).reshape((1,) * ndim if keepdim else ())
@@ -115,13 +116,15 @@ def _group(array: np.ndarray) -> np.ndarray:
     while n > 2 * _COLUMN:
         blocks = n // _COLUMN
         whole = blocks * _COLUMN
-        parts = ones(char, _COLUMN) @ array[:, :whole].reshape(outer, _COLUMN, blocks * inner)
+        parts = gemm(ones(char, _COLUMN), array[:, :whole].reshape(outer, _COLUMN, blocks * inner))
         parts = parts.reshape(outer, blocks, inner)
         array = parts if whole == n else np.concatenate((parts, array[:, whole:]), 1)
         n = array.shape[1]
     if outer > 64 and n * inner < 256:  # many small products: their number determines the cost
         return reduce(np.add, array, 1, False)
-    return ones(char, n).dot(array.reshape(n, inner)).reshape(1, inner) if outer == 1 else ones(char, n) @ array
+    if outer == 1:
+        return dot(ones(char, n), array.reshape(n, inner)).reshape(1, inner)
+    return gemm(ones(char, n), array)
 
 
 def _added(array, axis, keepdim):
@@ -376,11 +379,11 @@ def _are_rows(axis, array) -> bool:
 def _single_row_moments(row, n: int, free, root: bool):
     """Return what `_row_moments` does for one row."""
     x = row.astype(np.float64).reshape(-1)
-    mean = x.dot(ones("d", n)) / n
+    mean = dot(x, ones("d", n)) / n
     if mean - mean != 0:
         return None
     x -= mean
-    variance = x.dot(x) / free
+    variance = dot(x, x) / free
     return np.array(sqrt(variance) if root else variance, row.dtype), np.array(mean, row.dtype)
 
 
@@ -389,14 +392,14 @@ def _row_moments(rows, n: int, free, root: bool):
     sum of equal numbers is exact; None if a mean may not be finite."""
     x = rows.astype(np.float64)
     weights = ones("d", n)
-    mean = x.dot(weights)
+    mean = dot(x, weights)
     mean /= number(n, x.dtype)
-    known = mean.dot(mean)
+    known = dot(mean, mean)
     if known - known != 0:
         return None
     x -= mean.reshape(-1, 1)
     x *= x
-    variance = x.dot(weights)
+    variance = dot(x, weights)
     variance /= number(free, x.dtype)
     if root:
         np.sqrt(variance, variance)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._common import threads
+from .._common.blas import gemm
 from .._common.errors import not_implemented, type_name
 from .._common.numbers import is_half, widen
 from .tables import cubic_weights
@@ -250,5 +251,5 @@ def affine_grid_generator(theta, size, align_corners):
         if not align_corners and n:
             steps = steps * (n - 1) / n
         base[..., d] = steps.reshape(-1, *(1,) * d)
-    points = base.reshape(-1, dims + 1) @ theta.astype(dtype, copy=False).transpose(0, 2, 1)
+    points = gemm(base.reshape(-1, dims + 1), theta.astype(dtype, copy=False).transpose(0, 2, 1))
     return np.ascontiguousarray(points).reshape(len(theta), *spatial, theta.shape[1]).astype(theta.dtype, copy=False)

@@ -13,6 +13,8 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from .._common.blas import gemm
+
 _SPAN = 64  # inputs that a block of outputs covers at least
 
 
@@ -99,10 +101,10 @@ def _product(x: np.ndarray, axis: int, table: Table, transposed: bool) -> np.nda
     if transposed and (len(pairs) > 1 or bands[0][1] != slice(0, length)):
         out.fill(0)  # two blocks of outputs may share inputs, and inputs may be in none
         for a, b, target in pairs:
-            target += a @ b
+            target += gemm(a, b)
     else:
         for a, b, target in pairs:
-            np.matmul(a, b, out=target)
+            gemm(a, b, target)
     return out.reshape(*lead, length, *trail)
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 
 from .._common import threads
+from .._common.blas import gemm
 from .._common.errors import not_implemented
 from .._common.layout import in_format, suggested_format
 from .._common.numbers import is_half, widen
@@ -130,7 +131,7 @@ def _bytes(x: np.ndarray, mode: str, output_size, align, scales) -> np.ndarray:
         if count == y.shape[axis]:
             continue
         matrix, bits = _integer_matrix(mode, y.shape[axis], count, bool(align), scales[axis - 2])
-        total = np.moveaxis(np.moveaxis(y, axis, -1).astype(np.float64) @ matrix, -1, axis)
+        total = np.moveaxis(gemm(np.moveaxis(y, axis, -1).astype(np.float64), matrix), -1, axis)
         y = np.clip(np.floor((total + (1 << bits >> 1)) / (1 << bits)), 0, 255).astype(np.uint8)
     return np.ascontiguousarray(y)
 

@@ -13,6 +13,7 @@ from gradloom import Tensor
 from gradloom.autograd.grad_mode import no_grad
 
 from ...dispatch.state import overrides_operators
+from ...kernels._common.threads import single_threaded_blas
 
 __all__ = ["clip_grad_norm", "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm"]
 
@@ -51,7 +52,8 @@ def get_total_norm(
         norm = gl.linalg.vector_norm
         total = norm(gl.stack([norm(tensor, norm_type) for tensor in tensors]), norm_type)
     else:
-        norms = [_norm(np.asarray(tensor._array), norm_type) for tensor in tensors]
+        with single_threaded_blas():
+            norms = [_norm(np.asarray(tensor._array), norm_type) for tensor in tensors]
         if any(hasattr(tensor, "_sharding") for tensor in tensors):  # some have only this rank's rows
             norms = import_module("gradloom.distributed._sharding").norms_of_whole(tensors, norms, norm_type)
         total = gl.tensor(_norm(np.array(norms), norm_type), dtype=tensors[0].dtype.to_real())

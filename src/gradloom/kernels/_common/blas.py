@@ -1,0 +1,71 @@
+"""Calls of NumPy's BLAS, none of which wakes its own threads.
+
+Note [Threads of products]
+OpenBLAS's workers spin for milliseconds after each product, on the cores that the next kernel's threads need. In a
+training step on two cores that costs more than they save, on a busy machine many times more. So a product that OpenBLAS
+would give to its workers is computed with BLAS limited to one thread, and divided among our threads if it is large.
+Kernels therefore multiply by `dot` and `gemm`, and by NumPy only what is known to be small or is within
+`threads.share`, which limits BLAS itself. OpenBLAS 0.3.27 and later, of NumPy 2, take several threads from these
+numbers of multiplications on:
+
+    inner products                          10,000
+    complex matrices with vectors            4,096
+    complex matrices                        65,536
+    real matrices with vectors             460,800
+    real matrices                          524,288 (by their own transposes, from 420,000 on)
+
+LAPACK is the exception: the factorizations of `np.linalg` and SciPy, of one large matrix after another, gain from
+OpenBLAS's threads, and take long enough that a worker that spins afterwards is a small part.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from . import threads
+
+FEW = 1 << 12  # multiplications, up to which OpenBLAS uses one thread for any product
+SMALL = 1 << 18  # the same for products of real matrices, with each other or with vectors
+_LARGE = 1 << 22  # multiplications, from which on a share takes much longer than waking a thread
+
+
+def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Return a.dot(b) for vectors, or a vector and a matrix, or matrices that are small; none is batched."""
+    work = a.size * b.shape[-1] if b.ndim > 1 else a.size
+    if work <= FEW or work <= SMALL and (a.ndim > 1 or b.ndim > 1) and a.dtype.kind != "c":
+        return a.dot(b)
+    with threads.single_threaded_blas():
+        return a.dot(b)
+
+
+def gemm(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """Compute np.matmul(a, b, out=out); the threads divide the rows, columns or matrices of a large product."""
+    columns = b.shape[-1] if b.ndim > 1 else 1
+    work = a.size * columns if b.ndim < 3 else b.size * (a.shape[-2] if a.ndim > 1 else 1)
+    char = a.dtype.char
+    if work <= FEW or work <= SMALL and (a.ndim > 1 or b.ndim > 1) and char in "fd" or char not in "fdFD":
+        return np.matmul(a, b, out=out)
+    if work < _LARGE or min(a.ndim, b.ndim) < 2 or a.dtype != b.dtype or threads.get_num_threads() == 1:
+        with threads.single_threaded_blas():
+            return np.matmul(a, b, out=out)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    rows = a.shape[-2]
+    if out is None:
+        out = np.empty((*batch, rows, columns), a.dtype)
+    if batch and batch[0] >= threads.get_num_threads():
+        _share_matrices(a, b, out)
+    elif rows >= columns:
+        threads.share(lambda part: np.matmul(a[..., part, :], b, out=out[..., part, :]), threads.chunks(rows))
+    else:
+        threads.share(lambda part: np.matmul(a, b[..., part], out=out[..., part]), threads.chunks(columns))
+    return out
+
+
+def _share_matrices(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
+    a = np.broadcast_to(a, (*out.shape[:-2], *a.shape[-2:]))
+    b = np.broadcast_to(b, (*out.shape[:-2], *b.shape[-2:]))
+    # Several shares per thread, because a share is not interrupted.
+    largest = max(1, math.ceil(len(out) / (4 * threads.get_num_threads())))
+    threads.share(lambda part: np.matmul(a[part], b[part], out=out[part]), threads.chunks(len(out), largest))
