@@ -12,7 +12,7 @@ numbers of multiplications on:
     complex matrices with vectors            4,096
     complex matrices                        65,536
     real matrices with vectors             460,800
-    real matrices                          524,288 (by their own transposes, from 420,000 on)
+    real matrices                          524,288 (by their own transposes, from 400,000 on)
 
 LAPACK is the exception: the factorizations of `np.linalg` and SciPy, of one large matrix after another, gain from
 OpenBLAS's threads, and take long enough that a worker that spins afterwards is a small part.
@@ -27,14 +27,15 @@ import numpy as np
 from . import threads
 
 FEW = 1 << 12  # multiplications, up to which OpenBLAS uses one thread for any product
-SMALL = 1 << 18  # the same for products of real matrices, with each other or with vectors
+SMALL = 400_000  # the same for products of real matrices, with each other or with vectors
 _LARGE = 1 << 22  # multiplications, from which on a share takes much longer than waking a thread
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Return a.dot(b) for vectors, or a vector and a matrix, or matrices that are small; none is batched."""
-    work = a.size * b.shape[-1] if b.ndim > 1 else a.size
-    if work <= FEW or work <= SMALL and (a.ndim > 1 or b.ndim > 1) and a.dtype.kind != "c":
+    ndim = b.ndim
+    work = a.size * b.shape[-1] if ndim > 1 else a.size
+    if work <= FEW or work <= SMALL and (ndim > 1 or a.ndim > 1) and a.dtype.kind != "c":
         return a.dot(b)
     with threads.single_threaded_blas():
         return a.dot(b)
@@ -42,12 +43,12 @@ def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def gemm(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     """Compute np.matmul(a, b, out=out); the threads divide the rows, columns or matrices of a large product."""
-    columns = b.shape[-1] if b.ndim > 1 else 1
-    work = a.size * columns if b.ndim < 3 else b.size * (a.shape[-2] if a.ndim > 1 else 1)
-    char = a.dtype.char
-    if work <= FEW or work <= SMALL and (a.ndim > 1 or b.ndim > 1) and char in "fd" or char not in "fdFD":
-        return np.matmul(a, b, out=out)
-    if work < _LARGE or min(a.ndim, b.ndim) < 2 or a.dtype != b.dtype or threads.get_num_threads() == 1:
+    lead, ndim = a.ndim, b.ndim
+    columns = b.shape[-1] if ndim > 1 else 1
+    work = a.size * columns if ndim < 3 else b.size * (a.shape[-2] if lead > 1 else 1)
+    if work <= FEW or work <= SMALL and (lead > 1 or ndim > 1) and a.dtype.kind != "c" or a.dtype.char not in "fdFD":
+        return a @ b if out is None else np.matmul(a, b, out=out)
+    if work < _LARGE or min(lead, ndim) < 2 or a.dtype != b.dtype or threads.get_num_threads() == 1:
         with threads.single_threaded_blas():
             return np.matmul(a, b, out=out)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])

@@ -26,7 +26,7 @@ from math import sqrt
 
 import numpy as np
 
-from .._common.blas import dot, gemm
+from .._common.blas import FEW, dot, gemm
 from .._common.dims import axes, cast, count, dropped, to_last
 from .._common.errors import refuse, refuse_float8, type_name
 from .._common.layout import row_major
@@ -79,7 +79,8 @@ def along(array: np.ndarray, axis, keepdim: bool):
         return _added(array, axis, keepdim)
     shape, ndim = array.shape, array.ndim
     if axis == 0 and ndim == 2 and shape[0] <= 2 * _COLUMN:
-        found = dot(ones(array.dtype.char, shape[0]), array)
+        weights = ones(array.dtype.char, shape[0])
+        found = weights.dot(array) if array.size <= FEW else dot(weights, array)
         return found[None] if keepdim else found
     if axis is None:
         return np.asarray(total(array)).reshape((1,) * ndim if keepdim else ())
