@@ -29,7 +29,9 @@ class Upsample(Module):
     ) -> None:
         super().__init__()
         self.name: str = type(self).__name__
-        self.size, self.mode, self.align_corners = size, mode, align_corners
+        self.size: int | IntList | None = size
+        self.mode: str = mode
+        self.align_corners: bool | None = align_corners
         self.recompute_scale_factor = recompute_scale_factor
         self.scale_factor: tuple[float, ...] | float | None = None
         if isinstance(scale_factor, tuple):

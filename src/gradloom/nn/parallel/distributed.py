@@ -68,6 +68,24 @@ class DistributedDataParallel(Module, Joinable):
     """
 
     _active_ddp_module: Any = None
+    module: Module
+    process_group: Any
+    dim: int
+    device: gl.device
+    device_type: str
+    output_device: None
+    broadcast_buffers: bool
+    find_unused_parameters: bool
+    gradient_as_bucket_view: bool
+    static_graph: bool
+    require_backward_grad_sync: bool
+    require_forward_param_sync: bool
+    parameters_to_ignore: set[str]
+    bucket_bytes_cap_default: bool
+    bucket_bytes_cap: int
+    reducer: Reducer
+    modules_buffers: list[Any]
+    named_module_buffers: dict[str, Any]
 
     def __init__(
         self,

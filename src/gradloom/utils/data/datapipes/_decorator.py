@@ -31,7 +31,8 @@ class functional_datapipe:
     """
 
     def __init__(self, name: str, enable_df_api_tracing: bool = False) -> None:
-        self.name, self.enable_df_api_tracing = name, enable_df_api_tracing
+        self.name: str = name
+        self.enable_df_api_tracing: bool = enable_df_api_tracing
 
     def __call__(self, cls: Any) -> Any:
         decorated = getattr(cls, "__self__", cls)

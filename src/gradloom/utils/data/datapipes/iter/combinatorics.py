@@ -30,6 +30,8 @@ class SamplerIterDataPipe(IterDataPipe[_Item]):
 
     datapipe: IterDataPipe[Any]
     sampler: Sampler[Any]
+    sampler_args: tuple[Any, ...]
+    sampler_kwargs: dict[str, Any]
 
     def __init__(
         self,

@@ -100,7 +100,8 @@ class IterableWrapperIterDataPipe(IterDataPipe[_Item]):
     """
 
     def __init__(self, iterable: Iterable[_Item], deepcopy: bool = True) -> None:
-        self.iterable, self.deepcopy = iterable, deepcopy
+        self.iterable: Iterable[_Item] = iterable
+        self.deepcopy: bool = deepcopy
 
     def __iter__(self) -> Iterator[_Item]:
         yield from copied(self.iterable, "iterable", ".") if self.deepcopy else self.iterable

@@ -229,8 +229,9 @@ class StreamWrapper:
     file_obj: Any
     parent_stream: StreamWrapper | None = None
     name: str | None = None
-    child_counter = 0
-    closed = close_on_last_child = False
+    child_counter: int = 0
+    closed: bool = False
+    close_on_last_child: bool = False
 
     def __init__(self, file_obj: Any, parent_stream: StreamWrapper | None = None, name: str | None = None) -> None:
         if not isinstance(parent_stream, StreamWrapper | None):

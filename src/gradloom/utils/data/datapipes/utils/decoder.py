@@ -35,7 +35,7 @@ _IMAGES = ("jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm")
 _VIDEOS = ("mp4", "ogv", "mjpeg", "avi", "mov", "h264", "mpg", "webm", "wmv")
 _SOUNDS = ("flac", "mp3", "sox", "wav", "m4a", "ogg", "wma")
 # name -> (what images become, dtype of pixels, mode of PIL)
-imagespecs = {
+imagespecs: dict[str, tuple[str, str | None, str]] = {
     **{mode + "8": ("numpy", "uint8", mode) for mode in ("l", "rgb", "rgba")},
     **{mode: ("numpy", "float", mode) for mode in ("l", "rgb", "rgba")},
     **{f"torch{mode}8": ("torch", "uint8", mode) for mode in ("l", "rgb", "rgba")},
@@ -103,7 +103,7 @@ class ImageHandler:
     def __init__(self, imagespec: str) -> None:
         if imagespec not in imagespecs:
             raise AssertionError(f"unknown image specification: {imagespec}")
-        self.imagespec = imagespec.lower()
+        self.imagespec: str = imagespec.lower()
 
     def __call__(self, extension: str, data: bytes) -> Any:
         if extension.lower() not in _IMAGES:
@@ -168,7 +168,7 @@ class MatHandler:
     """
 
     def __init__(self, **loadmat_kwargs: Any) -> None:
-        self.sio = _imported("scipy.io", "scipy", "mat file", "scipy")
+        self.sio: Any = _imported("scipy.io", "scipy", "mat file", "scipy")
         self.loadmat_kwargs = loadmat_kwargs
 
     def __call__(self, extension: str, data: bytes) -> Any:
@@ -194,7 +194,8 @@ class Decoder:
     """
 
     def __init__(self, *handler: Callable[..., Any], key_fn: Callable[[str], str] = extension_extract_fn) -> None:
-        self.handlers, self.key_fn = list(handler), key_fn
+        self.handlers: list[Callable[..., Any]] = list(handler)
+        self.key_fn: Callable[[str], str] = key_fn
 
     def add_handler(self, *handler: Callable[..., Any]) -> None:
         """Add handlers before the others."""
