@@ -201,7 +201,7 @@ def _warn_not_in_group(op_name: str) -> None:
 def _group_or_default_group(group: Any = None) -> Any:
     if group is None:
         return _get_default_group()
-    if not hasattr(group, "allreduce"):
+    if not hasattr(group, "allreduce") and not _rank_not_in_group(group):
         raise ValueError(
             f"Process group {group} is not initialized in the world group map. Please initialize the group first."
         )
