@@ -55,7 +55,7 @@ def fake_quantize_per_tensor_affine(input, scale, zero_point, quant_min, quant_m
     Made of other operators by composite.quantization.per_tensor, and differentiable through them.
     """
     flags = state.flags
-    if flags and flags & INTERCEPT:
+    if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fake_quantize_per_tensor_affine, (input, scale, zero_point, quant_min, quant_max), None, composite_quantization.per_tensor)
     return composite_quantization.per_tensor(input, scale, zero_point, quant_min, quant_max)
 
@@ -638,3 +638,9 @@ __FUSED_MOVING_AVG_OBS_FQ_HELPER = GuardedOverload("_fused_moving_avg_obs_fq_hel
     (('self', 'Tensor'), ('observer_on', 'Tensor'), ('fake_quant_on', 'Tensor'), ('running_min', 'Tensor'), ('running_max', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('averaging_const', 'float'), ('quant_min', 'int'), ('quant_max', 'int'), ('ch_axis', 'int'), ('per_row_fake_quant', 'bool', False), ('symmetric_quant', 'bool', False)),
     _fused_moving_avg_obs_fq_helper,
 ),))
+
+
+# The rule of autocast for the arguments: the key `autocast` of the entry.
+AUTOCAST_RULES = {
+    "fake_quantize_per_tensor_affine": "fp32",
+}
