@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 import traceback
+import weakref
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 import gradloom as torch
 from gradloom.distributed.device_mesh import init_device_mesh
 from gradloom.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from gradloom.distributed.tensor._dispatch import _plans
 from tests.distributed import groups
 from tests.distributed.dtensor_cases import CASES
 
@@ -85,3 +87,20 @@ def test_operators_on_parts_equal_those_on_whole_tensors(tmp_path, shape, limit)
         call(*values(shapes, number))  # what the ranks, forks of this process, need not load
     found = groups.run(int(np.prod(shape)), compared, tmp_path, shape, limit)
     assert not any(found), "\n".join(found[0])
+
+
+def kept_by_plans(rank, size):
+    """Return whether the plan of an operator keeps an ordinary tensor alive, or is made anew for each."""
+    x = distribute_tensor(torch.ones(4), init_device_mesh("cpu", (size,)), [Shard(0)])
+    plans = []
+    for number in range(3):
+        leaf = torch.tensor(float(number), requires_grad=True)
+        kept, known = weakref.ref(leaf), len(_plans._known)
+        x * (leaf + 1)
+        del leaf
+        plans.append((kept() is not None, len(_plans._known) - known))
+    return plans
+
+
+def test_plans_of_operators_keep_no_tensors(tmp_path):
+    assert groups.run(2, kept_by_plans, tmp_path) == [[(False, 1), (False, 0), (False, 0)]] * 2

@@ -187,8 +187,7 @@ def _observe(x, running_min, running_max, averaging_const, per_row):
 def _parameters(low, high, quant_min, quant_max, symmetric):
     """Return the scales (float64) and zero points (int32) with which [quant_min, quant_max] covers ranges that are
     extended to contain zero. If it is `symmetric`, a range with numbers of both signs is extended to as many steps on
-    both sides. A scale that float32 cannot invert
-    becomes 0.1, smaller ones than `_LEAST_SCALE` this one."""
+    both sides. A scale that float32 cannot invert becomes 0.1; another one below `_LEAST_SCALE` becomes that."""
     low, high = np.minimum(low, 0).astype(np.float64), np.maximum(high, 0).astype(np.float64)
     steps = quant_max - quant_min
     if symmetric:

@@ -63,7 +63,7 @@ def dispatch(make: Any, func: Any, args: Any, kwargs: Any) -> Any:
     leaves = list(flat)
     for number, (place, spec) in enumerate(zip(numbers, specs, strict=True)):
         leaves[place] = Leaf(number, spec)
-    key = (func, str(structure), written, *[(type(value), value) for value in leaves])
+    key = (func, str(structure), written, *map(_kind, leaves))
     plan = _plans.get(key, lambda: plan_of(func, specs, tree_unflatten(leaves, structure), written))
     if specs[0].mesh.get_coordinate() is None:
         return _outside(make, plan, targets)
@@ -88,6 +88,13 @@ def dispatch(make: Any, func: Any, args: Any, kwargs: Any) -> Any:
     if _is_view(func):
         _mark_copies(result, tensors[0], parts[0], name)
     return result
+
+
+def _kind(value: Any) -> Any:
+    """Return what a plan depends on of an argument: of an ordinary tensor, dtype and shape, so that none is kept."""
+    if isinstance(value, gl.Tensor):
+        return gl.Tensor, value.dtype, tuple(value.shape)
+    return type(value), value
 
 
 def _is_view(func: Any) -> bool:

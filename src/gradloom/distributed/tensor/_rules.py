@@ -164,7 +164,7 @@ def leading(count: int) -> Rule:
 
 
 def _leading(count: int, call: Call) -> Iterator[Option]:
-    for dim in range(min(count, *(leaf.ndim for leaf in call.leaves), *(len(out.shape) for out in call.outs), 99)):
+    for dim in range(min(count, *(leaf.ndim for leaf in call.leaves), *(len(out.shape) for out in call.outs))):
         if len({leaf.shape[dim] for leaf in call.leaves}) == 1:
             yield Option((Shard(dim),) * len(call.leaves), Shard(dim))
 

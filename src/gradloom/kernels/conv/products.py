@@ -269,9 +269,9 @@ def _row_products(
     return products
 
 
-_LONG = 14  # output width, from which on its runs are copied as fast as any
+_LONG = 14  # output width, from which on rows of windows are copied as fast as any run
 _MANY_CHANNELS, _MANY_PLACES = 16, 512  # of an input and of windows, from which on its gradient is taken by phases
-_SHORT = 32  # numbers, below which runs of channels are short
+_SHORT = 32  # numbers side by side in memory, below which copying them one run after another is slow
 
 
 def _channels_first(x: np.ndarray, w: np.ndarray, windows: Windows) -> bool:

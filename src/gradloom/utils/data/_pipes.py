@@ -18,11 +18,9 @@ _PACKAGE = __name__.rpartition(".")[0]
 def kind_of(dataset: Any) -> str:
     """Return "iter" for an IterDataPipe, "map" for a MapDataPipe, and "" for anything else."""
     pipes = sys.modules.get(f"{_PACKAGE}.datapipes.datapipe")
-    if pipes is None:
-        return ""
-    return (
-        "iter" if isinstance(dataset, pipes.IterDataPipe) else "map" if isinstance(dataset, pipes.MapDataPipe) else ""
-    )
+    if pipes is not None and isinstance(dataset, pipes.IterDataPipe):
+        return "iter"
+    return "map" if pipes is not None and isinstance(dataset, pipes.MapDataPipe) else ""
 
 
 def wrapped(dataset: Any, kind: str) -> Any:

@@ -23,11 +23,6 @@ import gradloom as gl
 
 from ....dispatch.state import state as _thread
 
-_MORE = (
-    "\nFor feedback regarding this single iterator per IterDataPipe constraint, feel free to comment on this issue: "
-    "https://github.com/pytorch/data/issues/45."
-)
-
 
 class _SnapshotState(Enum):
     """What may happen to a pipe: NotStarted can be restored; Restored starts without a reset, and cannot be restored
@@ -77,13 +72,13 @@ def _check(pipe: Any, number: int) -> None:
         if not pipe._check_valid_iterator_id(number):
             raise RuntimeError(
                 "This iterator has been invalidated, because a new iterator has been created from one of the "
-                f"ChildDataPipes of {_described(pipe.main_datapipe)}.{_MORE}"
+                f"ChildDataPipes of {_described(pipe.main_datapipe)}."
             )
     elif pipe._valid_iterator_id != number:
         raise RuntimeError(
             "This iterator has been invalidated because another iterator has been created from the same IterDataPipe: "
             f"{_described(pipe)}\nThis may be caused by multiple references to the same IterDataPipe. We recommend "
-            f"using `.fork()` if that is necessary.{_MORE}"
+            "using `.fork()` if that is necessary."
         )
 
 
@@ -193,7 +188,7 @@ def _name_the_pipe(error: Exception, pipe: Any) -> None:
     addition = f"\nThis exception is {place} {_described(pipe)}"
     if not error.args or not isinstance(error.args[0], str):
         error.args = (addition,)
-    elif place not in error.args[0] and "single iterator per IterDataPipe constraint" not in error.args[0]:
+    elif place not in error.args[0] and "This iterator has been invalidated" not in error.args[0]:
         error.args = (error.args[0] + addition, *error.args[1:])
 
 
