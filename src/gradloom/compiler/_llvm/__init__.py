@@ -3,9 +3,9 @@
     kernel = compile(program)      # a LoopProgram; see gradloom.compiler._loops
     kernel([x, y, out], [0.1])     # inputs, outputs, numbers
 
-`plan` lays out the loops, `emit` and `lower` write LLVM's text, `exponentials` and `trigonometry` are the functions,
-`host` makes object code, `image` and `cache` keep it, and `kernel` calls it. Nothing here is imported before a program
-is compiled.
+`plan` lays out the loops, `access`, `emit` and `lower` write LLVM's text, `exponentials` and `trigonometry` are
+functions, `host` makes object code, `image` and `cache` keep it, and `kernel` calls it. Nothing here is imported before
+a program is compiled.
 """
 
 from .host import available
