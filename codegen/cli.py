@@ -14,16 +14,16 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .errors import SpecError, UsageError
+from .errors import SpecError, UsageError, did_you_mean
 
 COMMANDS = {
     "generate": "write generated/ anew from the two YAML files",
-    "verify": "prove derivatives numerically: reverse, forward and second ones, variants, dtypes",
+    "verify": "check derivatives numerically: reverse mode, forward mode, second derivatives, variants, dtypes",
     "explain": "show where an operator comes from, its derivative, and what it saves and supports",
     "check": "fail, with a diff, if generated/ is not what the YAML files give",
-    "new": "make a package of operators of your own",
+    "new": "start a package of your own operators",
     "run": "run a program that was written for PyTorch on gradloom",
-    "torchrun": "run one in several processes, on one machine or more",
+    "torchrun": "run a program that was written for PyTorch in several processes, on one machine or more",
     "doctor": "list the names of torch that a program uses and gradloom lacks",
 }
 WITH_ROOT = ("generate", "verify", "check")
@@ -35,20 +35,10 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command; return 0 for success, 1 for an error in the YAML or a finding, 2 for wrong usage, 130 if
     stopped."""
     argv = sys.argv[1:] if argv is None else argv
-    parser = argparse.ArgumentParser(
-        prog="gradloom", description="Generate gradloom's operators, and those of packages, from their YAML files."
-    )
-    parser.add_argument("--version", action=_Version, help="show the version and exit")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for name, text in COMMANDS.items():
-        sub = commands.add_parser(name, help=text, description=text)
-        if name == (argv or [""])[0]:
-            module = import_module(f".commands.{name}", __package__)
-            if name in WITH_ROOT:
-                _add_root(sub)
-            if hasattr(module, "configure"):
-                module.configure(sub)
-            sub.set_defaults(run=module.run)
+    parser = _parser(argv)
+    if not argv:
+        parser.print_help(sys.stderr)
+        return 2
     arguments = parser.parse_args(argv)
     collects = gc.isenabled()
     if arguments.command in WITHOUT_COLLECTION and not getattr(arguments, "watch", False):
@@ -75,6 +65,47 @@ def main(argv: list[str] | None = None) -> int:
     finally:
         if collects:
             gc.enable()
+
+
+def _parser(argv: list[str]) -> argparse.ArgumentParser:
+    """Return the parser of a command line; of its commands, only the one that `argv` names has its options."""
+    parser = _Parser(
+        prog="gradloom",
+        description="Generate, check and explain operators defined in YAML; run programs written for PyTorch.",
+        epilog="'gradloom COMMAND --help' describes the options of a command.",
+    )
+    parser.add_argument("--version", action=_Version, help="show the version and exit")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    if argv and argv[0] not in COMMANDS and not argv[0].startswith("-"):
+        hint = did_you_mean(argv[0], COMMANDS) or f"the commands are {', '.join(COMMANDS)}"
+        parser.error(f"there is no command `{argv[0]}`; {hint}")
+    for name, text in COMMANDS.items():
+        sub = commands.add_parser(name, help=text, description=text)
+        if name in argv[:1]:
+            module = import_module(f".commands.{name}", __package__)
+            if name in WITH_ROOT:
+                _add_root(sub)
+            if hasattr(module, "configure"):
+                module.configure(sub)
+            sub.set_defaults(run=module.run)
+    return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that refuses an unknown option with the usage of its command and the closest option.
+
+    argparse's own parser of a command leaves unknown options to `gradloom`, which knows none of the command's options.
+    """
+
+    def parse_known_args(self, *values: Any, **options: Any) -> Any:
+        arguments, unknown = super().parse_known_args(*values, **options)
+        if unknown:
+            word = unknown[0].partition("=")[0]
+            if not word.startswith("-"):
+                self.error(f"unexpected argument `{word}`")
+            hint = did_you_mean(word, self._option_string_actions, cutoff=0.7) or "--help lists the options"
+            self.error(f"there is no option `{word}`; {hint}")
+        return arguments, unknown
 
 
 def _add_root(parser: argparse.ArgumentParser) -> None:
