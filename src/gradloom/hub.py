@@ -219,7 +219,9 @@ def load_state_dict_from_url(
     Args:
         url: address of the file.
         model_dir: folder of copies; None for `checkpoints` in `get_dir()`.
-        map_location, weights_only: as for `torch.load`.
+        map_location: as for `torch.load`.
+        weights_only: True refuses all but tensors and plain containers. False, the default as in PyTorch, runs any code
+            that the file names: pass True unless you trust whoever can change the file.
         progress: show the progress on stderr.
         check_hash: compare with the beginning of the SHA-256 checksum in the name, as in net-5c106cde.pth.
         file_name: name of the copy; None for that in the address.
