@@ -1,5 +1,6 @@
 """The llvm backend: layouts of memory, long rows, threads, the cache of machine code, and what it refuses."""
 
+import gc
 import math
 import os
 import stat
@@ -409,3 +410,41 @@ def test_code_depends_on_the_processor_and_the_versions(folder, monkeypatch):
     _llvm.compile(program)
     kernel._version.cache_clear()
     assert len(list(folder.iterdir())) == 2
+
+
+def test_direct_calls_check_their_arguments():
+    """Calls through the entry take arrays and numbers of the right kinds only: see Note [Direct calls]."""
+    program = LoopProgram.parse(
+        """loop [5] inner 0
+input 0: float32 strides [1]
+output 0: float32 strides [1]
+number 0: float64
+number 1: int64
+pass 0:
+  x = load 0: float32
+  a = number 0: float64
+  b = number 1: int64
+  c = cast a: float32
+  d = cast b: float32
+  e = * x c: float32
+  f = + e d: float32
+  store 0 f"""
+    )
+    kernel = _llvm.compile(program)
+    x, out = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
+    assert kernel.call(x, out, 2.5, 3) is None
+    np.testing.assert_array_equal(out, x * 2.5 + 3)
+    for wrong in [(x, out), (x, out, 1.0, 2, 3), (x, [0.0], 1.0, 2), (None, out, 1.0, 2), (x, out, "1", 2)]:
+        with pytest.raises(TypeError):
+            kernel.call(*wrong)
+    with pytest.raises(TypeError):
+        kernel.call(x, out, 1.0, 2.5)
+    with pytest.raises(OverflowError):
+        kernel.call(x, out, 1.0, 2**80)
+    assert kernel.call(x, out, True, True) is None
+    call = kernel.call
+    del kernel
+    _llvm.forget()
+    gc.collect()  # the function keeps its code
+    assert call(x, out, 2.0, 1) is None
+    np.testing.assert_array_equal(out, x * 2 + 1)

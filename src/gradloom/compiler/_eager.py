@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..types.public import found_in as _found_in
+from ._eager_pointwise import POINTWISE, replacement
 from ._eager_programs import (
     LAYER_NORM_PARAMETERS,
     NLL_LOSS,
@@ -27,7 +28,6 @@ from ._eager_programs import (
     pointwise,
 )
 from ._loops import LoopProgram
-from ._scalar import table
 
 NAMES = ("numpy", "llvm")
 KEPT = 1024  # compiled shapes; more start anew
@@ -43,10 +43,11 @@ class set_kernels:
     """Choose what computes the operators of eager mode; as a context manager, until the block ends.
 
     Args:
-        name: "numpy", the default, or "llvm": machine code for softmax, log_softmax, layer_norm, the mean and the sum
-            of nll_loss, gelu, silu, erf, erfc, dropout, and sums, means and variances of rows, for contiguous float32
-            and float64 tensors. The first call with a shape compiles, or takes code from the cache on disk; results
-            differ from NumPy's by rounding. It holds for all threads.
+        name: "numpy", the default, or "llvm": machine code for pointwise operators that take NumPy several calls
+            (sigmoid, gelu, elu, softplus, erf, lerp ...), softmax, log_softmax, layer_norm, the mean and the sum of
+            nll_loss, dropout, and sums, means and variances of rows, for contiguous float32 and float64 tensors. The
+            first call with a shape compiles, or takes code from the cache on disk; results differ from NumPy's by
+            rounding. It holds for all threads.
 
     Raises:
         ValueError: for another name.
@@ -91,62 +92,23 @@ def _switch(name: str) -> None:
     _current = name
 
 
-def _compiled(key: Any, program: str | LoopProgram) -> Any:
-    """Compile a program and keep it under a key."""
+def _compiled(key: Any, program: str | LoopProgram | None) -> Any:
+    """Compile a program and keep it under a key; None: keep False."""
     from ._llvm import compile
 
     if len(_kernels) >= KEPT:
         _kernels.clear()
+    if program is None:
+        _kernels[key] = False
+        return False
     if isinstance(program, str):
         program = LoopProgram.parse(program)
     kernel = _kernels[key] = compile(program)
     return kernel
 
 
-def _of_one(name: str) -> Callable[[Any], Any]:
-    def make(original: Any) -> Any:
-        def kernel(self: Any, approximate: str = "none") -> Any:
-            if (
-                type(self) is ndarray and approximate in ("none", "tanh")
-                and self.dtype.char in "fd" and self.flags.c_contiguous and self.ndim
-            ):  # fmt: skip
-                return _pointwise(name, (self,), approximate)
-            return original(self, approximate) if name == "gelu" else original(self)
-
-        return kernel
-
-    return make
-
-
-def _of_two(name: str) -> Callable[[Any], Any]:
-    def make(original: Any) -> Any:
-        def kernel(grad_output: Any, self: Any, approximate: str = "none") -> Any:
-            if (
-                type(self) is ndarray and type(grad_output) is ndarray and approximate in ("none", "tanh")
-                and self.dtype.char in "fd" and self.dtype == grad_output.dtype and self.shape == grad_output.shape
-                and self.flags.c_contiguous and grad_output.flags.c_contiguous and self.ndim
-            ):  # fmt: skip
-                return _pointwise(name, (grad_output, self), approximate)
-            return original(grad_output, self, approximate) if name == "gelu_backward" else original(grad_output, self)
-
-        return kernel
-
-    return make
-
-
-def _pointwise(name: str, arrays: tuple[Any, ...], approximate: str) -> Any:
-    """Run an operator by its scalar definition; its tensors are its first arguments."""
-    x = arrays[-1]
-    key = name, approximate, x.size, x.dtype.char
-    kernel = _kernels.get(key)
-    if kernel is None:
-        source, arguments, *_ = table()[name]
-        dtype = _DTYPES[x.dtype.char]
-        inputs = dict.fromkeys(arguments.split(", ")[: len(arrays)], dtype)
-        kernel = _compiled(key, pointwise(source, inputs, x.size, dtype, {"approximate": approximate}))
-    out = empty(x.shape, x.dtype)
-    kernel((*arrays, out))
-    return out
+def _pointwise(name: str, count: int) -> Callable[[Any], Any]:
+    return lambda original: replacement(name, count, _kernels, _compiled)(original)
 
 
 def _rows(name: str, arrays: tuple[Any, ...], dim: int) -> Any:
@@ -162,7 +124,7 @@ def _rows(name: str, arrays: tuple[Any, ...], dim: int) -> Any:
         lines = [f"loop [{before}, {after}, {count}] inner 1", *(f"input {i}: {buffer}" for i in range(len(arrays)))]
         kernel = _compiled(key, "\n".join([*lines, f"output 0: {buffer}"]) + ROWS[name].replace(": T", f": {dtype}"))
     out = empty(x.shape, x.dtype)
-    kernel((*arrays, out))
+    kernel.call(*arrays, out)
     return out
 
 
@@ -211,7 +173,7 @@ def _layer_norm(original: Any) -> Any:
                    for p in parameters)
         ):  # fmt: skip
             return original(input, normalized_shape, weight, bias, eps)
-        key = "layer_norm", shape, outer, dtype.char, weight is None, bias is None
+        key = "native_layer_norm", shape, outer, dtype.char, weight is None, bias is None
         kernel = _kernels.get(key)
         if kernel is None:
             rows, count = math.prod(shape[:outer]), math.prod(sizes)
@@ -219,7 +181,7 @@ def _layer_norm(original: Any) -> Any:
             kernel = _compiled(key, text)
         row_shape = (*shape[:outer], *(1,) * len(sizes))
         out, mean, rstd = empty(shape, dtype), empty(row_shape, dtype), empty(row_shape, dtype)
-        kernel((input, *parameters, out, mean, rstd), (float(eps),))
+        kernel.call(input, *parameters, out, mean, rstd, float(eps))
         return out, mean, rstd
 
     return native_layer_norm
@@ -237,7 +199,7 @@ def _layer_norm_backward(original: Any) -> Any:
             or dtype.char not in "fd" or not input.size or grad_out.shape != shape or not sizes or outer < 0
         ):  # fmt: skip
             return original(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
-        key = "layer_norm_backward", shape, outer, dtype.char, weight is None
+        key = "native_layer_norm_backward", shape, outer, dtype.char, weight is None
         found = _kernels.get(key)
         if found is None:
             rows, count, name = math.prod(shape[:outer]), math.prod(sizes), _DTYPES[dtype.char]
@@ -248,10 +210,10 @@ def _layer_norm_backward(original: Any) -> Any:
         grad_input = grad_weight = grad_bias = None
         if output_mask[0]:
             grad_input = empty(shape, dtype)
-            found[0]((*arrays, grad_input))
+            found[0].call(*arrays, grad_input)
         if output_mask[1] or output_mask[2]:
             grad_weight, grad_bias = empty(sizes, dtype), empty(sizes, dtype)
-            found[1]((*arrays[:4], grad_weight, grad_bias))
+            found[1].call(*arrays[:4], grad_weight, grad_bias)
         return grad_input, grad_weight if output_mask[1] else None, grad_bias if output_mask[2] else None
 
     return native_layer_norm_backward
@@ -264,18 +226,15 @@ def _nll_loss(original: Any) -> Any:
             and self.ndim == 2 and self.dtype.char in "fd" and self.size and self.flags.c_contiguous
             and target.dtype == np.int64 and target.shape == self.shape[:1] and target.flags.c_contiguous
         ):  # fmt: skip
-            key = "nll_loss", self.shape, self.dtype.char, reduction
+            key = "nll_loss_forward", self.shape, self.dtype.char, reduction
             kernel = _kernels.get(key)
             if kernel is None:
                 (rows, classes), dtype = self.shape, _DTYPES[self.dtype.char]
                 result = "store 0 total" if reduction == 2 else f"mean = / total weight: {dtype}\n  store 0 mean"
                 kernel = _compiled(key, NLL_LOSS.format(rows=rows, classes=classes, dtype=dtype, result=result))
             loss, total_weight = empty((), self.dtype), empty((), self.dtype)
-            try:
-                kernel((self, target, loss, total_weight), (int(ignore_index),))
-            except IndexError:  # in the kernel's words
-                return original(self, target, weight, reduction, ignore_index)
-            return loss, total_weight
+            if not kernel.call(self, target, loss, total_weight, int(ignore_index)):
+                return loss, total_weight
         return original(self, target, weight, reduction, ignore_index)
 
     return nll_loss_forward
@@ -301,7 +260,7 @@ def _reduced(name: str, x: Any, keepdim: bool, text: str, result: str, numbers: 
         filled = result.format(dtype=dtype, count=count)
         kernel = _compiled(key, text.format(rows=x.size // count, count=count, dtype=dtype, result=filled))
     out = empty((*x.shape[:-1], 1) if keepdim else x.shape[:-1], x.dtype)
-    kernel((x, out), numbers)
+    kernel.call(x, out, *numbers)
     return out
 
 
@@ -341,7 +300,7 @@ def _dropout(original: Any) -> Any:
     def draw_dropout(stream: Any, array: Any, p: float) -> Any:
         if type(array) is ndarray and array.dtype.char in "fd" and p < 1 and array.flags.c_contiguous and array.size:
             mask = fill_bernoulli(stream, empty(array.shape, np.bool_), 1 - p)
-            key = "dropout", array.size, array.dtype.char
+            key = "draw_dropout", array.size, array.dtype.char
             kernel = _kernels.get(key)
             if kernel is None:
                 dtype = _DTYPES[array.dtype.char]
@@ -349,7 +308,7 @@ def _dropout(original: Any) -> Any:
                 program = pointwise("x * kept * scale", arrays, array.size, dtype, {}, ("scale",))
                 kernel = _compiled(key, program)
             out = empty(array.shape, array.dtype)
-            kernel((array, mask, out), (1 / (1 - p),))
+            kernel.call(array, mask, out, 1 / (1 - p))
             return out, mask
         return original(stream, array, p)
 
@@ -361,11 +320,10 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
         **{name: _softmax(name) for name in ("softmax", "log_softmax")},
         **{name: _softmax_backward(name) for name in ("softmax_backward", "log_softmax_backward")},
     },
-    "activation.smooth": {
-        **{name: _of_one(name) for name in ("gelu", "silu")},
-        **{name: _of_two(name) for name in ("gelu_backward", "silu_backward")},
+    **{
+        module: {name: _pointwise(name, count) for name, count in operators.items()}
+        for module, operators in POINTWISE.items()
     },
-    "elementwise.special": {name: _of_one(name) for name in ("erf", "erfc")},
     "norm": {"native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward},
     "loss.classes": {"nll_loss_forward": _nll_loss},
     "reduction.sums": {

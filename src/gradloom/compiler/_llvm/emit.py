@@ -17,6 +17,7 @@ from math import inf
 
 from .._loops import FLOATS, Instruction, Pass, const_value
 from .access import NUMBERS, Accesses
+from .direct import write_entry
 from .exponentials import two_sum
 from .host import Host
 from .ir import BITS, FLOAT, I32, I64, PTR, Module, V, loop, vector
@@ -27,13 +28,15 @@ TERMS = 128  # Note [Sums]
 
 
 def emit(plan: Plan, host: Host, header: int, split: bool) -> str:
-    """Return the module's text: `kernel`, or `partial` and `finish` for a reduction whose rows are split."""
+    """Return the module's text: `kernel` and its entry, or `partial` and `finish` for a reduction with split rows."""
     module = Module(host.fma)
     width = lanes_for(plan, host.register)
     if any(b.dtype == "float16" for b in (*plan.program.inputs, *plan.program.outputs)) and not host.half:
         raise Unsupported("the llvm backend has no float16 on this processor")
     for mode in ("partial", "finish") if split else ("kernel",):
         _Writer(plan, host, module, width, header, mode).write()
+    if not split:
+        write_entry(module, plan, header)
     return str(module)
 
 

@@ -2,7 +2,8 @@
 
 Note [Calls]
 Arrays are passed as Python objects, and the code reads the address of their elements from NumPy's struct, where it
-follows the object's header; `ndarray.ctypes.data` would take longer than a small kernel. ctypes releases the GIL.
+follows the object's header; `ndarray.ctypes.data` would take longer than a small kernel. Programs that run for a short
+time are called by Note [Direct calls]; the others through ctypes, which releases the GIL.
 
 Note [Threads]
 Rows, or for pointwise programs elements, are shared out among threads. Each is computed as it would be alone, so the
@@ -27,7 +28,7 @@ import numpy as np
 from ...kernels._common.threads import get_num_threads, share
 from ...version import __version__
 from .._loops import FLOATS, LoopProgram
-from . import cache as disk, host as host_module
+from . import cache as disk, direct, host as host_module
 from .image import Loaded, load_image, load_object
 from .plan import Plan, Unsupported, lanes_for, make_plan
 
@@ -90,7 +91,7 @@ def emitted(program: LoopProgram) -> str:
 
 
 def _load(plan: Plan, split: bool) -> Loaded:
-    entries = ("partial", "finish") if split else ("kernel",)
+    entries = ("partial", "finish") if split else ("kernel", direct.ENTRY)
     name = disk.file_name(_version(), plan.key, str(split), str(lanes_for(plan, host_module.host().register)))
     data = disk.read(name)
     if data is not None:
@@ -197,16 +198,32 @@ class Kernel:
     `kernel(arrays, numbers)` takes the inputs, then the outputs, which are written; dtypes and sizes are those of the
     program, which is not checked. Element [0, ..., 0] of the space is the first of each array. Numbers are Python's.
     Raises IndexError where a `gather` has an index out of range; outputs may have been written by then.
+
+    Attributes:
+        call: the same for arrays of NumPy's own type: `call(*inputs, *outputs, *numbers)`. It returns None, and True
+            where an index is out of range. It is the fastest way for small programs.
     """
 
-    __slots__ = ("_alone", "_arguments", "_functions", "_geometry", "_items", "_owner", "_split", "program")
+    __slots__ = (
+        "_alone",
+        "_arguments",
+        "_direct",
+        "_functions",
+        "_geometry",
+        "_items",
+        "_owner",
+        "_split",
+        "call",
+        "program",
+    )
 
     def __init__(self, plan: Plan, code: Code, split: bool) -> None:
         program = self.program = plan.program
         numbers = [0, 0, 0, *plan.geometry]
         self._geometry = (ctypes.c_int64 * len(numbers))(*numbers)
         self._owner = code
-        self._functions = [code.prototype(address) for address in code.loaded.addresses]
+        addresses = code.loaded.addresses
+        self._functions = [code.prototype(address) for address in (addresses if split else addresses[:1])]
         self._arguments = ctypes.addressof(self._geometry), ctypes.addressof(_library())
         rows = prod(x.size for x in plan.rows)
         inner = prod(program.shape[len(program.shape) - program.inner :])
@@ -221,8 +238,26 @@ class Kernel:
             self._split = rows, size
         elif _cost(plan) >= SHARED_FROM:
             self._items = _chunks(plan, rows)
+        self._direct = None
+        self.call: Callable[..., bool | None] = self._called
+        if not split and _cost(plan) < SHARED_FROM and direct.available():
+            owner = self._geometry, code
+            self._direct = direct.builtin(addresses[1], *self._arguments, rows, plan.lanes.size, owner)
+            self.call = self._direct
+
+    def _called(self, *arguments: Any) -> bool | None:
+        arrays = len(self.program.inputs) + len(self.program.outputs)
+        try:
+            self(arguments[:arrays], arguments[arrays:])
+        except IndexError:
+            return True
+        return None
 
     def __call__(self, arrays: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
+        if self._direct is not None and all(type(x) is ndarray for x in arrays):
+            if self._direct(*arrays, *numbers):
+                self._fail()
+            return
         for x in arrays:
             if type(x) is not ndarray and not issubclass(type(x), ndarray):  # its memory would be read as an array's
                 raise TypeError(f"a kernel takes NumPy arrays, not {type(x).__name__}")
