@@ -200,6 +200,28 @@ def test_the_users_secret_is_theirs_alone(monkeypatch, tmp_path):
     assert _auth.job_key() != first
 
 
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are Unix's")
+def test_a_secret_that_is_exchanged_after_the_check_is_not_read(monkeypatch, tmp_path):
+    monkeypatch.delenv(_auth.VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = _auth.job_key()
+    path = tmp_path / "gradloom/job_key"
+    fstat, checked = os.fstat, []
+
+    def exchange(descriptor):
+        checked.append(fstat(descriptor))
+        other = tmp_path / "other"
+        other.write_bytes(b"0" * 32)
+        other.replace(path)
+        return checked[-1]
+
+    monkeypatch.setattr(os, "fstat", exchange)
+    found = _auth.job_key()
+    monkeypatch.undo()
+    assert checked and path.read_bytes() == b"0" * 32
+    assert found == first
+
+
 def test_a_key_that_can_be_guessed_is_refused_by_both_ends_beyond_loopback(monkeypatch, tmp_path):
     monkeypatch.delenv(_auth.VARIABLE, raising=False)
     (tmp_path / "file").write_bytes(b"")

@@ -89,12 +89,15 @@ def _user_secret() -> bytes:
             pass
         finally:
             mine.unlink()
-    status = path.stat()
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
-        raise RuntimeError(f"others may read or have written {path}")
-    secret = path.read_bytes()
+    # The open file is checked, not its name, which may lead elsewhere a moment later.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+    with open(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
+            raise RuntimeError(f"others may read or have written {path}")
+        secret = file.read(_SIZE + 1)
     if len(secret) != _SIZE:
-        raise RuntimeError(f"{path} has {len(secret)} bytes instead of {_SIZE}")
+        raise RuntimeError(f"{path} does not have {_SIZE} bytes")
     return secret
 
 
