@@ -15,10 +15,10 @@ from ..core.roots import (
     check_kind,
     edges_of_constants,
     input_edges,
+    input_gradients,
     materialized,
     output_layout,
     roots_and_gradients,
-    used,
 )
 from ..core.tensor import Tensor
 from ..dispatch import _operators
@@ -198,7 +198,7 @@ def grad(
         if any(node is None for node, _ in edges):
             edges = edges_of_constants(inputs, edges)
         found = execute(roots, grads, keep_graph=retain_graph, create_graph=create_graph, capture_edges=edges)
-        found = used(found, inputs, allow_unused, materialize_grads, create_graph)
+        found = input_gradients(found, inputs, allow_unused, materialize_grads, create_graph)
     return found if names is None else dict(zip(names, found, strict=True))
 
 

@@ -179,8 +179,11 @@ def _size(shape):
     return new_size(Size, shape)
 
 
-def used(found, inputs, allow_unused: bool, materialize_grads: bool, create_graph: bool) -> tuple:
-    """Return the gradients of all inputs of `grad`, with zeros or None for those that were not reached."""
+def input_gradients(found, inputs, allow_unused: bool, materialize_grads: bool, create_graph: bool) -> tuple:
+    """Return what `autograd.grad` returns: a gradient for each input, zeros or None for one that was not reached.
+
+    Raises RuntimeError for an input that was not reached, unless `allow_unused`.
+    """
     if not allow_unused:
         for i, gradient in enumerate(found):
             if gradient is None:

@@ -94,10 +94,11 @@ def _combine(high, low):
 
 
 def promote(tensors, scalars=()):
-    """Return the arrays of `tensors` in their common dtype; a wrapped number that fits stays a Python number.
+    """Return the arrays of `tensors` in their common dtype, in a list with an ndarray or None for each.
 
-    Returns:
-        A list with an ndarray, a Python number, or None for each tensor.
+    Args:
+        tensors: Tensors and None.
+        scalars: Python numbers and None, which take part in the promotion.
     """
     target = result_type_of(tensors, scalars).numpy
     out = []
@@ -113,12 +114,13 @@ def promote(tensors, scalars=()):
 
 
 def promote_exact(tensors, scalars=()):
-    """Promote two tensors like `promote`; a number beside half precision as the second stays in float32."""
+    """Promote two tensors like `promote`; a number as the second operand of a half-precision tensor is a `Wide`."""
     return _exact(tensors, promote(tensors, scalars))
 
 
 def promote_to_float_exact(tensors, scalars=()):
-    """Promote two tensors like `promote_to_float`; a number beside half precision as the second stays in float32."""
+    """Promote two tensors like `promote_to_float`; a number as the second operand of a half-precision tensor is a
+    `Wide`."""
     return _exact(tensors, promote_to_float(tensors, scalars))
 
 
@@ -130,9 +132,9 @@ def _exact(tensors, arrays):
 
 
 def promote_numbers(tensors, scalars=()):
-    """Promote like `promote`, for numbers only.
+    """Promote like `promote`.
 
-    Raises RuntimeError if one of the tensors is a bool.
+    Raises RuntimeError if one of the tensors has dtype bool.
     """
     if any(t._array.dtype.kind == "b" for t in tensors):
         raise RuntimeError(
@@ -143,9 +145,9 @@ def promote_numbers(tensors, scalars=()):
 
 
 def promote_quotient(tensors, scalars=()):
-    """As `promote`, of a number and the two operands of a quotient.
+    """Promote like `promote` the three tensors of `addcdiv`: the summand, the dividend and the divisor.
 
-    Raises RuntimeError if both operands are integers or bools.
+    Raises RuntimeError if dividend and divisor are integers or bools.
     """
     if all(t._array.dtype.kind in "iub" for t in tensors[1:]):
         raise integer_quotient()

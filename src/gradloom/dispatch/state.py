@@ -17,15 +17,15 @@ if it is 0, the wrapper checks nothing else.
     GIVEN_RESULT  a wrapper is recording what a given kernel computed, which may be a wrapper subclass
     GRAD_ASKED    enable_grad within inference mode: nothing is recorded, but is_grad_enabled returns True
 
+Subclasses with `__torch_dispatch__` need no flag: wrappers read `_operand`, and reading that from anything but a plain
+tensor (a number, a list, a wrapper subclass) raises AttributeError and takes the wrapper's other path.
+
 Note [Interrupts]
 Ctrl-C raises KeyboardInterrupt wherever Python checks for signals: at the start of a function, after a call, and where
 a loop goes back. State that a block changes must be as before when the exception leaves the block. A context manager
 that changes it by plain assignments, after all calls, is safe; others derive from `Whole`, or are generators decorated
 by `whole_context`, which repeat what was interrupted. One place remains, the very start of `__exit__`; `dual_level`,
 which would be unusable afterwards, is then left when the manager is deleted.
-
-Subclasses with `__torch_dispatch__` need no flag: wrappers read `_operand`, and reading that from anything but a plain
-tensor (a number, a list, a wrapper subclass) raises AttributeError and takes the wrapper's other path.
 """
 
 from __future__ import annotations

@@ -263,7 +263,8 @@ def main(programs: list[str], show_all: bool = False) -> int:
     absent = {missing for missing in known.values() if missing}
     needed = {known[use.name] for use in found if known[use.name] and not use.optional}
     print(
-        f"{len(paths)} {'file' if len(paths) == 1 else 'files'}: {len(known)} names of torch, {len(absent)} missing"
+        f"{len(paths)} {'file' if len(paths) == 1 else 'files'}: {len(known)} {'name' if len(known) == 1 else 'names'} "
+        f"of torch, {len(absent)} missing"
         f"{f', {len(absent) - len(needed)} of them only tried' if absent - needed else ''}"
         f"{f', {len(refused)} that raise when used' if refused else ''}; methods of tensors are not "
         "looked at"
