@@ -53,7 +53,7 @@ def main(argv: list[str] | None = None) -> int:
         print(f"gradloom: {error}", file=sys.stderr)
         return 2
     except BrokenPipeError:  # the reader closed the pipe: `gradloom explain mul | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python would report an error at exit
         return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""

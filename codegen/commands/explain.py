@@ -87,14 +87,11 @@ def _run_compiled(arguments: argparse.Namespace) -> int:
 
 
 def _write(text: str) -> None:
-    """Print to an output that may lack mathematical characters or be closed early, as by `| head`."""
+    """Print to an output that may lack mathematical characters."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python would report an error at exit
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def _import_package(given: str | None) -> None:

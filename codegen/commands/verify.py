@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from ..errors import UsageError
@@ -56,6 +55,3 @@ def run(arguments: argparse.Namespace) -> int:
         return main(arguments)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 1

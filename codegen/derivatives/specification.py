@@ -153,7 +153,7 @@ def _is_override(entry: Entry, functions: NativeFunctions, known: NativeFunction
     if name not in known:
         if flag is None:
             return False  # `analyse_entries` reports it
-        hint = did_you_mean(name, known.names) or "docs/reference lists them; remove the key if it is your own"
+        hint = did_you_mean(name, known.names) or "write the name of an operator of gradloom's"
         raise text.error(f"gradloom has no operator `{name}`", hint, 0, len(name))
     if flag is None:
         message = f"`{name}` is an operator of gradloom's"

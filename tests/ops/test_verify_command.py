@@ -56,6 +56,13 @@ def test_results_are_written_as_json(tmp_path, capsys):
     assert capsys.readouterr() == ("", "")
 
 
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("gradloom.tools.verify.runner.run", lambda *_: pytest.fail("the work is lost"))
+    path = tmp_path / "no_such_folder" / "found.json"
+    assert main(["verify", "--root", str(ROOT), "--op", "sin", "--json", str(path)]) == 2
+    assert str(path) in capsys.readouterr().err
+
+
 def test_an_unknown_operator_is_wrong_usage(capsys):
     assert main(["verify", "--root", str(ROOT), "--op", "tanhh"]) == 2
     assert "there is no operator `tanhh`; did you mean `tanh`?" in capsys.readouterr().err

@@ -208,9 +208,12 @@ def test_processes_that_a_program_starts_find_gradloom(program):
     assert done.stdout == "2.13.0+gradloom torch\ntorch.nn.modules.linear\n", done.stderr
 
 
-def test_run_refuses_what_is_not_there():
+def test_run_refuses_what_is_not_there(tmp_path):
     done = python("-m", "gradloom", "run", "no_such_script.py")
     assert done.returncode == 2 and done.stderr.startswith("gradloom run: there is no file no_such_script.py")
+    done = python("-m", "gradloom", "run", str(tmp_path))
+    assert done.returncode == 2
+    assert done.stderr == f"gradloom run: {tmp_path} is a folder without __main__.py: name one of its files\n"
     for module in ("no_such_module", "no_such_package.module", "json.no_such_module"):
         done = python("-m", "gradloom", "run", "-m", module)
         assert done.returncode == 2 and done.stderr == f"gradloom run: there is no module {module}\n"

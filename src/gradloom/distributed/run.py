@@ -119,7 +119,7 @@ def _local_size(text: str) -> int:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if text.isdigit() and int(text):
         return int(text)
-    raise ValueError(f"Unsupported nproc_per_node value: {text}. Use a number, auto or cpu: there are no GPUs")
+    raise ValueError(f"Unsupported nproc_per_node value: {text}. Use a positive number, auto or cpu: there are no GPUs")
 
 
 def _nodes(text: str) -> tuple[int, int]:

@@ -22,6 +22,9 @@ def launch(program: str, arguments: list[str], is_module: bool = False) -> int:
     if not is_module and not Path(program).exists():
         print(f"gradloom run: there is no file {program} (-m runs a module)", file=sys.stderr)
         return 2
+    if not is_module and Path(program).is_dir() and not Path(program, "__main__.py").is_file():
+        print(f"gradloom run: {program} is a folder without __main__.py: name one of its files", file=sys.stderr)
+        return 2
     _let_processes_find_the_stand_in()
     import_module("gradloom.as_torch")
     sys.argv = [program, *arguments]

@@ -21,8 +21,11 @@ def main(arguments: argparse.Namespace) -> int:
     Raises:
         UsageError: for an unknown package or checkout, or one whose generated code is out of date.
         ValueError: for an unknown operator or family.
+        OSError: if the file of --json cannot be written.
     """
     chosen = select(_operators(arguments), arguments.op, arguments.family)
+    if _is_file(arguments.json):
+        open(arguments.json, "a").close()  # refused now, and not when a minute of work is to be written
     with _Progress(silent=arguments.quiet) as progress:
         report = runner.run(chosen, arguments.mode or "default", progress)
     _write_json(report, arguments.json)
@@ -63,10 +66,15 @@ def _write_json(report: Report, path) -> None:
     if path is None:
         return
     found = json.dumps(report.as_dict(), indent=1, default=str)
-    if str(path) == "-":
-        print(found)
-    else:
+    if _is_file(path):
         path.write_text(found + "\n", encoding="utf-8")
+    else:
+        print(found)
+
+
+def _is_file(path) -> bool:
+    """Return whether --json names a file, rather than nothing or stdout."""
+    return path is not None and str(path) != "-"
 
 
 class _Progress:
