@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from . import threads
 from .numbers import is_half
 
 
@@ -135,16 +136,12 @@ def blocks(n: int, rows: int, row_bytes: int, block_bytes: int = 1 << 21) -> lis
     """Cut n images of `rows` rows into pairs (images, rows), to be worked on one at a time or by several threads. Each
     takes about `block_bytes` of scratch at most; images are cut only if one is too large, or there are fewer images
     than threads."""
-    from gradloom.kernels._common import threads
-
     return _cut(n, rows, row_bytes, block_bytes, threads.get_num_threads())
 
 
 @lru_cache(256)
 def _cut(n: int, rows: int, row_bytes: int, block_bytes: int, count: int) -> list[tuple[slice, slice]]:
     """Return `blocks` for `count` threads."""
-    from gradloom.kernels._common import threads
-
     everything = slice(0, rows)
     if n * rows * row_bytes <= 1 << 17:  # too little for a second thread
         return [(slice(0, n), everything)]
