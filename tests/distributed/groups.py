@@ -24,3 +24,8 @@ def _grouped(rank: int, size: int, store: Any, file: Path, call: Callable[..., A
         return found
     finally:
         dist.destroy_process_group()
+
+
+def whole(value):
+    """Return the whole tensor of a DTensor, and of an ordinary one itself."""
+    return value.full_tensor() if hasattr(value, "full_tensor") else value

@@ -11,10 +11,11 @@ import pytest
 import gradloom as torch
 import gradloom.distributed as dist
 from gradloom.distributed import checkpoint as dcp
-from gradloom.distributed._sharding import full_tensor
 from gradloom.distributed.checkpoint._files import read_arrays
 from gradloom.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from gradloom.distributed.device_mesh import init_device_mesh
 from gradloom.distributed.fsdp import fully_shard
+from gradloom.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from gradloom.nn.parallel import DistributedDataParallel
 from tests.distributed import groups, ranks
 from tests.distributed.test_ddp import batch, two_layers
@@ -33,11 +34,38 @@ def trained(kind, width=7, steps=2):
     return module, optimizer
 
 
+def saves_parts(rank, size, folder):
+    """Save what two dimensions of a mesh divide, one after the other along the same dimension of a tensor."""
+    module = two_layers(10)
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+    parallelize_module(module, mesh["tp"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+    fully_shard(module, mesh=mesh["dp"])
+    dcp.save({"model": module.state_dict()}, checkpoint_id=folder)
+
+
+def loads_parts(rank, size, folder):
+    module = fully_shard(two_layers(10), mesh=init_device_mesh("cpu", (1, size), mesh_dim_names=("copies", "shards")))
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.zero_()
+    state = {"model": module.state_dict()}
+    dcp.load(state, checkpoint_id=folder)
+    assert all(torch.equal(groups.whole(v), two_layers(10).state_dict()[k]) for k, v in module.state_dict().items())
+
+
+def test_parts_of_one_mesh_load_into_those_of_another(tmp_path):
+    groups.run(4, saves_parts, tmp_path / "save", tmp_path / "checkpoint")
+    groups.run(3, loads_parts, tmp_path / "load", tmp_path / "checkpoint")
+    plain = {"model": {key: torch.zeros_like(value) for key, value in two_layers(10).state_dict().items()}}
+    dcp.load(plain, checkpoint_id=tmp_path / "checkpoint", no_dist=True)
+    assert all(torch.equal(plain["model"][key], value) for key, value in two_layers(10).state_dict().items())
+
+
 def whole_state(module, optimizer):
     model, optim = get_state_dict(module, optimizer)
-    flat = {f"model.{key}": full_tensor(value).numpy() for key, value in model.items()}
+    flat = {f"model.{key}": groups.whole(value).numpy() for key, value in model.items()}
     for name, state in optim["state"].items():
-        flat.update({f"{name}.{key}": full_tensor(value).numpy() for key, value in state.items()})
+        flat.update({f"{name}.{key}": groups.whole(value).numpy() for key, value in state.items()})
     return flat
 
 

@@ -10,7 +10,6 @@ import pytest
 import gradloom as torch
 import gradloom.distributed as dist
 from gradloom import nn
-from gradloom.distributed._sharding import ShardedParameter, full_tensor
 from gradloom.distributed.checkpoint.state_dict import (
     StateDictOptions,
     get_model_state_dict,
@@ -18,7 +17,10 @@ from gradloom.distributed.checkpoint.state_dict import (
     set_model_state_dict,
     set_optimizer_state_dict,
 )
+from gradloom.distributed.device_mesh import init_device_mesh
 from gradloom.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from gradloom.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from gradloom.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from gradloom.utils.checkpoint import checkpoint
 from tests.distributed.test_ddp import assert_close, batch, inside, mean_of_ranks, two_layers
 
@@ -33,7 +35,7 @@ def sharded(**options):
 
 
 def whole_gradients(module):
-    return [full_tensor(p.grad).numpy() for p in module.parameters()]
+    return [p.grad.full_tensor().numpy() for p in module.parameters()]
 
 
 def expected_gradients(size):
@@ -49,7 +51,8 @@ def test_parameters_are_shards_between_passes(rank, size):
     assert isinstance(module, FSDPModule) and isinstance(module, nn.Sequential)
     assert type(module[0]).__name__ == "FSDPLinear"
     weight = module[0].weight
-    assert isinstance(weight, ShardedParameter) and weight.shape == ([4, 3][rank], 4) and weight.full_shape == (7, 4)
+    assert isinstance(weight, DTensor) and isinstance(weight, nn.Parameter) and weight.placements == (Shard(0),)
+    assert weight.shape == (7, 4) and weight.to_local().shape == ([4, 3][rank], 4)
     assert torch.equal(weight.full_tensor(), two_layers(7)[0].weight)
     seen = []
     module[0].register_forward_hook(lambda layer, args, out: seen.append(tuple(layer.weight.shape)))
@@ -165,9 +168,10 @@ def test_the_norm_for_clipping_is_that_of_whole_gradients(rank, size):
     for order in (2.0, float("inf")):
         norm = nn.utils.get_total_norm([p.grad for p in module.parameters()], order)
         flat = np.concatenate([one.ravel() for one in expected])
-        np.testing.assert_allclose(norm.item(), np.linalg.norm(flat, order), rtol=1e-5)
+        assert isinstance(norm, DTensor)
+        np.testing.assert_allclose(norm.full_tensor().item(), np.linalg.norm(flat, order), rtol=1e-5)
     total = nn.utils.clip_grad_norm_(module.parameters(), 1e-3)
-    assert_close(whole_gradients(module), [one * (1e-3 / total.item()) for one in expected], 1e-3)
+    assert_close(whole_gradients(module), [one * (1e-3 / total.full_tensor().item()) for one in expected], 1e-3)
 
 
 @inside
@@ -181,7 +185,7 @@ def test_mixed_precision(rank, size):
     assert seen == [torch.bfloat16, torch.bfloat16] and out.dtype is torch.float32
     for parameter, one in zip(module.parameters(), expected_gradients(size), strict=True):
         assert parameter.dtype is torch.float32 and parameter.grad.dtype is torch.float32
-        assert np.abs(full_tensor(parameter.grad).numpy() - one).max() < 0.1 * np.abs(one).max() + 0.05
+        assert np.abs(parameter.grad.full_tensor().numpy() - one).max() < 0.1 * np.abs(one).max() + 0.05
 
 
 @inside
@@ -209,10 +213,85 @@ def test_states_whole_and_in_shards(rank, size):
     plain = two_layers(7)
     plain.load_state_dict(state)
     shards = get_model_state_dict(module)
-    assert shards["0.weight"].shape == ([4, 3][rank], 4)
-    assert torch.equal(full_tensor(shards["0.weight"]), plain[0].weight)
+    assert shards["0.weight"].to_local().shape == ([4, 3][rank], 4)
+    assert torch.equal(shards["0.weight"].full_tensor(), plain[0].weight)
     first = get_model_state_dict(module, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
     assert bool(first) == (rank == 0)
+
+
+class Scaled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+
+@inside
+def test_modules_on_the_meta_device_get_their_values_later(rank, size):
+    """As programs load a checkpoint that no rank can hold twice: meta, to_empty, and DTensors that are assigned."""
+    plain = two_layers(7)
+    with torch.device("meta"):
+        module = two_layers(7)
+    for layer in (module[0], module[2]):
+        fully_shard(layer)
+    fully_shard(module)
+    assert all(p.is_meta for p in module.parameters())
+    with pytest.raises(RuntimeError, match="materialized from meta device"):
+        module(batch(rank))
+    own = module.state_dict()
+    parts = {
+        key: nn.Parameter(distribute_tensor(value, own[key].device_mesh, own[key].placements))
+        for key, value in plain.state_dict().items()
+    }
+    module.load_state_dict(parts, assign=True)
+    assert module[0].weight is parts["0.weight"]
+    module(batch(rank)).square().mean().backward()
+    assert_close(whole_gradients(module), expected_gradients(size))
+    module.to_empty(device="cpu")
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.fill_(0.5)
+    assert torch.equal(module[0].weight.full_tensor(), torch.full((7, 4), 0.5))
+    module(batch(rank)).square().mean().backward()
+    module.double()
+    assert module[0].weight.dtype is module[0].weight.to_local().dtype is torch.float64
+
+
+@inside
+def test_another_dimension_is_divided(rank, size):
+    layer = nn.Linear(4, 3)
+    alone = nn.Linear(4, 3)
+    torch.manual_seed(5)
+    for one in (layer, alone):
+        torch.manual_seed(5)
+        one.reset_parameters()
+    fully_shard(layer, shard_placement_fn=lambda parameter: Shard(1) if parameter.dim() == 2 else None)
+    assert layer.weight.placements == (Shard(1),) and layer.weight.to_local().shape == (3, 2)
+    x = batch(0)
+    layer(x).square().mean().backward()
+    alone(x).square().mean().backward()
+    assert_close(whole_gradients(layer), [p.grad.numpy() for p in alone.parameters()])
+
+
+@inside
+def test_copies_and_tensor_parallel_parts(rank, size):
+    """Over meshes of two dimensions, here of sizes 2 and 1, and 1 and 2; test_training.py has four ranks."""
+    for shape, dims in (((2, 1), ("copies", "shards")), ((1, 2), ("copies", "shards"))):
+        mesh = init_device_mesh("cpu", shape, mesh_dim_names=dims)
+        module = fully_shard(two_layers(7), mesh=mesh)
+        assert module[0].weight.placements == (Replicate(), Shard(0))
+        module(batch(rank)).square().mean().backward()
+        assert_close(whole_gradients(module), expected_gradients(size))
+    mesh = init_device_mesh("cpu", (1, 2), mesh_dim_names=("dp", "tp"))
+    module = two_layers(8)
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    parallelize_module(module, mesh["tp"], plan)
+    fully_shard(module, mesh=mesh["dp"])
+    assert repr(module[0].weight.placements) == "(_StridedShard(dim=0, sf=2), Shard(dim=0))"
+    assert torch.equal(module[0].weight.full_tensor(), two_layers(8)[0].weight)
+    alone = two_layers(8)
+    for one in (module, alone):
+        one(batch(0)).square().mean().backward()
+    assert_close(whole_gradients(module), [p.grad.numpy() for p in alone.parameters()])
 
 
 @inside
@@ -221,8 +300,10 @@ def test_what_is_not_there_is_refused(rank, size):
         fully_shard(nn.ModuleList([nn.Linear(1, 1)]))
     with pytest.raises(NotImplementedError, match="all ranks or not at all"):
         fully_shard(nn.Linear(1, 1), reshard_after_forward=2)
-    with pytest.raises(NotImplementedError, match="dimension 0"):
-        fully_shard(nn.Linear(1, 1), shard_placement_fn=lambda parameter: None)
+    with pytest.raises(NotImplementedError, match="uneven sharding on dim 1"):
+        fully_shard(nn.Linear(3, 1, bias=False), shard_placement_fn=lambda parameter: Shard(1))
+    with pytest.raises(ValueError, match="Change scale to a 1D tensor"):
+        fully_shard(Scaled())
     layer = fully_shard(nn.Linear(2, 2))
     with pytest.raises(RuntimeError, match="already been applied"):
         fully_shard(layer)

@@ -8,9 +8,10 @@ from types import MappingProxyType
 import pytest
 
 import gradloom as torch
-from gradloom.distributed._sharding import full_tensor
+from gradloom.distributed.device_mesh import init_device_mesh
 from gradloom.distributed.fsdp import fully_shard
 from gradloom.distributed.optim import ZeroRedundancyOptimizer
+from gradloom.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from gradloom.nn.parallel import DistributedDataParallel
 from tests.distributed import groups
 from tests.distributed.programs import PROGRAMS, assert_equal_up_to_rounding, train
@@ -54,7 +55,7 @@ def with_shards(rank, size, name, reshard):
         return fully_shard(module, reshard_after_forward=reshard)
 
     def full(module):
-        return {key: full_tensor(value) for key, value in module.state_dict().items()}
+        return {key: groups.whole(value) for key, value in module.state_dict().items()}
 
     return train(PROGRAMS[name](), None, rank, size, wrap, full=full)
 
@@ -66,6 +67,34 @@ def test_each_way_equals_training_alone(name, size, tmp_path):
     for number, (way, *args) in enumerate(ways):
         found = groups.run(size, way, tmp_path / str(number), name, *args)
         assert_equal_up_to_rounding(PROGRAMS[name](), found)
+
+
+def with_mesh(rank, size, name, dims):
+    """Train with copies of the shards, or with tensor-parallel layers that are sharded again."""
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=dims)
+    data, number, count = mesh, rank, size
+    if dims[1] == "tp":
+        data = mesh["dp"]
+        number, count = data.get_local_rank(), data.size()
+
+    def wrap(module):
+        if dims[1] == "tp":
+            plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+            parallelize_module(module, mesh["tp"], plan)
+        for layer in (module[0], module[2]):
+            fully_shard(layer, mesh=data)
+        return fully_shard(module, mesh=data)
+
+    def full(module):
+        return {key: groups.whole(value) for key, value in module.state_dict().items()}
+
+    return train(PROGRAMS[name](), None, number, count, wrap, full=full)
+
+
+@pytest.mark.parametrize("dims", [("copies", "shards"), ("dp", "tp")])
+def test_meshes_of_two_dimensions_equal_training_alone(dims, tmp_path):
+    found = groups.run(4, with_mesh, tmp_path, "mlp", dims)
+    assert_equal_up_to_rounding(PROGRAMS["mlp"](), found)
 
 
 def test_zero_equals_ddp_on_uneven_parts(tmp_path):

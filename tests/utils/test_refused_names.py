@@ -28,7 +28,6 @@ def test_there_is_no_process_group():
         ("distributed.pipelining", "PipelineStage"),
         ("jit", "ScriptModule"),
         ("cuda", "Stream"),
-        ("distributed.tensor.placement_types", "_StridedShard"),
         ("_C", "Graph"),
     ],
 )

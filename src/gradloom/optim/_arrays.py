@@ -109,6 +109,9 @@ def arrays_of(parameter: Tensor, gradient: Tensor, *kept: Tensor | None) -> tupl
             raise AttributeError("a mode sees the operators")
         values, array = parameter._operand, gradient._operand
     except AttributeError:  # Note [Torch dispatch]
+        parts = getattr(parameter, "_parts_alike", None)
+        if parts is not None and not thread.dispatch_modes and (found := parts(gradient, *kept)) is not None:
+            return arrays_of(*found)
         real = gl.view_as_real if parameter.is_complex() else lambda tensor: tensor
         with gl.no_grad():
             given = parameter.detach(), gradient, *kept

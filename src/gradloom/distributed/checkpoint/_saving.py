@@ -1,14 +1,15 @@
 """save and load.
 
-The ranks tell each other what they have. A tensor that is whole is written by one of the ranks that have it, the one
-with least to write; of a sharded tensor each rank writes its rows. A rank that loads reads the rows that it needs,
-whoever wrote them.
+The ranks tell each other what they have: whole tensors, or parts of distributed ones, each with the index of its first
+element. What several ranks have is written by the one with least to write. A rank that loads reads what overlaps with
+its part, whoever wrote it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import shutil
 import uuid
@@ -22,10 +23,11 @@ import numpy as np
 
 import gradloom as gl
 
+from ...autograd import increment_version
 from ...core.tensor import wrap
-from ...optim.optimizer import Optimizer
 from .. import distributed_c10d as dist
-from .._sharding import mark_states, sharding_of
+from ..tensor._dtensor import DTensor
+from ..tensor._spec import local_part
 from ._files import exchange, read_arrays, sync_folder, write_arrays
 
 __all__ = [
@@ -61,7 +63,8 @@ class Metadata:
     """What a checkpoint has.
 
     Attributes:
-        tensors: by key: "shape", "dtype", and "chunks", a list of (first row, number of rows, file, name in the file).
+        tensors: by key: "shape", "dtype", and "chunks", a list of (index of the first element, sizes, file,
+            name in the file).
         values: keys of what is not a tensor.
         world_size: number of ranks that wrote it.
     """
@@ -195,9 +198,6 @@ def _holds_tensors(value: Any) -> bool:
 
 def _plain(state_dict: dict[str, Any]) -> dict[str, Any]:
     """Replace objects that have a state by their state_dict."""
-    for value in state_dict.values():
-        if isinstance(value, Optimizer):
-            mark_states(value)
     return {key: value.state_dict() if _is_stateful(value) else value for key, value in state_dict.items()}
 
 
@@ -213,18 +213,15 @@ class _Plan:
     def __init__(self, state_dict: dict[str, Any], ranks: _Ranks) -> None:
         self.arrays: dict[str, np.ndarray] = {}
         self.values: dict[str, Any] = {}
-        shards: dict[str, tuple[int, int]] = {}
         described: dict[str, Any] = {}
         for key, value, _, _ in _flattened(state_dict):
             if not isinstance(value, gl.Tensor):
                 self.values[key] = value
                 continue
-            array, how = value.detach().resolve_conj()._array, sharding_of(value)
-            self.arrays[key] = array
-            if how is not None:
-                shards[key] = how.rows(dist.get_rank(how.group))
-            shape = list(array.shape if how is None else how.shape)
-            described[key] = (shape, str(value.dtype).partition(".")[2], array.nbytes, shards.get(key))
+            local, offset = _own_part(value)
+            self.arrays[key] = array = local.resolve_conj().resolve_neg()._array
+            dtype = str(value.dtype).partition(".")[2]
+            described[key] = list(value.shape), dtype, array.nbytes, (offset, list(array.shape))
         everywhere = ranks.exchange((described, list(self.values)))
         self.metadata = self._merged(everywhere, ranks)
 
@@ -234,18 +231,20 @@ class _Plan:
         loads = [0] * ranks.size
         keys = dict.fromkeys(key for described, _ in everywhere for key in described)
         for key in keys:
-            having = [rank for rank, (described, _) in enumerate(everywhere) if key in described]
-            entries = [everywhere[rank][0][key] for rank in having]
-            shape, dtype, nbytes, rows = entries[0]
-            if any(one[:2] != (shape, dtype) or (one[3] is None) != (rows is None) for one in entries):
-                raise ValueError(f"ranks have different tensors under the key {key}: {[one[:2] for one in entries]}")
-            if rows is None:
-                rank = min(having, key=lambda one: loads[one])
-                loads[rank] += nbytes
-                writers = [(rank, 0, shape[0] if shape else 1)]
-            else:
-                writers = [(r, one[3][0], one[3][1] - one[3][0]) for r, one in zip(having, entries, strict=True)]
-            chunks = [[first, count, _file(rank), key] for rank, first, count in writers if count or rows is None]
+            entries = {rank: described[key] for rank, (described, _) in enumerate(everywhere) if key in described}
+            kinds = [entry[:2] for entry in entries.values()]
+            if any(kind != kinds[0] for kind in kinds):
+                raise ValueError(f"ranks have different tensors under the key {key}: {kinds}")
+            shape, dtype = kinds[0]
+            having: dict[str, list[int]] = {}  # ranks by the part that they have
+            for rank, (*_, part) in entries.items():
+                if 0 not in part[1] or part[1] == shape:
+                    having.setdefault(json.dumps(part), []).append(rank)
+            chunks = []
+            for part, owners in having.items():
+                writer = min(owners, key=lambda one: loads[one])
+                loads[writer] += entries[writer][2]
+                chunks.append([*json.loads(part), _file(writer), key])
             metadata.tensors[key] = {"shape": shape, "dtype": dtype, "chunks": chunks}
             if not any(chunk[2] == _file(ranks.rank) for chunk in chunks):
                 self.arrays.pop(key, None)
@@ -253,6 +252,16 @@ class _Plan:
         owner = {key: next(r for r, (_, values) in enumerate(everywhere) if key in values) for key in metadata.values}
         self.values = {key: value for key, value in self.values.items() if owner[key] == ranks.rank}
         return metadata
+
+
+def _own_part(tensor: Any) -> tuple[Any, list[int]]:
+    """Return this rank's part of a tensor, all of it if it is not distributed, and the index of its first element."""
+    if not isinstance(tensor, DTensor):
+        return tensor.detach(), [0] * tensor.dim()
+    if any(one.is_partial() for one in tensor.placements):
+        raise ValueError("a DTensor that is a sum over the processes cannot be saved or loaded: redistribute it first")
+    offset = local_part(tensor.shape, tensor.device_mesh, tensor.placements)[1]
+    return tensor._local_tensor.detach(), list(offset)
 
 
 def _file(rank: int) -> str:
@@ -273,7 +282,8 @@ def save(
 
     Args:
         state_dict: tensors, values and nested dictionaries and lists of them; objects that have `state_dict` and
-            `load_state_dict` stand for their state. Tensors that are not shards are the same on all ranks.
+            `load_state_dict` stand for their state. Of a DTensor each rank writes its part; other tensors are the same
+            on all ranks.
         checkpoint_id: the folder.
         storage_writer: where to write, instead of `checkpoint_id`.
         planner: None or a DefaultSavePlanner.
@@ -382,7 +392,7 @@ def load(
 
     Args:
         state_dict: what to load: tensors are overwritten, other values replaced, and objects with `load_state_dict`
-            load theirs. Shards get their rows.
+            load theirs. A DTensor gets its part.
         checkpoint_id: the folder.
         storage_reader: where to read, instead of `checkpoint_id`.
         planner: None or a DefaultLoadPlanner.
@@ -437,27 +447,28 @@ def _values(path: Path) -> dict[str, Any]:
 
 def _read_tensor(key: str, value: Any, entry: dict[str, Any], path: Path, files: dict[str, Any]) -> None:
     """Overwrite a tensor, or the rows of it that this rank has."""
-    how = sharding_of(value)
-    shape = list(value.shape if how is None else how.shape)
-    if shape != entry["shape"]:
-        raise ValueError(f"Size mismatch between saved {entry['shape']} and current: {shape} for {key}")
-    first, last = (0, shape[0] if shape else 1) if how is None else how.rows(dist.get_rank(how.group))
-    target = np.empty(tuple(value.shape), value.detach()._array.dtype)
-    rows = target.reshape(1) if not shape else target
-    missing = last - first
-    for start, count, name, stored in entry["chunks"]:
-        low, high = max(start, first), min(start + count, last)
-        if low >= high:
+    if list(value.shape) != entry["shape"]:
+        raise ValueError(f"Size mismatch between saved {entry['shape']} and current: {list(value.shape)} for {key}")
+    own, first = _own_part(value)
+    target = np.empty(tuple(own.shape), own._array.dtype)
+    missing = target.size
+    for start, sizes, name, stored in entry["chunks"]:
+        low = [max(a, b) for a, b in zip(start, first, strict=True)]
+        high = [min(a + n, b + m) for a, n, b, m in zip(start, sizes, first, target.shape, strict=True)]
+        if not missing or any(a >= b for a, b in zip(low, high, strict=True)):
             continue
         if name not in files:
             files[name] = read_arrays(path / name)
         found = files[name][stored]
         if entry["dtype"] == "complex128":
             found = found.view(np.complex128)[..., 0]
-        source = found.reshape(1) if not shape else found
-        rows[low - first : high - first] = source[low - start : high - start]
-        missing -= high - low
-    if missing and target.size:
-        raise ValueError(f"the checkpoint lacks rows of {key}")
+        there = tuple([slice(a - o, b - o) for a, b, o in zip(low, high, start, strict=True)])
+        here = tuple([slice(a - o, b - o) for a, b, o in zip(low, high, first, strict=True)])
+        target[here] = found[there]
+        missing -= math.prod(b - a for a, b in zip(low, high, strict=True))
+    if missing:
+        raise ValueError(f"the checkpoint lacks a part of {key}")
     with gl.no_grad():
-        value.detach().copy_(wrap(target))
+        own.copy_(wrap(target))
+        if own is not value:
+            increment_version(value)

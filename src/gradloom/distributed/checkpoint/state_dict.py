@@ -10,8 +10,8 @@ import gradloom as gl
 
 from ...optim.optimizer import Optimizer
 from .. import distributed_c10d as dist
-from .._sharding import full_tensor, mark_states, marked, sharding_of
 from ..optim import ZeroRedundancyOptimizer
+from ..tensor._dtensor import DTensor, distribute_tensor
 
 __all__ = [
     "StateDictOptions",
@@ -29,7 +29,7 @@ class StateDictOptions:
     """What the functions of this module do.
 
     Attributes:
-        full_state_dict: whole tensors instead of shards; with `cpu_offload`, on rank 0 only.
+        full_state_dict: whole tensors instead of DTensors; with `cpu_offload`, on rank 0 only.
         cpu_offload: see `full_state_dict`.
         ignore_frozen_params: leave out parameters that require no gradient.
         keep_submodule_prefixes: has no effect.
@@ -72,10 +72,10 @@ def _finished(value: Any, options: StateDictOptions) -> Any:
     """Return a tensor as the options ask for it."""
     if not isinstance(value, gl.Tensor):
         return value
-    if options.full_state_dict:
-        return full_tensor(value).detach().clone()
-    how = sharding_of(value)
-    return value.detach() if how is None else marked(value.detach(), how)
+    value = value.detach()
+    if not options.full_state_dict:
+        return value
+    return value.full_tensor() if isinstance(value, DTensor) else value.clone()
 
 
 def _kept(state: Any, options: StateDictOptions) -> Any:
@@ -107,7 +107,7 @@ def get_model_state_dict(
 def set_model_state_dict(
     model: Any, model_state_dict: dict[str, Any], *, options: StateDictOptions | None = None
 ) -> Any:
-    """Load the state of a model, of whole tensors or of shards as this rank has them.
+    """Load the state of a model, of whole tensors or of DTensors like the model's.
 
     Args:
         model: as for `get_model_state_dict`.
@@ -121,7 +121,10 @@ def set_model_state_dict(
     if options.broadcast_from_rank0:
         model_state_dict = _of_rank0(model_state_dict)
     prefix = "module." if _is_wrapped(model) else ""
-    given = {f"{prefix}{key}": value for key, value in model_state_dict.items()}
+    own = model.state_dict()
+    given = {
+        key: _like(value, own.get(key)) for key, value in ((f"{prefix}{k}", v) for k, v in model_state_dict.items())
+    }
     return model.load_state_dict(given, strict=options.strict)
 
 
@@ -179,7 +182,6 @@ def get_optimizer_state_dict(
     names, state, groups = _names(model), dict[str, Any](), list[Any]()
     for optimizer in _listed(optimizers):
         _initialize(optimizer)
-        mark_states(optimizer)
         for group in optimizer.param_groups:
             groups.append({**group, "params": [names[id(parameter)] for parameter in group["params"]]})
             for parameter in group["params"]:
@@ -197,7 +199,7 @@ def set_optimizer_state_dict(
     *,
     options: StateDictOptions | None = None,
 ) -> None:
-    """Load the state of optimizers, of whole tensors or of shards as this rank has them.
+    """Load the state of optimizers, of whole tensors or of DTensors like the parameters.
 
     Args:
         model, optimizers: as for `get_optimizer_state_dict`.
@@ -220,19 +222,19 @@ def set_optimizer_state_dict(
             for parameter in group["params"]:
                 found = optim_state_dict["state"].get(names[id(parameter)])
                 if found is not None:
-                    state[index] = {key: _own_rows(value, parameter) for key, value in found.items()}
+                    state[index] = {key: _like(value, parameter) for key, value in found.items()}
                 numbers.append(index)
                 index += 1
             groups.append({**given, "params": numbers})
         optimizer.load_state_dict({"state": state, "param_groups": groups})
 
 
-def _own_rows(value: Any, parameter: Any) -> Any:
-    how = sharding_of(parameter)
-    if how is None or not isinstance(value, gl.Tensor) or tuple(value.shape) != how.shape or sharding_of(value):
+def _like(value: Any, own: Any) -> Any:
+    """Return this rank's part of a whole tensor, if what it is loaded into is distributed."""
+    is_whole = isinstance(value, gl.Tensor) and not isinstance(value, DTensor)
+    if not isinstance(own, DTensor) or not is_whole or value.shape != own.shape:
         return value
-    start, end = how.rows(dist.get_rank(how.group))
-    return value[start:end].clone()
+    return distribute_tensor(value.detach(), own.device_mesh, own.placements, src_data_rank=None)
 
 
 def get_state_dict(

@@ -25,7 +25,7 @@ from ...dispatch.state import state as dispatch
 from ...nn.modules.module import Module
 from ...utils._pytree import tree_leaves, tree_map
 from .. import distributed_c10d as dist
-from .._sharding import ShardedParameter
+from ..device_mesh import DeviceMesh, init_device_mesh
 from ._group import Place, ShardGroup
 
 __all__ = [
@@ -246,11 +246,23 @@ class FSDPModule:
             group.syncs = requires_gradient_sync
 
     def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
-        """Do nothing: gradients are reduced over one dimension of ranks.
+        """Set whether backward passes reduce gradients over the dimension of a mesh that has copies, too.
 
         Args:
-            requires_all_reduce, recurse: have no effect.
+            requires_all_reduce: whether they do.
+            recurse: set it for the modules below, too.
         """
+        for group in self._groups(recurse):
+            group.syncs_copies = requires_all_reduce
+
+    def _apply(self, *args: Any, **options: Any) -> Any:
+        groups = self._groups(recurse=False)
+        for group in groups:
+            group.release()
+        found = super()._apply(*args, **options)  # type: ignore[misc]
+        for group in groups:
+            group.adopt()
+        return found
 
     def set_is_last_backward(self, is_last_backward: bool) -> None:
         """Do nothing: every backward pass ends when its gradients are there.
@@ -315,18 +327,22 @@ def fully_shard(
         module: a module, or a list of modules that compute one after the other. Its parameters are replaced by shards,
             and its class by one that is derived from it and from FSDPModule. The parameters must be the same on all
             ranks.
-        mesh: a DeviceMesh of one dimension; the default group by default.
+        mesh: the ranks: of one dimension, over which the parameters are divided, or of two with names, of which the
+            first has copies. All ranks of the default group by default. Parameters that `parallelize_module` has
+            distributed over another part of the same mesh are divided once more.
         reshard_after_forward: give gathered parameters back after the forward pass, and gather them again for the
             backward pass; by default, for all but the first module that is called.
-        shard_placement_fn: None; dimension 0 is distributed.
+        shard_placement_fn: takes a parameter and returns the `Shard(dim)` to distribute it by, or None for Shard(0).
         mp_policy: dtypes.
         offload_policy: has no effect on a CPU.
         ignored_params: parameters that stay whole, and whose gradients are not reduced.
         dp_mesh_dims: None.
 
     Raises:
-        ValueError: for a container without `forward`.
-        NotImplementedError: for meshes of several dimensions, other placements, or resharding to fewer ranks.
+        ValueError: for a container without `forward`, a mesh of more than two dimensions, or a parameter without
+            dimensions.
+        NotImplementedError: for resharding to fewer ranks, `dp_mesh_dims`, or a dimension other than the first that
+            the ranks do not divide evenly.
     """
     modules = list(module) if isinstance(module, (list, tuple)) else [module]
     for one in modules:
@@ -334,72 +350,68 @@ def fully_shard(
             raise ValueError(f"fully_shard does not support containers that do not implement forward: {one}")
         if isinstance(one, FSDPModule):
             raise RuntimeError("fully_shard has already been applied to this module")
-    if shard_placement_fn is not None or dp_mesh_dims is not None:
-        raise NotImplementedError("fully_shard distributes dimension 0 of each parameter over one dimension of ranks")
+    if dp_mesh_dims is not None:
+        raise NotImplementedError("fully_shard has no dp_mesh_dims yet: pass the part of the mesh as `mesh`")
     if isinstance(reshard_after_forward, int) and not isinstance(reshard_after_forward, bool):
         raise NotImplementedError("fully_shard reshards to all ranks or not at all: pass True or False")
-    if mesh is not None and mesh.ndim != 1:
-        raise NotImplementedError(f"fully_shard needs a mesh of one dimension, not of {mesh.ndim}")
-    group = dist._get_default_group() if mesh is None else mesh.get_group()
+    if mesh is None:
+        mesh = init_device_mesh("cpu", (dist.get_world_size(),))
+    _check(mesh)
     found = _unsharded_parameters(modules, {id(one) for one in ignored_params or ()})
     by_kind: dict[Any, list[tuple[Place, Any]]] = {}
     for place, parameter in found:
+        placement = shard_placement_fn(parameter) if shard_placement_fn is not None else None
+        place.dim = 0 if placement is None else placement.dim
         by_kind.setdefault(parameter.dtype, []).append((place, parameter))
-    groups = [ShardGroup(part, group, mp_policy.param_dtype, mp_policy.reduce_dtype) for part in by_kind.values()]
+    groups = [ShardGroup(part, mesh, mp_policy.param_dtype, mp_policy.reduce_dtype) for part in by_kind.values()]
     state = _State(modules[0], groups, mp_policy, reshard_after_forward)
     for one in modules:
         cls = type(one)
         one.__class__ = type(f"FSDP{cls.__name__}", (FSDPModule, cls), {"__module__": cls.__module__})
         one._fsdp_state = state
-        one._register_load_state_dict_pre_hook(_take_rows, with_module=True)
-        one._register_state_dict_hook(_mark_entries)
+        one.register_state_dict_pre_hook(_reshard)
+        one._register_load_state_dict_pre_hook(_reshard, with_module=True)
+        one.register_load_state_dict_post_hook(_adopt)
     modules[0].register_forward_pre_hook(state.before_forward, prepend=True, with_kwargs=True)
     modules[-1].register_forward_hook(state.after_forward, prepend=False)
     return module
 
 
+def _check(mesh: DeviceMesh) -> None:
+    if mesh.ndim not in (1, 2):
+        raise ValueError(f"fully_shard expects a 1D or 2D DeviceMesh but got {mesh}")
+    if mesh.ndim == 2 and mesh.mesh_dim_names is None:
+        raise AssertionError("Please init the 2D mesh for HSDP with mesh_dim_names specified")
+
+
 def _unsharded_parameters(modules: list[Module], ignored: set[int]) -> list[tuple[Place, Any]]:
     """Return the parameters below modules that no call of `fully_shard` took yet, with all places of each."""
+    taken = set(ignored)
+    for module in modules:
+        for part in module.modules():
+            if isinstance(part, FSDPModule):
+                taken.update(id(shard) for group in part._fsdp_state.groups for shard in group.shards)
     found: dict[int, tuple[Place, Any]] = {}
     for module in modules:
         for prefix, part in module.named_modules():
             for name, parameter in part._parameters.items():
-                if parameter is None or isinstance(parameter, ShardedParameter) or id(parameter) in ignored:
+                if parameter is None or id(parameter) in taken:
                     continue
-                place, _ = found.setdefault(id(parameter), (Place(f"{prefix}.{name}"), parameter))
+                place, _ = found.setdefault(id(parameter), (Place(f"{prefix}.{name}" if prefix else name), parameter))
                 place.uses.append((part, name))
     return list(found.values())
 
 
-def _mark_entries(module: Any, state_dict: Any, prefix: str, metadata: Any) -> None:
-    """Let the entries of a state_dict say of what they are a part: a hook of `state_dict`."""
-    for group in module._fsdp_state.groups:
-        if group.is_gathered:
-            continue
-        for place, shard in zip(group.places, group.shards, strict=True):
-            for part, name in place.uses:
-                for inner, other in module.named_modules(remove_duplicate=False):
-                    if other is part:
-                        key = prefix + (f"{inner}.{name}" if inner else name)
-                        if key in state_dict and state_dict[key].shape == shard.shape:
-                            state_dict[key]._sharding = shard._sharding
-
-
-def _take_rows(module: Any, state_dict: Any, prefix: str, *rest: Any) -> None:
-    """Replace whole tensors of a state_dict by this rank's rows: a hook of `load_state_dict`."""
+def _reshard(module: Any, *rest: Any) -> None:
+    """Let a state_dict see the shards: a hook before `state_dict` and `load_state_dict`."""
     for group in module._fsdp_state.groups:
         group.release()
-        for place, shard in zip(group.places, group.shards, strict=True):
-            for part, name in place.uses:
-                for inner, other in module.named_modules(remove_duplicate=False):
-                    key = prefix + (f"{inner}.{name}" if inner else name)
-                    if other is not part or key not in state_dict:
-                        continue
-                    value, how = state_dict[key], shard._sharding
-                    whole = getattr(value, "_sharding", None) is None and tuple(value.shape) in (how.shape, ())
-                    if whole and value.shape != shard.shape:
-                        start, end = how.rows(group.rank)
-                        state_dict[key] = value.reshape(how.shape)[start:end]
+
+
+def _adopt(module: Any, incompatible_keys: Any) -> None:
+    """Take the parameters that a state_dict was assigned to: a hook after `load_state_dict`."""
+    for group in module._fsdp_state.groups:
+        group.adopt()
 
 
 def register_fsdp_forward_method(module: Any, method_name: str) -> None:

@@ -9,6 +9,7 @@ to know that parameters come and go. Without madvise, the memory is kept.
 
 from __future__ import annotations
 
+import math
 import mmap
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +24,9 @@ from ...core.tensor import wrap
 from ...nn.modules.module import Module
 from ...nn.parameter import Parameter
 from .. import distributed_c10d as dist
-from .._sharding import ShardedParameter, Sharding, marked
+from ..device_mesh import DeviceMesh
+from ..tensor._dtensor import DTensor
+from ._layout import Layout
 
 __all__ = ["Place", "ShardGroup"]
 
@@ -31,10 +34,11 @@ __all__ = ["Place", "ShardGroup"]
 class Place:
     """Where a parameter is: the modules and names that refer to it."""
 
-    __slots__ = ("name", "uses")
+    __slots__ = ("dim", "name", "uses")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.dim = 0  # that is divided
         self.uses: list[tuple[Module, str]] = []
 
     def put(self, parameter: Any) -> None:
@@ -48,31 +52,33 @@ class ShardGroup:
 
     Args:
         parameters: with the places where they are. They are replaced by shards.
-        group: the process group.
+        mesh: the processes, see `Layout`.
         compute_dtype: dtype of gathered parameters, or None for their own.
         reduce_dtype: dtype in which gradients are reduced, or None for that of the gradients.
 
     Attributes:
-        shards: the parameters that modules have between computations.
+        shards: the parameters that modules have between computations: DTensors.
         syncs: whether a backward pass ends with reduced gradients.
+        syncs_copies: whether they are also reduced over the dimension of the mesh that has copies.
         reshards: whether it ends with shards in the modules' places.
         on_last_gradient: called when the last gradient of a backward pass has come.
     """
 
     def __init__(
-        self, parameters: list[tuple[Place, Any]], group: Any, compute_dtype: Any = None, reduce_dtype: Any = None
+        self, parameters: list[tuple[Place, Any]], mesh: DeviceMesh, compute_dtype: Any = None, reduce_dtype: Any = None
     ) -> None:
-        self.group, self.size, self.rank = group, group.size(), dist.get_rank(group)
+        self.group, self.size = mesh.get_group(mesh.ndim - 1), mesh.size(mesh.ndim - 1)
+        self.copies = mesh.get_group(0) if mesh.ndim > 1 else None
         self.reduce_dtype = reduce_dtype
-        self.divisor: float = self.size
+        self.divisor: float = mesh.size()
         self.places = [place for place, _ in parameters]
         originals = [parameter for _, parameter in parameters]
-        self.shardings = [Sharding(group, tuple(one.shape) or (1,)) for one in originals]
-        self.shapes = [tuple(one.shape) for one in originals]
+        self.layouts = [Layout(place.name, one, mesh, place.dim) for place, one in parameters]
+        self._wrapped = [one._spec if isinstance(one, DTensor) else None for one in originals]
         self.compute_dtype = compute_dtype or originals[0].dtype
-        self.shards = [self._shard(one, how) for one, how in zip(originals, self.shardings, strict=True)]
+        self.shards = [self._shard(one, layout) for one, layout in zip(originals, self.layouts, strict=True)]
         self._make_memory(originals)
-        self.syncs = self.reshards = True
+        self.syncs = self.syncs_copies = self.reshards = True
         self.on_last_gradient: Callable[[], None] = lambda: None
         self.is_gathered = False
         self._work: Any = None
@@ -81,21 +87,27 @@ class ShardGroup:
         for place, shard in zip(self.places, self.shards, strict=True):
             place.put(shard)
 
-    def _shard(self, original: Any, sharding: Sharding) -> Any:
-        whole = original.detach()._array
-        local = sharding.local(whole.reshape(sharding.shape)).copy()
-        return marked(ShardedParameter(wrap(local), original.requires_grad), sharding)
+    def _shard(self, original: Any, layout: Layout) -> Any:
+        whole = original.detach()
+        if isinstance(whole, DTensor):
+            whole = whole._local_tensor
+        if whole.is_meta:
+            local = gl.empty(layout.spec.local_shape(), dtype=whole.dtype, device="meta")
+        else:
+            local = wrap(layout.own(whole.resolve_conj().resolve_neg()._array))
+        return Parameter(DTensor(local, layout.spec), original.requires_grad)
 
     def _make_memory(self, originals: list[Any]) -> None:
         """Make the mapping, and on it the gathered parameters."""
         dtype = gl.empty(0, dtype=self.compute_dtype)._array.dtype
-        sizes = [one.numel() for one in originals]
+        sizes = [math.prod(layout.shape) for layout in self.layouts]
         self._map = mmap.mmap(-1, max(1, sum(sizes) * dtype.itemsize))
         flat = np.frombuffer(self._map, dtype, sum(sizes))
         self.gathered, start = [], 0
-        for original, shape, size in zip(originals, self.shapes, sizes, strict=True):
-            whole = Parameter(wrap(flat[start : start + size].reshape(shape)), original.requires_grad)
-            self.gathered.append(whole)
+        for original, layout, spec, size in zip(originals, self.layouts, self._wrapped, sizes, strict=True):
+            values = wrap(flat[start : start + size].reshape(layout.shape))
+            whole = values if spec is None else DTensor(values, spec)
+            self.gathered.append(Parameter(whole, original.requires_grad))
             start += size
         self._edges = []
         for number, whole in enumerate(self.gathered):
@@ -103,7 +115,7 @@ class ShardGroup:
                 node = get_gradient_edge(whole).node
                 node.register_hook(partial(self._arrived, number))
                 self._edges.append(node)
-        self._starts = np.cumsum([0, *(how.padded for how in self.shardings)]).tolist()
+        self._starts = np.cumsum([0, *(layout.padded for layout in self.layouts)]).tolist()
 
     # --- gathering ------------------------------------------------------------------------------------------------
 
@@ -111,10 +123,11 @@ class ShardGroup:
         """Start to gather the parameters, unless they are there or on their way."""
         if self.is_gathered or self._work is not None:
             return
-        dtype = self.gathered[0]._array.dtype
+        dtype = self._values(self.gathered[0]).dtype
         own = np.zeros(self._starts[-1], dtype)
         for shard, start in zip(self.shards, self._starts, strict=False):
-            own[start : start + shard.numel()] = shard._array.reshape(-1)
+            array = self._values(shard)
+            own[start : start + array.size] = array.reshape(-1)
         self._received = np.empty(self.size * own.size, dtype)
         self._work = dist.all_gather_into_tensor(wrap(self._received), wrap(own), group=self.group, async_op=True)
 
@@ -125,16 +138,39 @@ class ShardGroup:
         self.start_gathering()
         self._work.wait()
         received = self._received.reshape(self.size, -1)
-        for whole, how, start in zip(self.gathered, self.shardings, self._starts, strict=False):
-            rows = whole._array.reshape(how.shape)
-            for rank in range(self.size):
-                first, last = how.rows(rank)
-                part = rows[first:last]
-                part[...] = received[rank, start : start + part.size].reshape(part.shape)
+        for whole, layout, start in zip(self.gathered, self.layouts, self._starts, strict=False):
+            for sent, part in zip(received, layout.parts(self._values(whole)), strict=True):
+                part[...] = sent[start : start + part.size].reshape(part.shape)
         self._work = self._received = None
         self.is_gathered = True
         for place, whole in zip(self.places, self.gathered, strict=True):
             place.put(whole)
+
+    @staticmethod
+    def _values(tensor: Any) -> Any:
+        """Return the array of a tensor, or of this process's part."""
+        local = tensor._local_tensor if isinstance(tensor, DTensor) else tensor
+        if local.is_meta:
+            raise RuntimeError(
+                "FSDP parameters should be materialized from meta device before training: call "
+                "module.to_empty(device='cpu') and initialize them"
+            )
+        return local.detach()._array
+
+    def adopt(self) -> None:
+        """Take the parameters that the modules have now: `load_state_dict` and `to` may have replaced them."""
+        for number, (place, shard) in enumerate(zip(self.places, self.shards, strict=True)):
+            module, name = place.uses[0]
+            found = module._parameters[name]
+            if found is shard:
+                continue
+            if not isinstance(found, DTensor) or found._spec.placements != shard._spec.placements:
+                raise RuntimeError(
+                    f"the parameter {place.name} of a sharded module can only be replaced by a DTensor with the "
+                    f"placements {shard._spec.placements}"
+                )
+            self.shards[number] = found
+            place.put(found)
 
     def release(self) -> None:
         """Put the shards into the modules' places, and give the memory of the gathered parameters back."""
@@ -171,23 +207,25 @@ class ShardGroup:
         kind = self.reduce_dtype or self.compute_dtype
         dtype = gl.empty(0, dtype=kind)._array.dtype
         sent = np.zeros((self.size, self._starts[-1]), dtype)
-        for grad, how, start in zip(grads, self.shardings, self._starts, strict=False):
+        for grad, layout, spec, start in zip(grads, self.layouts, self._wrapped, self._starts, strict=False):
             if grad is None:
                 continue
-            rows = grad._array.reshape(how.shape)
-            for rank in range(self.size):
-                first, last = how.rows(rank)
-                part = rows[first:last]
-                sent[rank, start : start + part.size] = part.reshape(-1)
+            if spec is not None:  # as the parameter is: its sums over processes are reduced
+                grad = DTensor.redistribute(grad, placements=spec.placements)  # type: ignore[arg-type]
+            for row, part in zip(sent, layout.parts(self._values(grad)), strict=True):
+                row[start : start + part.size] = part.reshape(-1)
         sent /= np.asarray(self.divisor, dtype)
         out = np.empty(self._starts[-1], dtype)
         dist.reduce_scatter_tensor(wrap(out), wrap(sent.reshape(-1)), group=self.group)
+        if self.copies is not None and self.syncs_copies:
+            dist.all_reduce(wrap(out), group=self.copies)
         for shard, whole, start in zip(self.shards, self.gathered, self._starts, strict=False):
             whole.grad = None
             if not shard.requires_grad:
                 continue
-            values = out[start : start + shard.numel()].reshape(shard._array.shape).astype(shard._array.dtype)
+            own = self._values(shard)
+            values = out[start : start + own.size].reshape(own.shape).astype(own.dtype)
             if shard.grad is None:
-                shard.grad = marked(wrap(values), shard._sharding)
+                shard.grad = DTensor(wrap(values), shard._spec)
             else:
-                shard.grad += wrap(values)
+                shard.grad._local_tensor.add_(wrap(values))

@@ -6,7 +6,13 @@ from ...utils._refused import declare
 from ..device_mesh import DeviceMesh as DeviceMesh
 from ._dtensor import DTensor as DTensor, distribute_module as distribute_module, distribute_tensor as distribute_tensor
 from ._factories import empty as empty, full as full, ones as ones, rand as rand, randn as randn, zeros as zeros
-from .placement_types import Partial as Partial, Placement as Placement, Replicate as Replicate, Shard as Shard
+from .placement_types import (
+    Partial as Partial,
+    Placement as Placement,
+    Replicate as Replicate,
+    Shard as Shard,
+    _StridedShard as _StridedShard,
+)
 
 __all__ = [
     "DTensor",
@@ -26,7 +32,6 @@ __all__ = [
 
 __getattr__ = declare(
     __name__,
-    {"": "_StridedShard", "debug": "CommDebugMode visualize_sharding"},
+    {"debug": "CommDebugMode visualize_sharding"},
     "gradloom has nothing of this kind yet; docs/distributed.md lists what there is",
-    {"_StridedShard": ".placement_types"},
 )

@@ -48,7 +48,12 @@ class DTensor(Tensor):
     @staticmethod
     def __new__(cls, local_tensor: Tensor, spec: DTensorSpec, *, requires_grad: bool = False) -> DTensor:
         made: Any = Tensor._make_wrapper_subclass(
-            cls, spec.shape, strides=spec.tensor_meta.stride, dtype=spec.tensor_meta.dtype, requires_grad=requires_grad
+            cls,
+            spec.shape,
+            strides=spec.tensor_meta.stride,
+            dtype=spec.tensor_meta.dtype,
+            device=local_tensor.device,
+            requires_grad=requires_grad,
         )
         made._local_tensor, made._spec = local_tensor, spec
         return made
@@ -181,6 +186,30 @@ class DTensor(Tensor):
     def placements(self) -> tuple[Placement, ...]:
         """How the tensor is distributed, by dimension of the mesh."""
         return self._spec.placements
+
+    def _parts_alike(self, *others: Any) -> tuple[Any, ...] | None:
+        """Return this process's parts of this tensor and others, for an elementwise computation in place.
+
+        Returns:
+            parts of one shape; None if a tensor is no DTensor of this shape and mesh, or this one is a sum.
+
+        Args:
+            others: tensors, or None, which stays. The first may be distributed in another way.
+        """
+        spec = self._spec
+        if any(one.is_partial() for one in spec.placements) or spec.mesh.get_coordinate() is None:
+            return None
+        found: list[Any] = [self._local_tensor]
+        for number, other in enumerate(others):
+            if other is None:
+                found.append(other)
+                continue
+            if not isinstance(other, DTensor) or other._spec.mesh != spec.mesh or other._spec.shape != spec.shape:
+                return None
+            if number and other._spec.placements != spec.placements:
+                return None
+            found.append(redistributed(other._local_tensor, other._spec, spec.placements))
+        return tuple(found)
 
     def __create_chunk_list__(self) -> list[Any]:
         """Return what this process has, as checkpoints name it: (offset, size)."""

@@ -3,7 +3,8 @@
 Note [Order of redistribution]
 A dimension of the tensor that several dimensions of the mesh shard is divided by the first of them first. So a change
 goes in two passes. The first, from the last dimension of the mesh to the first, gathers what would be in the way of
-another change. The second, from the first to the last, makes each dimension of the mesh what it should be.
+another change. The second, from the first to the last, makes each dimension of the mesh what it should be. What a
+`_StridedShard` divides is divided last: it is gathered before anything else, and divided after it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import gradloom as gl
 
 from .. import distributed_c10d as dist
 from ._spec import DTensorSpec, local_part
-from .placement_types import Partial, Placement, Replicate, Shard, _NormPartial
+from .placement_types import Partial, Placement, Replicate, Shard, _NormPartial, _StridedShard
 
 __all__ = ["cost", "redistributed"]
 
@@ -53,7 +54,23 @@ def redistributed(local: Any, spec: DTensorSpec, placements: Sequence[Placement]
         return local
     local = local.resolve_conj().resolve_neg()
     for mesh_dim in reversed(range(len(current))):
-        if _is_in_the_way(mesh_dim, current, spec.placements, placements):
+        if isinstance(current[mesh_dim], _StridedShard):
+            local = _changed(local, spec, current, mesh_dim, Replicate())
+    last = [mesh_dim for mesh_dim, wanted in enumerate(placements) if isinstance(wanted, _StridedShard)]
+    first = list(placements)
+    for mesh_dim in last:
+        first[mesh_dim] = current[mesh_dim] if current[mesh_dim].is_partial() else Replicate()
+    local = _in_order(local, spec, current, first)
+    for mesh_dim in last:
+        local = _changed(local, spec, current, mesh_dim, placements[mesh_dim])
+    return local
+
+
+def _in_order(local: Any, spec: DTensorSpec, current: list[Placement], placements: Sequence[Placement]) -> Any:
+    """Make `current` what `placements` say, where the dimensions of the mesh divide in their order."""
+    before = tuple(current)
+    for mesh_dim in reversed(range(len(current))):
+        if _is_in_the_way(mesh_dim, current, before, placements):
             local = _changed(local, spec, current, mesh_dim, Replicate())
     for mesh_dim, wanted in enumerate(placements):
         if current[mesh_dim] != wanted:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ._call import Call, Leaf, Option, Rule, dims_of
 from ._views import moves, view_rules
-from .placement_types import Partial, Placement, Shard, _NormPartial
+from .placement_types import Partial, Placement, Shard, _NormPartial, _StridedShard
 
 __all__ = ["rule_of", "takes_empty_parts"]
 
@@ -43,6 +43,9 @@ def pointwise(call: Call) -> Iterator[Option]:
             if at >= 0 and leaf.shape[at] == size:
                 inputs[leaf.index] = Shard(at)
         yield Option(call.where(inputs), Shard(dim))
+    first = call.current(call.leaves[0])
+    if isinstance(first, _StridedShard) and all(leaf.shape == call.leaves[0].shape == shape for leaf in call.leaves):
+        yield Option((first,) * len(call.leaves), first)
     yield from _linear(call)
 
 

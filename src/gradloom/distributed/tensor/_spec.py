@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..device_mesh import DeviceMesh
-from .placement_types import Placement, Shard
+from .placement_types import Placement, Shard, _StridedShard
 
 __all__ = ["DTensorSpec", "TensorMeta", "local_part"]
 
@@ -40,7 +40,7 @@ class DTensorSpec:
     Attributes:
         mesh: the processes.
         placements: one for each dimension of the mesh. Where several of them shard a dimension of the tensor, the
-            first divides it, and the next divides the parts.
+            first divides it, and the next divides the parts; those of `_StridedShard` come last.
         tensor_meta: of the whole tensor.
     """
 
@@ -81,7 +81,7 @@ def local_part(
         shape: of the whole tensor.
         mesh: the processes.
         placements: of the tensor.
-        upto: how many dimensions of the mesh divide it; all if None.
+        upto: a dimension of the mesh: count only what divides the tensor before it does; None for all.
 
     Returns:
         shape and offset. A process outside the mesh has nothing: sizes 0.
@@ -89,7 +89,10 @@ def local_part(
     sizes, offset, where = list(shape), [0] * len(shape), mesh.get_coordinate()
     if where is None:
         return (0,) * len(sizes) or (0,), tuple(offset)
-    for mesh_dim, one in enumerate(placements[:upto]):
+    for mesh_dim in sorted(range(len(placements)), key=lambda dim: isinstance(placements[dim], _StridedShard)):
+        if mesh_dim == upto:
+            break
+        one = placements[mesh_dim]
         if isinstance(one, Shard):
             size, start = one.local_shard_size_and_offset(sizes[one.dim], mesh.size(mesh_dim), where[mesh_dim])
             sizes[one.dim], offset[one.dim] = size, offset[one.dim] + start

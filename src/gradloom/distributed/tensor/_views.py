@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from math import prod
 from typing import Any
 
 from ._call import Call, Leaf, Option, Rule, dims_of
-from .placement_types import Partial, Placement, Shard
+from .placement_types import Partial, Placement, Shard, _StridedShard
 
 __all__ = ["SHAPES", "SIZES", "moves", "view_rules"]
 
@@ -26,6 +27,10 @@ def moves(dims: Callable[[Call, Leaf], Sequence[int | None]], call: Call) -> Ite
     for dim, new in enumerate(dims(call, leaf)):
         if new is not None:
             yield Option((Shard(dim),), Shard(new))
+    current = call.current(leaf)
+    if isinstance(current, _StridedShard) and (new := dims(call, leaf)[current.dim]) is not None:
+        if leaf.shape[current.dim] == call.outs[0].shape[new]:
+            yield Option((current,), replace(current, dim=new))
     for kind in _KINDS:
         yield Option((kind,), kind)
 

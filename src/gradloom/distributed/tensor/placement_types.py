@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-from ...utils._refused import refused
 
 __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
@@ -53,6 +51,25 @@ class Shard(Placement):
         step = -(-curr_local_size // num_chunks)
         start = min(step * rank, curr_local_size)
         return min(step, curr_local_size - start), start
+
+
+@dataclass(frozen=True, repr=False)
+class _StridedShard(Shard):
+    """Each process has a part of what the other dimensions of the mesh leave: this one divides last.
+
+    `fully_shard` makes such placements of parameters that `parallelize_module` has divided along the same dimension.
+
+    Attributes:
+        split_factor: into how many parts the other dimensions of the mesh divide the dimension.
+    """
+
+    split_factor: int = field(kw_only=True)
+
+    def __repr__(self) -> str:
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,12 +131,7 @@ def normalized(placements: Any, ndim: int, mesh_ndim: int) -> tuple[Placement, .
             dim = one.dim + ndim if one.dim < 0 else one.dim
             if not 0 <= dim < ndim:
                 raise AssertionError(f"Sharding dim {one.dim} greater than tensor ndim {ndim}")
-            one = Shard(dim)
+            if dim != one.dim:
+                one = replace(one, dim=dim)
         found.append(one)
     return tuple(found)
-
-
-_StridedShard: Any = refused(
-    "torch.distributed.tensor.placement_types._StridedShard",
-    "gradloom has nothing of this kind yet; docs/distributed.md lists what there is",
-)

@@ -128,7 +128,10 @@ class Traversal:
             with gl.no_grad():
                 converted = fn(parameter)
                 converted_gradient = None if gradient is None else fn(gradient)
-            if get_swap_module_params_on_conversion():
+            # A wrapper such as DTensor consists of tensors that `data` does not replace.
+            if get_swap_module_params_on_conversion() or hasattr(converted, "__tensor_flatten__"):
+                if converted is parameter:
+                    continue
                 parameter.grad = None
                 exchange(parameter, converted)
                 parameter.grad = converted_gradient

@@ -140,6 +140,12 @@ class DistributedDataParallel(Module, Joinable):
         self._comm_hooks: list[tuple[Any, Any]] = []
         self._divide_by_initial_world_size = True
         named, sparse = self._reduced_parameters()
+        distributed = next((name for name, parameter in named if hasattr(parameter, "_local_tensor")), None)
+        if distributed is not None:
+            raise NotImplementedError(
+                f"DistributedDataParallel takes no DTensors yet, and the parameter {distributed} is one: use "
+                "fully_shard(module, mesh=...) with the part of the mesh that parallelize_module has left"
+            )
         self._check_devices(named, device_ids, output_device)
         self._module_parameters = [parameter for _, parameter in named]
         if init_sync:

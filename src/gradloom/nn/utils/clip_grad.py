@@ -48,14 +48,14 @@ def get_total_norm(
     norm_type = float(norm_type)
     if not tensors:
         return gl.tensor(0.0)
-    if any(tensor.is_meta or overrides_operators(type(tensor)) for tensor in tensors):
+    if any(hasattr(tensor, "_local_tensor") for tensor in tensors):
+        total = import_module("gradloom.distributed.tensor._norms").norm_of_all(tensors, norm_type)
+    elif any(tensor.is_meta or overrides_operators(type(tensor)) for tensor in tensors):
         norm = gl.linalg.vector_norm
         total = norm(gl.stack([norm(tensor, norm_type) for tensor in tensors]), norm_type)
     else:
         with single_threaded_blas():
             norms = [_norm(np.asarray(tensor._array), norm_type) for tensor in tensors]
-        if any(hasattr(tensor, "_sharding") for tensor in tensors):  # some have only this rank's rows
-            norms = import_module("gradloom.distributed._sharding").norms_of_whole(tensors, norms, norm_type)
         total = gl.tensor(_norm(np.array(norms), norm_type), dtype=tensors[0].dtype.to_real())
     if error_if_nonfinite and not gl.isfinite(total).item():
         raise RuntimeError(
@@ -82,8 +82,10 @@ def clip_grads_with_norm_(
         return
     # Multiplied by 1 if there is nothing to clip, to avoid a branch on a value.
     scale = gl.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
+    if hasattr(scale, "full_tensor"):
+        scale = scale.full_tensor()
     for gradient in gradients:
-        gradient.mul_(scale)
+        getattr(gradient, "_local_tensor", gradient).mul_(scale)
 
 
 @no_grad()
