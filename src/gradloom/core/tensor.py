@@ -23,8 +23,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..dispatch import _operators
-from ..dispatch.state import GRAD_OFF, INFERENCE, disabled_torch_dispatch, disabled_torch_function, state
-from ..kernels._common.dims import dim_error
+from ..dispatch.state import INFERENCE, disabled_torch_dispatch, disabled_torch_function, state
 from ..types import Number
 from ..types.absent import AbsentMember
 from ..types.device import CPU, device as _device, layout as _layout, strided
@@ -618,4 +617,4 @@ def wrapped_number(value, like=None) -> Tensor:
 _operators.Tensor = Tensor
 _operators.wrap = wrap
 _operators.bump_version = bump_version
-__all__ = ["GRAD_OFF", "Tensor", "dim_error", "wrap", "wrapped_number"]
+__all__ = ["Tensor", "wrap", "wrapped_number"]

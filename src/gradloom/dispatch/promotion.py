@@ -19,18 +19,7 @@ import numpy as np
 from ..kernels._common.errors import integer_quotient
 from ..kernels._common.layout import as_type
 from ..kernels._common.numbers import Wide, is_half
-from ..types.dtype import (
-    BOOL,
-    COMPLEX,
-    FLOATING,
-    INTEGRAL,
-    TYPE_OF,
-    bool as bool_,
-    default,
-    dtype,
-    int64,
-    promote_types,
-)
+from ..types.dtype import COMPLEX, FLOATING, TYPE_OF, bool as bool_, default, dtype, int64, promote_types
 from ..types.public import found_in as _found_in
 from . import _operators
 
@@ -194,8 +183,6 @@ def result_type(first: Tensor | Number, second: Tensor | Number) -> dtype:
 
 
 __all__ = [
-    "BOOL",
-    "INTEGRAL",
     "default_float",
     "promote",
     "promote_numbers",
