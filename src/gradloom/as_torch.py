@@ -178,7 +178,9 @@ def _rename(module: ModuleType) -> None:
         elif isinstance(value, type) and _is_ours(value.__dict__.get("__module__")):
             value.__module__ = _renamed(value.__module__)
             for member in list(vars(value).values()):
-                _rename_function(getattr(member, "__func__", member))  # of a static or class method
+                function = getattr(member, "__func__", member)  # of a static or class method
+                if isinstance(function, FunctionType) and _is_ours(function.__module__):
+                    function.__module__ = value.__module__  # pickles of static methods name it
         else:
             _rename_function(value)
 

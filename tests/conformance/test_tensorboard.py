@@ -214,3 +214,34 @@ def test_the_error_names_the_extra(monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match=r"pip install 'gradloom\[tensorboard\]'"):
         SummaryWriter(tmp_path)
+
+
+def test_summaries_of_other_code_go_through_the_file_writer(folder):
+    from tensorboard.compat.proto.summary_pb2 import Summary
+
+    from gradloom.utils.tensorboard import FileWriter, RecordWriter
+    from gradloom.utils.tensorboard.summary import hparams
+
+    with SummaryWriter(folder) as writer:
+        assert isinstance(writer.file_writer, FileWriter) and writer.all_writers == {str(folder): writer.file_writer}
+        for summary in hparams({"lr": 0.1}, {"loss": 1.0}):
+            writer.file_writer.add_summary(summary)
+        summary = Summary(value=[Summary.Value(tag="own", simple_value=2.0)])
+        writer._get_file_writer().add_summary(summary, 3, walltime=1.0)
+        assert writer.file_writer.get_logdir() == str(folder)
+    assert writer.file_writer is None
+    writer.add_scalar("later", 1.0, 4)  # to a second file
+    writer.close()
+    found = events(folder)
+    assert [(e.step, e.value, e.wall_time) for e in found.Scalars("own")] == [(3, 2.0, 1.0)]
+    assert [e.step for e in found.Scalars("later")] == [4]
+    assert RecordWriter.__module__.startswith("tensorboard.")
+
+
+def test_values_that_are_neither_numbers_nor_arrays_are_not_implemented(folder):
+    with SummaryWriter(folder) as writer:
+        for write in (writer.add_scalar, writer.add_histogram, writer.add_image):
+            with pytest.raises(NotImplementedError, match="numpy array or torch tensor are expected"):
+                write("tag", [0.0, 1.0])
+        with pytest.raises(AssertionError, match="one element"):
+            writer.add_scalar("tag", gl.ones(2))

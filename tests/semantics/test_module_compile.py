@@ -81,3 +81,12 @@ def test_a_call_of_its_own_comes_before_the_compiled_one(torch):
 def test_positional_arguments_are_refused(torch):
     with pytest.raises(TypeError, match="takes from 0 to 1 positional arguments but 2 were given"):
         torch.nn.Linear(2, 2).compile(5)
+
+
+def test_functions_are_compiled_as_a_compiled_module_is(torch):
+    """Lightning compiles the steps of a module so."""
+    module = torch.nn.Linear(2, 3)
+    compiled = torch.compile(module, backend="eager")
+    again = compiled.dynamo_ctx(module.forward)
+    x = torch.ones(1, 2)
+    assert torch.equal(again(x), module(x)) and "dynamo_ctx" not in vars(module)

@@ -148,3 +148,24 @@ def test_sizes_of_elements_and_a_running_profiler(torch):
     assert not torch.autograd._profiler_enabled()
     with torch.autograd.profiler.profile():
         assert torch.autograd._profiler_enabled()
+
+
+def test_a_replica_of_a_module_shares_its_parts_and_has_no_parameters(torch):
+    module = torch.nn.BatchNorm1d(2)
+    replica = module._replicate_for_data_parallel()
+    assert type(replica) is type(module) and list(replica.parameters()) == []
+    assert replica._buffers is not module._buffers and replica.running_mean is module.running_mean
+    with pytest.warns(UserWarning, match="zero_grad.. from a module created with nn.DataParallel"):
+        replica.zero_grad()
+    with pytest.raises(RuntimeError, match="uninitialized parameters can't be used with `DataParallel`"):
+        torch.nn.LazyLinear(2)._replicate_for_data_parallel()
+
+
+def test_a_subclass_of_the_loader_replaces_its_sampler_as_timm_does(torch):
+    loader = torch.utils.data.DataLoader([1, 2, 3], batch_size=2)
+    with pytest.raises(ValueError, match="batch_sampler attribute should not be set after DataLoader is initialized"):
+        loader.batch_sampler = [[2]]
+    loader._DataLoader__initialized = False
+    loader.batch_sampler = [[2], [0, 1]]
+    loader._DataLoader__initialized = True
+    assert [batch.tolist() for batch in loader] == [[3], [1, 2]]

@@ -36,6 +36,49 @@ def test_parameters_keep_their_attributes(torch):
     assert type(found) is torch.nn.Parameter and found.scale == 3 and not found.requires_grad
 
 
+def test_a_file_of_the_users_is_flushed_when_all_is_written(torch):
+    class Upload(io.BytesIO):
+        sent = b""
+
+        def flush(self):
+            self.sent = self.getvalue()
+
+    for options in ({}, {"_use_new_zipfile_serialization": False}):
+        file = Upload()
+        torch.save(torch.ones(2), file, **options)
+        assert file.sent == file.getvalue() != b""
+        assert torch.load(io.BytesIO(file.sent)).tolist() == [1, 1]
+
+
+def test_schedulers_are_pickled_with_the_functions_that_they_use(torch):
+    def optimizer():
+        return torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1, momentum=0.9)
+
+    for make in (
+        lambda: torch.optim.lr_scheduler.CyclicLR(optimizer(), 0.01, 0.1, 2, mode="triangular2"),
+        lambda: torch.optim.lr_scheduler.CyclicLR(optimizer(), 0.01, 0.1, 2, mode="exp_range", gamma=0.9),
+        lambda: torch.optim.swa_utils.SWALR(optimizer(), 0.05, anneal_strategy="linear", anneal_epochs=4),
+    ):
+        first = make()
+        names = ("_scale_fn_ref", "anneal_func")
+        assert any(name in vars(first) for name in names) and not any(name in first.state_dict() for name in names)
+        second = pickle.loads(pickle.dumps(first))
+        second.load_state_dict(first.state_dict())
+        for _ in range(7):
+            for scheduler in (first, second):
+                scheduler.optimizer.step()
+                scheduler.step()
+            assert first.get_last_lr() == second.get_last_lr()
+
+
+def test_a_scheduler_takes_its_function_from_the_state(torch):
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1, momentum=0.9)
+    SWALR = torch.optim.swa_utils.SWALR
+    cosine, linear = SWALR(optimizer, 0.05), SWALR(optimizer, 0.05, anneal_strategy="linear")
+    cosine.load_state_dict(linear.state_dict())
+    assert cosine.anneal_func(0.2) == 0.2
+
+
 def test_a_result_is_saved_as_a_leaf_without_a_word(torch, recwarn):
     found = saved_and_loaded(torch, torch.ones(2, requires_grad=True) * 2)
     assert found.is_leaf and found.requires_grad and not recwarn.list

@@ -2,6 +2,7 @@
 
 import array
 import collections
+import pickle
 import subprocess
 import sys
 
@@ -280,3 +281,15 @@ def test_normal_numbers_need_shapes_that_broadcast(torch):
     assert torch.normal(torch.zeros(2, 1), torch.ones(3)).shape == (2, 3)
     with pytest.raises(RuntimeError, match=r"size of tensor a \(2\) must match the size of tensor b \(3\)"):
         torch.normal(torch.zeros(2), torch.ones(3))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64, np.longlong, np.complex64])
+def test_arrays_with_a_dtype_object_of_their_own_are_ordinary(torch, kind):
+    found = pickle.loads(pickle.dumps(np.ones((2, 2), kind)))  # NumPy makes a new dtype for it, which is equal
+    want = torch.ones(2, 2, dtype=torch.from_numpy(np.ones(1, kind)).dtype)
+    for make in (torch.from_numpy, torch.as_tensor, torch.tensor, torch.asarray, lambda a: torch.tensor([a, a])[0]):
+        value = make(found)
+        assert value.dtype is want.dtype and torch.equal(value @ want, want + want) and torch.equal(value + 0, want)
+    shared = torch.from_numpy(found)
+    shared[0, 0] = 5
+    assert found[0, 0] == 5

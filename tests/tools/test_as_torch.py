@@ -117,7 +117,8 @@ def test_functions_and_the_tools_of_python_say_torch():
         import inspect, pickle
         import torch
         for function in (torch.abs, torch.linalg.det, torch.nn.functional.relu, torch.optim.lr_scheduler.StepLR,
-                         torch.FloatTensor, torch.nn.Linear.forward):
+                         torch.FloatTensor, torch.nn.Linear.forward,
+                         torch.optim.lr_scheduler.CyclicLR._triangular_scale_fn):
             assert pickle.loads(pickle.dumps(function)) is function
             print(function.__module__, end=" ")
         assert "def forward" in inspect.getsource(torch.nn.Linear) and inspect.getsource(torch.distributions.Normal)
@@ -126,7 +127,7 @@ def test_functions_and_the_tools_of_python_say_torch():
         print(tensor([1]), torch.Tensor, torch.Size)
         """).splitlines() == [
         "torch torch._C._linalg torch.nn.functional torch.optim.lr_scheduler torch torch.nn.modules.linear "
-        "Normal(loc: torch.Size([3, 2]), scale: torch.Size([3, 2]))",
+        "torch.optim.lr_scheduler Normal(loc: torch.Size([3, 2]), scale: torch.Size([3, 2]))",
         "tensor([1]) <class 'torch.Tensor'> <class 'torch.Size'>",
     ]
 

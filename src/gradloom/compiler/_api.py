@@ -19,6 +19,7 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
+from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
@@ -240,6 +241,12 @@ class OptimizedModule(Module):
 
     def __delattr__(self, name: str) -> None:
         delattr(self._orig_mod, name)
+
+    @property
+    def dynamo_ctx(self) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """A decorator that compiles a function with the options of this module."""
+        own: Optimized = self.__dict__["_optimized"]
+        return lambda function: function_of(Optimized(function, own.backend, own.fullgraph, own.dynamic))  # type: ignore[no-any-return]
 
     @property
     def training(self) -> bool:

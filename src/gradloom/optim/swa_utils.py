@@ -218,13 +218,35 @@ class SWALR(LRScheduler):
             raise ValueError(f"anneal_strategy must be one of 'cos' or 'linear', instead got {anneal_strategy}")
         if not isinstance(anneal_epochs, int) or anneal_epochs < 0:
             raise ValueError(f"anneal_epochs must be equal or greater than 0, got {anneal_epochs}")
-        self._anneal_strategy = anneal_strategy
+        self._set_anneal_func(anneal_strategy)
         self.anneal_epochs = anneal_epochs
         super().__init__(optimizer, last_epoch)
 
-    def anneal_func(self, t: float) -> float:
-        """Return the share of the final rate after the fraction `t` of the epochs."""
-        return (1 - math.cos(math.pi * t)) / 2 if self._anneal_strategy == "cos" else t
+    def _set_anneal_func(self, anneal_strategy: str) -> None:
+        """Set the share of the final rate after a fraction of the epochs, under PyTorch's name for pickles."""
+        self._anneal_strategy = anneal_strategy
+        self.anneal_func: Callable[[float], float] = SWALR._cosine_anneal
+        if anneal_strategy == "linear":
+            self.anneal_func = SWALR._linear_anneal
+
+    @staticmethod
+    def _cosine_anneal(t: float) -> float:
+        return (1 - math.cos(math.pi * t)) / 2
+
+    @staticmethod
+    def _linear_anneal(t: float) -> float:
+        return t
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return all attributes except the optimizer and the function that the strategy names."""
+        state = super().state_dict()
+        state.pop("anneal_func", None)
+        return state
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore what `state_dict` returned."""
+        super().load_state_dict(state_dict)
+        self._set_anneal_func(self._anneal_strategy)
 
     def _share(self, step):
         step = max(step, 0)

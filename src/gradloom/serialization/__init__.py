@@ -95,6 +95,8 @@ def save(
                 f"{type(f).__name__}"
             )
         write(f, "archive")
+        if hasattr(f, "flush"):  # a file of the user's may send the bytes only then
+            f.flush()
         return
     path = os.fspath(f)
     folder = os.path.dirname(path) or "."

@@ -21,7 +21,7 @@ from ..types import Device, DType
 from ..types.device import names_meta
 from ..types.dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name, scalar_type_name
 from ..types.public import found_in as _found_in
-from .python_data import array_of
+from .python_data import array_of, in_own_type
 
 
 def tensor(
@@ -121,7 +121,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
             "given numpy array has byte order different from the native byte order. Conversion between "
             "byte orders is currently not supported."
         )
-    TYPE_OF[array.dtype]
+    own = in_own_type(array.view(np.ndarray))
     if not array.flags.writeable:
         import warnings
 
@@ -131,7 +131,7 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
             UserWarning,
             stacklevel=2,
         )
-    return made(wrap(rooted(array.view(np.ndarray))))
+    return made(wrap(rooted(own)))
 
 
 def as_tensor(data: Any, dtype: DType | None = None, device: Device | None = None) -> Tensor:

@@ -30,8 +30,7 @@ def array_of(data, wanted: dtype | None) -> np.ndarray:
         data = _whole(data, wanted)
         kind = data.__class__
     if kind is np.ndarray or isinstance(data, (np.ndarray, np.generic)):
-        array = np.asarray(data)
-        TYPE_OF[array.dtype]  # raises for an unsupported type
+        array = in_own_type(np.asarray(data))
         return array if wanted is None else array.astype(wanted.numpy, copy=False)
     if isinstance(data, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{kind.__name__}'")
@@ -48,6 +47,20 @@ def array_of(data, wanted: dtype | None) -> np.ndarray:
         return _of_arrays(data, wanted)
     plain = _as_lists(data)
     return _of_anything(data, wanted) if plain is data else array_of(plain, wanted)
+
+
+def in_own_type(array: np.ndarray) -> np.ndarray:
+    """Return an array of the user's, on the same memory where the byte order allows, with gradloom's dtype object.
+
+    NumPy has several equal dtype objects: unpickled arrays bring their own, and so do C's names (`np.longlong`).
+    Kernels compare dtypes by identity.
+
+    Raises TypeError for a dtype that gradloom lacks.
+    """
+    kind = TYPE_OF[array.dtype].numpy
+    if array.dtype is kind:
+        return array
+    return array.view(kind) if array.dtype == kind else array.astype(kind)
 
 
 def _leaf_types(data) -> set[type]:
@@ -119,7 +132,7 @@ def _of_arrays(data, wanted):
 
     look(data)
     array = _of_anything(data, wanted)
-    return array if wanted is not None else array.astype(_common(types).numpy, copy=False)
+    return in_own_type(array if wanted is not None else array.astype(_common(types).numpy, copy=False))
 
 
 def _common(types) -> dtype | None:

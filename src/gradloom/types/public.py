@@ -7,20 +7,28 @@ function's code calls `home_of`. `origin` says whether a name is taken, and by w
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, ForwardRef
 
 
 def found_in(module: str, *things: Any) -> None:
-    """Make functions and classes answer `module` as their module. It must have them under their names.
+    """Make functions and classes, with their methods, answer `module` as their module. It must have them under their
+    names.
 
     `typing.get_type_hints` looks up what a class's annotations name in the class's module: they keep the module of the
     code.
     """
     for thing in things:
-        annotations = vars(thing).get("__annotations__", {}) if isinstance(thing, type) else {}
-        for name, text in annotations.items():
-            if isinstance(text, str):
-                annotations[name] = ForwardRef(text, is_argument=False, module=thing.__module__, is_class=True)
+        if isinstance(thing, type):
+            home, members = thing.__module__, vars(thing)
+            annotations = members.get("__annotations__", {})
+            for name, text in annotations.items():
+                if isinstance(text, str):
+                    annotations[name] = ForwardRef(text, is_argument=False, module=home, is_class=True)
+            for member in members.values():
+                function = getattr(member, "__func__", member)  # of a static or class method
+                if isinstance(function, FunctionType) and function.__module__ == home:
+                    function.__module__ = module
         thing.__module__ = module
 
 

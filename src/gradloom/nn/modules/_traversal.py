@@ -264,6 +264,14 @@ class Traversal:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Set the gradients of all parameters to None or, without `set_to_none`, to zeros in place."""
+        if self.__dict__.get("_is_replica"):
+            import warnings
+
+            warnings.warn(
+                "Calling .zero_grad() from a module created with nn.DataParallel() has no effect: a replica has no "
+                "parameters of its own. For gradients within forward() use autograd.grad",
+                stacklevel=2,
+            )
         for parameter in self.parameters():
             if parameter.grad is None:
                 continue

@@ -7,7 +7,7 @@ converting the tree), `_state_dict` (saving and loading) and `_calling` (forward
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any
+from typing import Any, Self
 
 from gradloom.nn.modules._calling import (
     Calling,
@@ -96,6 +96,15 @@ class Module(Calling, Registry, Traversal, StateDict):
 
     def _get_name(self):
         return type(self).__name__
+
+    def _replicate_for_data_parallel(self) -> Self:
+        """Return a module with the same attributes, containers of its own and no parameters."""
+        replica = type(self).__new__(type(self))
+        replica.__dict__ = self.__dict__.copy()
+        replica._parameters = {}
+        replica._buffers, replica._modules = self._buffers.copy(), self._modules.copy()
+        replica.__dict__["_is_replica"] = True
+        return replica
 
     def extra_repr(self) -> str:
         """Return the module's own part of its repr, between the parentheses."""

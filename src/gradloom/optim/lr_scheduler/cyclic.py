@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from gradloom.optim.lr_scheduler.base import (
@@ -90,8 +91,7 @@ class CyclicLR(LRScheduler):
         self.gamma = gamma
         self._scale_fn_custom = scale_fn
         self.scale_mode: str = scale_mode
-        if scale_fn is None:
-            self.scale_mode = "iterations" if mode == "exp_range" else "cycle"
+        self._init_scale_fn()
         self.cycle_momentum = cycle_momentum
         if cycle_momentum:
             _require_momentum(optimizer)
@@ -106,13 +106,32 @@ class CyclicLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
         self.base_lrs = base_lrs
 
+    def _init_scale_fn(self) -> None:
+        """Set the amplitude of the mode; its name is PyTorch's, so that each library reads the other's pickles."""
+        if self._scale_fn_custom is None:
+            self.scale_mode = "iterations" if self.mode == "exp_range" else "cycle"
+            functions: dict[str, Callable[[float], float]] = {
+                "triangular": CyclicLR._triangular_scale_fn,
+                "triangular2": CyclicLR._triangular2_scale_fn,
+                "exp_range": partial(CyclicLR._exp_range_scale_fn, self.gamma),
+            }
+            self._scale_fn_ref = functions[self.mode]
+
     def scale_fn(self, x: float) -> float:
         """Return the amplitude of cycle `x`, or after `x` iterations."""
-        if self._scale_fn_custom is not None:
-            return self._scale_fn_custom(x)
-        if self.mode == "exp_range":
-            return self.gamma**x
-        return 1.0 if self.mode == "triangular" else 1 / (2.0 ** (x - 1))
+        return self._scale_fn_ref(x) if self._scale_fn_custom is None else self._scale_fn_custom(x)
+
+    @staticmethod
+    def _triangular_scale_fn(x: float) -> float:
+        return 1.0
+
+    @staticmethod
+    def _triangular2_scale_fn(x: float) -> float:
+        return 1 / (2.0 ** (x - 1))
+
+    @staticmethod
+    def _exp_range_scale_fn(gamma: float, x: float) -> float:
+        return float(gamma**x)
 
     @for_step
     def get_lr(self) -> list[float]:
@@ -128,8 +147,9 @@ class CyclicLR(LRScheduler):
 
     def state_dict(self) -> dict[str, Any]:
         """Return all attributes except the optimizer and a function of the user; of a callable object, its own."""
-        custom = self._scale_fn_custom
-        return super().state_dict() | {"_scale_fn_custom": None if is_function(custom) else custom.__dict__.copy()}
+        custom, state = self._scale_fn_custom, super().state_dict()
+        state.pop("_scale_fn_ref", None)  # the mode names it
+        return state | {"_scale_fn_custom": None if is_function(custom) else custom.__dict__.copy()}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore what `state_dict` returned."""
@@ -138,6 +158,7 @@ class CyclicLR(LRScheduler):
         if attributes is not None:
             self._scale_fn_custom.__dict__.update(attributes)
         super().load_state_dict(state)
+        self._init_scale_fn()
 
 
 class OneCycleLR(LRScheduler):

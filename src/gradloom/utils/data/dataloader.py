@@ -69,6 +69,8 @@ class DataLoader:
     prefetch_factor: int | None
     persistent_workers: bool
 
+    __initialized = False  # by this name subclasses replace the sampler: `_DataLoader__initialized`
+
     def __init__(
         self,
         dataset: Any,
@@ -129,7 +131,7 @@ class DataLoader:
         self.sampler, self.batch_sampler = sampler, batch_sampler
         batches = batch_sampler is not None
         self.collate_fn: Callable[[Any], Any] = collate_fn or (default_collate if batches else default_convert)
-        self._initialized = True
+        self.__initialized = True
         self._IterableDataset_len_called: int | None = None
         self._iterator: _MultiProcessingDataLoaderIter | None = None
         self.check_worker_number_rationality()
@@ -137,14 +139,14 @@ class DataLoader:
     @property
     def multiprocessing_context(self) -> Any:
         """The context that starts the workers, or None for the default one."""
-        return self._multiprocessing_context
+        return self.__multiprocessing_context
 
     @multiprocessing_context.setter
     def multiprocessing_context(self, context: Any) -> None:
-        self._multiprocessing_context = None if context is None else _context(context, self.num_workers)
+        self.__multiprocessing_context = None if context is None else _context(context, self.num_workers)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in _FIXED and getattr(self, "_initialized", False):
+        if name in _FIXED and self.__initialized:
             raise ValueError(f"{name} attribute should not be set after {type(self).__name__} is initialized")
         super().__setattr__(name, value)
 

@@ -5,6 +5,17 @@ Needs the package tensorboard: `pip install 'gradloom[tensorboard]'`.
 
 from __future__ import annotations
 
-from .writer import SummaryWriter as SummaryWriter
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["SummaryWriter"]
+from .writer import FileWriter as FileWriter, SummaryWriter as SummaryWriter
+
+__all__ = ["FileWriter", "SummaryWriter"]
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        if name == "RecordWriter":  # the package's own, which writes records to a file
+            from .summary import package
+
+            return package("summary.writer.record_writer").RecordWriter
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

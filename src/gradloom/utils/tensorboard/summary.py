@@ -26,9 +26,16 @@ def package(name: str) -> Any:
 
 
 def array(value: Any) -> Any:
-    """Return a tensor, array or number as an array."""
-    if not isinstance(value, Tensor):
+    """Return a tensor, array or number as an array.
+
+    Raises NotImplementedError for anything else, by which programs find out what can be written.
+    """
+    if isinstance(value, np.ndarray):
+        return value
+    if np.isscalar(value):
         return np.asarray(value)
+    if not isinstance(value, Tensor):
+        raise NotImplementedError(f"Got {type(value)}, but numpy array or torch tensor are expected.")
     array = value.detach().numpy()
     return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
 
@@ -183,9 +190,12 @@ def custom_scalars(layout: Mapping[str, Mapping[str, Sequence[Any]]]) -> Any:
 
 
 def hparams(
-    settings: Mapping[str, Any], metrics: Mapping[str, Any], domains: Mapping[str, Sequence[Any]] | None
-) -> list[Any]:
-    """Return the three values that describe a run with its settings; see `SummaryWriter.add_hparams`."""
+    hparam_dict: Mapping[str, Any] | None = None,
+    metric_dict: Mapping[str, Any] | None = None,
+    hparam_domain_discrete: Mapping[str, Sequence[Any]] | None = None,
+) -> tuple[Any, Any, Any]:
+    """Return the three `Summary` that describe a run with its settings; see `SummaryWriter.add_hparams`."""
+    settings, metrics, domains = hparam_dict or {}, metric_dict or {}, hparam_domain_discrete
     for name, given in (("hparam_dict", settings), ("metric_dict", metrics), ("hparam_domain_discrete", domains or {})):
         if not isinstance(given, Mapping):
             raise TypeError(f"parameter: {name} should be a dictionary, nothing logged.")
@@ -204,10 +214,18 @@ def hparams(
     measured = [api.MetricInfo(name=api.MetricName(tag=name)) for name in metrics]
     experiment = api.Experiment(hparam_infos=infos, metric_infos=measured)
     end = plugin.SessionEndInfo(status=api.Status.Value("STATUS_SUCCESS"))
-    return [
-        _plugin_value(f"_hparams_/{tag}", "hparams", plugin.HParamsPluginData(**{tag: message}).SerializeToString())
-        for tag, message in (("experiment", experiment), ("session_start_info", start), ("session_end_info", end))
-    ]
+    messages = {"experiment": experiment, "session_start_info": start, "session_end_info": end}
+    first, second, third = (
+        package("compat.proto.summary_pb2").Summary(
+            value=[
+                _plugin_value(
+                    f"_hparams_/{tag}", "hparams", plugin.HParamsPluginData(**{tag: message}).SerializeToString()
+                )
+            ]
+        )
+        for tag, message in messages.items()
+    )
+    return first, second, third
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -21,7 +21,63 @@ from ...core.tensor import Tensor
 from ._projector import write_embedding
 from .summary import array, buckets, custom_scalars, gif, hparams, mesh, package, pixels, png, with_boxes
 
-__all__ = ["SummaryWriter"]
+__all__ = ["FileWriter", "SummaryWriter"]
+
+
+class FileWriter:
+    """Writes events, which are protocol buffers of the package tensorboard, to a new file in a folder.
+
+    Args:
+        log_dir: the folder.
+        max_queue, flush_secs, filename_suffix: see SummaryWriter.
+
+    Raises ImportError if the package tensorboard is not installed.
+    """
+
+    def __init__(
+        self, log_dir: str | os.PathLike[str], max_queue: int = 10, flush_secs: int = 120, filename_suffix: str = ""
+    ) -> None:
+        writer = package("summary.writer.event_file_writer").EventFileWriter
+        self.event_writer: Any = writer(str(log_dir), max_queue, flush_secs, filename_suffix)
+
+    def get_logdir(self) -> str:
+        """Return the folder."""
+        return str(self.event_writer.get_logdir())
+
+    def add_event(self, event: Any, step: int | None = None, walltime: float | None = None) -> None:
+        """Write an `Event` at a step, with the time now if `walltime` is None."""
+        event.wall_time = time.time() if walltime is None else walltime
+        if step is not None:
+            event.step = int(step)
+        self.event_writer.add_event(event)
+
+    def add_summary(self, summary: Any, global_step: int | None = None, walltime: float | None = None) -> None:
+        """Write a `Summary` at a step."""
+        self.add_event(package("compat.proto.event_pb2").Event(summary=summary), global_step, walltime)
+
+    def add_graph(self, graph_profile: Any, walltime: float | None = None) -> None:
+        """Write a pair of a `GraphDef` and the `RunMetadata` of its run."""
+        graph, statistics = graph_profile
+        events = package("compat.proto.event_pb2")
+        self.add_event(events.Event(graph_def=graph.SerializeToString()), None, walltime)
+        run = events.TaggedRunMetadata(tag="step1", run_metadata=statistics.SerializeToString())
+        self.add_event(events.Event(tagged_run_metadata=run), None, walltime)
+
+    def add_onnx_graph(self, graph: Any, walltime: float | None = None) -> None:
+        """Write a `GraphDef`."""
+        self.add_event(package("compat.proto.event_pb2").Event(graph_def=graph.SerializeToString()), None, walltime)
+
+    def flush(self) -> None:
+        """Write the waiting events."""
+        self.event_writer.flush()
+
+    def close(self) -> None:
+        """Write the waiting events and close the file."""
+        self.event_writer.close()
+
+    def reopen(self) -> None:
+        """Open a new file in the folder after `close`; do nothing if the file is open."""
+        self.event_writer.reopen()
 
 
 class SummaryWriter:
@@ -37,6 +93,10 @@ class SummaryWriter:
 
     Raises:
         ImportError: if the package tensorboard is not installed.
+
+    Attributes:
+        file_writer: the FileWriter of `log_dir`; None after `close`.
+        all_writers: folder -> FileWriter, also of the runs in folders below; None after `close`.
 
     Methods take `global_step`, the step of the event, and `walltime`, its time in seconds since the epoch.
 
@@ -58,33 +118,42 @@ class SummaryWriter:
             log_dir = os.path.join("runs", f"{datetime.now():%b%d_%H-%M-%S}_{socket.gethostname()}{comment}")
         self.log_dir: str = os.fspath(log_dir)
         self._options = (max_queue, flush_secs, filename_suffix)
+        self.purge_step = purge_step
         self._summary = package("compat.proto.summary_pb2")
         self._event = package("compat.proto.event_pb2")
         self._tensor = package("compat.proto.tensor_pb2").TensorProto
         self._shape = package("compat.proto.tensor_shape_pb2").TensorShapeProto
-        self._writers = {self.log_dir: self._open(self.log_dir)}
-        if purge_step is not None:
-            log = self._event.SessionLog(status=self._event.SessionLog.START)
-            self._writers[self.log_dir].add_event(
-                self._event.Event(wall_time=time.time(), step=purge_step, session_log=log)
-            )
+        self.file_writer: FileWriter | None = None
+        self.all_writers: dict[str, FileWriter] | None = None
+        self._get_file_writer()
 
-    def _open(self, folder: str) -> Any:
-        return package("summary.writer.event_file_writer").EventFileWriter(folder, *self._options)
+    def _get_file_writer(self) -> FileWriter:
+        """Return the writer of the own folder; a new one after `close`, which hides steps from `purge_step` on."""
+        if self.file_writer is None or self.all_writers is None:
+            self.file_writer = FileWriter(self.log_dir, *self._options)
+            self.all_writers = {self.file_writer.get_logdir(): self.file_writer}
+            if self.purge_step is not None:
+                log = self._event.SessionLog(status=self._event.SessionLog.START)
+                self.file_writer.add_event(self._event.Event(step=self.purge_step, session_log=log))
+                self.purge_step = None
+        return self.file_writer
+
+    def _writer_of(self, folder: str | None) -> FileWriter:
+        own = self._get_file_writer()
+        if folder is None:
+            return own
+        writers: Any = self.all_writers
+        if folder not in writers:
+            writers[folder] = FileWriter(folder, *self._options)
+        found: FileWriter = writers[folder]
+        return found
 
     def get_logdir(self) -> str:
         """Return the folder."""
         return self.log_dir
 
     def _write(self, value: Any, step: int | None, walltime: float | None, folder: str | None = None) -> None:
-        folder = folder or self.log_dir
-        if folder not in self._writers:
-            self._writers[folder] = self._open(folder)
-        event = self._event.Event(wall_time=time.time() if walltime is None else walltime)
-        event.summary.CopyFrom(self._summary.Summary(value=[value]))
-        if step is not None:
-            event.step = int(step)
-        self._writers[folder].add_event(event)
+        self._writer_of(folder).add_summary(self._summary.Summary(value=[value]), step, walltime)
 
     def _write_all(self, values: Sequence[Any], step: int | None, walltime: float | None) -> None:
         for value in values:
@@ -116,10 +185,18 @@ class SummaryWriter:
             global_step, walltime: see SummaryWriter.
             new_style: write it as a tensor, which loads faster.
             double_precision: in the new style, write it in float64.
+
+        Raises:
+            AssertionError: for several elements.
+            NotImplementedError: for a value of another type, such as a list.
         """
         value = array(scalar_value).reshape(-1)
         if value.size != 1:
-            raise AssertionError("scalar should be 0D")
+            shape = np.shape(scalar_value)
+            raise AssertionError(
+                "Tensor should contain one element (0 dimensions). Was given size: "
+                f"{value.size} and {len(shape)} dimensions."
+            )
         number = float(value[0])
         if not new_style:
             self._write(self._value(tag, simple_value=number), global_step, walltime)
@@ -251,7 +328,9 @@ class SummaryWriter:
         """
         count = min(num_thresholds, 127)
         truth, found = array(labels).reshape(-1).astype(bool), array(predictions).reshape(-1)
-        weight = np.ones(len(truth)) if weights is None else np.broadcast_to(array(weights).reshape(-1), truth.shape)
+        weight = (
+            np.ones(len(truth)) if weights is None else np.broadcast_to(np.asarray(weights).reshape(-1), truth.shape)
+        )
         bins = np.floor(found * (count - 1)).astype(np.int64)
         true, false = (
             np.bincount(bins[chosen], weight[chosen], count)[::-1].cumsum()[::-1] for chosen in (truth, ~truth)
@@ -286,7 +365,7 @@ class SummaryWriter:
             global_step, walltime: see SummaryWriter.
         """
         counts = (true_positive_counts, false_positive_counts, true_negative_counts, false_negative_counts)
-        rows = np.stack([array(values) for values in (*counts, precision, recall)])
+        rows = np.stack([np.asarray(values) for values in (*counts, precision, recall)])
         self._write_curve(tag, rows, min(num_thresholds, 127), global_step, walltime)
 
     def _write_curve(self, tag: str, rows: Any, count: int, global_step: int | None, walltime: float | None) -> None:
@@ -488,11 +567,10 @@ class SummaryWriter:
         Raises TypeError for dicts that are none, ValueError for values of other types.
         """
         folder = os.path.join(self.log_dir, run_name or str(time.time()))
-        for value in hparams(hparam_dict, metric_dict, hparam_domain_discrete):
-            self._write(value, global_step, None, folder)
+        for found in hparams(hparam_dict, metric_dict, hparam_domain_discrete):
+            self._writer_of(folder).add_summary(found, global_step)
         for name, metric in metric_dict.items():
-            found = self._value(name, simple_value=float(array(metric).reshape(-1)[0]))
-            self._write(found, global_step, None, folder)
+            self._write(self._value(name, simple_value=float(array(metric).reshape(-1)[0])), global_step, None, folder)
 
     def add_embedding(
         self,
@@ -547,21 +625,21 @@ class SummaryWriter:
         self._add_graph(graph_of_file(prototxt))
 
     def _add_graph(self, definition: Any) -> None:
-        event = self._event.Event(wall_time=time.time(), graph_def=definition.SerializeToString())
-        self._writers[self.log_dir].add_event(event)
+        self._get_file_writer().add_onnx_graph(definition)
 
     # --- files ---
 
     def flush(self) -> None:
         """Write all events to the files."""
-        for writer in self._writers.values():
+        for writer in (self.all_writers or {}).values():
             writer.flush()
 
     def close(self) -> None:
-        """Write all events, and close the files."""
-        for writer in self._writers.values():
+        """Write all events, and close the files; what is written later goes to a new file."""
+        for writer in (self.all_writers or {}).values():
             writer.flush()
             writer.close()
+        self.file_writer = self.all_writers = None
 
     def __enter__(self) -> Self:
         return self
