@@ -142,11 +142,11 @@ def _listed(optimizers: Any) -> list[Optimizer]:
     return found
 
 
-def _initialize(optimizer: Optimizer) -> None:
+def _init_optim_state(optim: Optimizer) -> None:
     """Give an optimizer that never stepped its state: a step without gradients and with a learning rate of 0."""
-    if optimizer.state:
+    if optim.state:
         return
-    groups = optimizer.param_groups
+    groups = optim.param_groups
     if any(p.grad is not None for group in groups for p in group["params"]):
         raise RuntimeError("get_optimizer_state_dict of an optimizer that never stepped: call zero_grad() before")
     rates = [group.get("lr") for group in groups]
@@ -156,11 +156,11 @@ def _initialize(optimizer: Optimizer) -> None:
         for parameter in group["params"]:
             if parameter.requires_grad:
                 parameter.grad = gl.zeros_like(parameter.detach())
-    optimizer.step(closure=None)
+    optim.step(closure=None)
     for group, rate in zip(groups, rates, strict=True):
         if "lr" in group:
             group["lr"] = rate
-    optimizer.zero_grad(set_to_none=True)
+    optim.zero_grad(set_to_none=True)
 
 
 def get_optimizer_state_dict(
@@ -181,7 +181,7 @@ def get_optimizer_state_dict(
     options = options or StateDictOptions()
     names, state, groups = _names(model), dict[str, Any](), list[Any]()
     for optimizer in _listed(optimizers):
-        _initialize(optimizer)
+        _init_optim_state(optimizer)
         for group in optimizer.param_groups:
             groups.append({**group, "params": [names[id(parameter)] for parameter in group["params"]]})
             for parameter in group["params"]:
