@@ -44,6 +44,10 @@ UFUNCS = frozenset(
     spacing sqrt square subtract tan tanh true_divide trunc vecdot""".split()
 )
 
+# Ufuncs that NumPy's code for AVX2 computes wrongly (2.4.6) where the elements of the output do not lie side by side:
+# `negative` for an input whose stride is as many elements as an element has bytes, the others for 16 elements or more.
+WRONG_WITH_GAPS = frozenset({"negative", "isfinite", "signbit"})
+
 DTYPES = frozenset(
     """bool bool_ byte cdouble clongdouble complex128 complex64 complexfloating csingle double float16 float32
     float64 floating half inexact int16 int32 int64 int8 int_ intc integer intp long longdouble longlong number

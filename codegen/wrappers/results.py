@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ..derivatives.model import DifferentiableInput, ForwardDerivative, Output, SavedAttribute
+from ..language.array_language import WRONG_WITH_GAPS
 from ..language.kernels import PLACEMENT, outermost_ufunc
 from ..schema import FunctionSchema
 from ..target import OWN
@@ -91,6 +92,12 @@ class KernelCalls(Calls):
         if kernel is None or kernel.kind != "expression" or self.native.type_promotion == "always_bool":
             return None
         return with_out(ast.parse(kernel.source, mode="eval").body, self.first_array, self._kernel_names)
+
+    @property
+    def refuses_gaps(self) -> bool:
+        """Return whether `ufunc_out` must not write to an array whose elements do not lie side by side."""
+        kernel = self.native.kernel
+        return kernel is not None and kernel.ufunc in WRONG_WITH_GAPS
 
     @property
     def operand_arrays(self) -> tuple[str, ...]:

@@ -6364,7 +6364,7 @@ def neg_(input):
         self_t = tangent_to_write(input)
     if flags and flags & REDISPATCH:
         call()
-    elif fits(self_):
+    elif fits(self_) and self_.flags.forc:
         try:
             xp.negative(self_, out=self_)
         except Exception as error:

@@ -109,6 +109,21 @@ def test_an_in_place_operator_has_the_gradient_of_the_operator(torch, operator):
     assert gradients(in_place) == gradients(of_a_view)
 
 
+@pytest.mark.parametrize("operator", OPERATORS)
+def test_a_column_is_written_as_whole_memory_is(torch, operator):
+    """The column of a matrix of any width: code for vectors reads and writes some strides in ways of its own."""
+    for dtype in (torch.float32, torch.float64)[operator == "float_power_" :]:
+        values = torch.linspace(0.1, 0.9, 19, dtype=dtype)[:, None]
+        other = {"o": torch.full((19, 1), 0.7, dtype=dtype), "m": values > 0.5}
+        given = [other[v] if isinstance(v, str) else v for v in OPERATORS[operator]]
+        expected = getattr(values.clone(), operator)(*given)
+        for width in range(2, 10):
+            matrix = values.repeat(1, width)
+            getattr(matrix[:, 1:2], operator)(*given)
+            assert torch.allclose(matrix[:, 1:2], expected, rtol=1e-5), width
+            assert (matrix[:, :1] == values).all() and (matrix[:, 2:] == values).all()
+
+
 @pytest.mark.parametrize("operator", ["eq_", "ne_", "lt_", "le_", "gt_", "ge_"])
 def test_a_comparison_in_place_has_the_gradient_zero(torch, a, operator):
     b = a * 1
