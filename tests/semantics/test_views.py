@@ -411,6 +411,53 @@ def test_a_view_made_in_no_grad_must_not_be_made_anew(torch, a):
         view.grad_fn  # noqa: B018
 
 
+def test_what_must_not_be_made_anew_takes_part_where_no_history_is_asked_for(torch, a):
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            ctx.save_for_backward(x)
+            return x * y
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad, grad
+
+    b = a * 1
+    with torch.no_grad():
+        view = b[0]
+    b.mul_(2)
+    view.retain_grad()  # a leaf as far as its own history goes
+    parts = b.chunk(2, -1)
+    with torch.no_grad():
+        parts[0].mul_(2)
+        made = [Scaled.apply(t, t) for t in (view, parts[0])]
+    assert not any(t.requires_grad for t in made)
+    with pytest.raises(RuntimeError, match="is a view and its base or another view of its base has been modified"):
+        Scaled.apply(parts[0], parts[0])
+
+
+def test_a_function_must_not_write_to_what_it_made_in_no_grad_of_a_leaf(torch, a):
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.view_as(x)
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    class Doubled(Same):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.mark_dirty(x)
+            return x.mul_(2)
+
+    with torch.no_grad():
+        same = Same.apply(a)
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad has been used in an in-place operation"):
+        Doubled.apply(same)
+
+
 def test_a_view_may_be_made_and_written_to_in_no_grad(torch, a):
     b = a * 1
     with torch.no_grad():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from ..core import late
 from ..core.anomaly import remember
-from ..core.edge import gradient_edge
+from ..core.edge import DEAD_EDGE, gradient_edge
 from ..core.node import NO_EDGE, Error, Node, next_sequence_nr
 from ..core.saved_variable import FREED_MESSAGE, SavedVariable, raw_saved, unpack
 from ..core.tensor import Tensor
@@ -312,8 +312,11 @@ class Function(metaclass=FunctionMeta):
         Tensor = _operators.Tensor
         is_tensor = tuple([isinstance(a, Tensor) for a in args])
         tensors = [a for a, t in zip(args, is_tensor, strict=True) if t]
-        edges = tuple([t._edge or gradient_edge(t) for t in tensors])
         flags = state.flags
+        if flags & GRAD_OFF:  # asks for no history: that of a stale view would be refused
+            edges = tuple([DEAD_EDGE if t.requires_grad else NO_EDGE for t in tensors])
+        else:
+            edges = tuple([t._edge or gradient_edge(t) for t in tensors])
         requires_grad = any(e is not NO_EDGE for e in edges)
         records = requires_grad and not flags & GRAD_OFF
         ctx = object.__new__(cls._backward_cls)

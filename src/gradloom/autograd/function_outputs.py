@@ -10,7 +10,6 @@ from ..core.views import (
     CUSTOM_FUNCTION,
     DEFAULT,
     MULTI_OUTPUT,
-    NO_GRAD,
     forbidden_view_message,
     make_view,
     move_retained_gradient,
@@ -122,9 +121,8 @@ def _checked_dirty(ctx, inputs, outputs):
 def _check_write(tensor, outputs: int) -> None:
     """Refuse a write that would break the graph. Forward has already written, so a view's history may be stale."""
     view = tensor._view
-    if view is None or view.creation == NO_GRAD:  # such a view has no history, even if its base has one
-        if tensor.requires_grad and (view is not None or tensor.is_leaf):
-            raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
+    if tensor.requires_grad and tensor._last_edge[0] is None:
+        raise RuntimeError("a leaf Variable that requires grad has been used in an in-place operation.")
     if view is not None:
         if outputs > 1:
             raise RuntimeError(

@@ -192,7 +192,7 @@ def retain_grad(tensor: Tensor) -> None:
     """See Tensor.retain_grad."""
     if not tensor.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
-    if tensor.is_leaf or tensor._retains_grad:
+    if tensor._last_edge[0] is None or tensor._retains_grad:  # a stale view that was made without history is a leaf
         return
     node, nr = gradient_edge(tensor)
     target = ref(tensor)
