@@ -101,6 +101,8 @@ def view_as_real(self):
 
 def view_as_complex(self):
     """Reinterpret pairs of real numbers (the last dimension) as complex ones."""
+    if self.dtype.char == "e":
+        raise RuntimeError("view_as_complex of float16 numbers would be complex32, which NumPy lacks: use self.float()")
     if self.dtype.char not in "fd":
         raise RuntimeError(
             "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
