@@ -5,6 +5,7 @@ import pytest
 
 import gradloom as torch
 from gradloom.compiler import _eager, _llvm
+from gradloom.compiler._llvm import host
 from gradloom.kernels.activation import softmax as softmax_kernels
 
 pytestmark = pytest.mark.skipif(not _llvm.available(), reason="needs llvmlite: pip install 'gradloom[compile]'")
@@ -60,8 +61,22 @@ CALLS = {
     "addcdiv": lambda x: torch.addcdiv(x, x, x.detach().abs() + 1, value=0.3),
     "lerp": lambda x: torch.lerp(x, 2 * x, x.detach().abs()),
     "clamp": lambda x: x.clamp(-0.5, 0.5) + x.clamp(max=0.1),
+    "batch_norm": lambda x: F.batch_norm(x, None, None, x[0] + 1, x[1], True),
+    "batch_norm without parameters": lambda x: F.batch_norm(x.reshape(2, 3, 2, -1), None, None, training=True),
+    "batch_norm with running statistics": lambda x: running_statistics(x),
+    "gather": lambda x: x.gather(1, torch.arange(24).reshape(12, 2) % 7),
+    "gather of rows": lambda x: x.reshape(3, 4, -1).gather(1, torch.arange(3 * 6 * 37).reshape(3, 6, 37) % 4),
+    "bce": lambda x: F.binary_cross_entropy_with_logits(x, x.detach().sigmoid()),
+    "sum of bce": lambda x: F.binary_cross_entropy_with_logits(9 * x, x.detach().sigmoid(), reduction="sum"),
+    "randn": lambda x: x * torch.randn_like(x),
     "dropout": lambda x: torch.native_dropout(x, 0.3, True)[0],
 }
+
+
+def running_statistics(x):
+    mean, var = torch.zeros(x.shape[1], dtype=x.dtype), torch.ones(x.shape[1], dtype=x.dtype)
+    result = F.batch_norm(x, mean, var, None, x[1], True, 0.3)
+    return result + mean + var
 
 
 def results(call, dtype):
@@ -125,6 +140,31 @@ def test_what_a_replacement_does_not_take_goes_to_the_kernel():
         assert torch.isnan(F.nll_loss(x, torch.full((4,), -100)))
 
 
+@pytest.mark.parametrize("size", [16, 17, 1000, 100_003])
+def test_normal_numbers_are_the_same_bits(size):
+    def drawn():
+        torch.manual_seed(size)
+        plain, moved = torch.randn(size), torch.empty(size).normal_(0.3, 2.7)
+        return np.concatenate([plain.numpy(), moved.numpy(), torch.randn(5).numpy()]).view(np.int32)
+
+    expected = drawn()
+    with torch.set_kernels("llvm"):
+        found = drawn()
+        if host.host().fma:
+            assert any(key[0] == "box_muller" for key in _eager._kernels)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_gather_refuses_indices_out_of_range():
+    x = torch.randn(4, 6)
+    with torch.set_kernels("llvm"):
+        for index in (6, -1):
+            with pytest.raises(RuntimeError, match=f"index {index} is out of bounds for dimension 1 with size 6"):
+                x.gather(1, torch.tensor([[0, 1], [2, index], [3, 4], [5, 0]]))
+        torch.testing.assert_close(x.gather(1, torch.tensor([[2]])), x[:1, 2:3])
+        assert x.gather(1, torch.empty(4, 0, dtype=torch.int64)).shape == (4, 0)
+
+
 def test_tensors_with_a_negative_bit_are_not_taken_for_arrays():
     x = torch.randn(3, 4, dtype=torch.complex64)
     negated = x.conj().imag
@@ -163,8 +203,6 @@ def test_kernels_that_are_kept_are_bounded(monkeypatch):
 
 
 def test_a_missing_llvmlite_is_named(monkeypatch):
-    from gradloom.compiler._llvm import host
-
     monkeypatch.setattr(host, "llvmlite_version", lambda: None)
     with pytest.raises(ImportError, match=r"pip install 'gradloom\[compile\]'"):
         torch.set_kernels("llvm")

@@ -111,6 +111,15 @@ def _pointwise(name: str, count: int) -> Callable[[Any], Any]:
     return lambda original: replacement(name, count, _kernels, _compiled)(original)
 
 
+def _more(name: str) -> Callable[[Any], Any]:
+    def make(original: Any) -> Any:
+        from . import _eager_more
+
+        return getattr(_eager_more, name)(_kernels, _compiled)(original)
+
+    return make
+
+
 def _rows(name: str, arrays: tuple[Any, ...], dim: int) -> Any:
     """Run a program of ROWS over one dimension of contiguous arrays of one shape."""
     x = arrays[0]
@@ -324,13 +333,19 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
         module: {name: _pointwise(name, count) for name, count in operators.items()}
         for module, operators in POINTWISE.items()
     },
-    "norm": {"native_layer_norm": _layer_norm, "native_layer_norm_backward": _layer_norm_backward},
+    "norm": {
+        "native_layer_norm": _layer_norm,
+        "native_layer_norm_backward": _layer_norm_backward,
+        "native_batch_norm": _more("batch_norm"),
+    },
+    "indexing.along_dim": {"gather": _more("gather")},
+    "loss.pointwise": {"binary_cross_entropy_with_logits": _more("bce_with_logits")},
     "loss.classes": {"nll_loss_forward": _nll_loss},
     "reduction.sums": {
         **{name: _sum_dim(name) for name in ("sum_dim", "mean_dim")},
         **{name: _variance(name) for name in ("var", "std")},
     },
-    "random.distributions": {"draw_dropout": _dropout},
+    "random.distributions": {"draw_dropout": _dropout, "box_muller": _more("normal_numbers")},
 }
 
 _found_in("gradloom", set_kernels, get_kernels)

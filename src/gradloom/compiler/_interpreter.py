@@ -97,6 +97,9 @@ class _Interpreter:
     def _cast(self, i: Instruction) -> Any:
         return self.values[i.args[0]].astype(i.dtype)
 
+    def _bitcast(self, i: Instruction) -> Any:
+        return np.ascontiguousarray(self.values[i.args[0]]).view(i.dtype).reshape(self.values[i.args[0]].shape)
+
     def _round(self, i: Instruction) -> Any:
         return self.values[i.args[0]].astype(half_dtype(str(i.attribute))).astype("float32")
 
@@ -133,8 +136,16 @@ _SYMBOLS: dict[str, Any] = {
     "**": np.power, "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater,
     ">=": np.greater_equal, "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "~": np.invert,
     "<<": np.left_shift, ">>": np.right_shift, "neg": np.negative,
+    "fma": lambda a, b, c: _fused(a, b, c),
 }  # fmt: skip
 _SCIPY = {"erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "gammaln", "digamma": "psi"}
+
+
+def _fused(a: Any, b: Any, c: Any) -> Any:
+    """Return a * b + c; float32 by float64, in which the product is exact."""
+    if c.dtype == np.float32:
+        return (a.astype(np.float64) * b + c).astype(np.float32)
+    return a * b + c
 
 
 def function_of(op: str) -> Callable[..., Any]:

@@ -31,7 +31,8 @@ dimensions for an output that is written once a row. A *table* has sizes and str
 
 Values have the dtypes of `VALUE_DTYPES`. The half types exist in buffers only: `load` widens them to float32, `store`
 rounds, and `round` rounds a float32 value to a half type in between. Instructions do not convert: both operands of
-`+` have the dtype of the result, and `cast` converts. float32 is computed in float32, as NumPy does. Operators and
+`+` have the dtype of the result, `cast` converts, and `bitcast` keeps the bits. `fma a b c` is a * b + c, rounded once
+if the processor can, else as the product and the sum. float32 is computed in float32, as NumPy does. Operators and
 functions are those of the scalar language (`codegen/language/scalars.py`), with NumPy's meaning.
 """
 
@@ -66,6 +67,7 @@ OPERATORS: dict[str, tuple[int, frozenset[str], str]] = {
     **dict.fromkeys("<< >> gcd lcm".split(), (2, INTEGERS, "")),
     **dict.fromkeys("maximum minimum fmax fmin".split(), (2, _REAL | {"bool"}, "")),
     **dict.fromkeys(("fmod",), (2, _REAL, "")),
+    **dict.fromkeys(("fma",), (3, FLOATS, "")),
     **dict.fromkeys("arctan2 hypot copysign nextafter logaddexp logaddexp2".split(), (2, FLOATS, "")),
     **dict.fromkeys(("neg",), (1, _ARITHMETIC, "")),
     **dict.fromkeys(("~",), (1, _BITS, "")),
@@ -82,7 +84,8 @@ OPERATORS: dict[str, tuple[int, frozenset[str], str]] = {
     **dict.fromkeys("abs real imag angle".split(), (1, _ARITHMETIC, "part")),
 }
 # Forms that are not functions of operands alone; `_Checker` has a method for each.
-FORMS = frozenset("load gather number const index cast round where reduce store".split())
+FORMS = frozenset("load gather number const index cast bitcast round where reduce store".split())
+_SAME_BITS = ({"float32", "int32", "uint32"}, {"float64", "int64", "uint64"})
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -332,6 +335,12 @@ class _Checker:
         source = self.operands(i, 1)[0]
         bad = source in COMPLEX and i.dtype not in COMPLEX | {"bool"}
         self.expect(i, not bad, "take the real part first")
+
+    def _bitcast(self, i: Instruction) -> None:
+        pair = {self.operands(i, 1)[0], i.dtype}
+        self.expect(
+            i, any(pair <= same for same in _SAME_BITS), "takes a float and gives an integer of its size, or back"
+        )
 
     def _round(self, i: Instruction) -> None:
         self.expect(i, i.attribute in HALVES, "rounds to float16 or bfloat16")

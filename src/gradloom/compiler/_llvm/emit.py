@@ -230,6 +230,8 @@ class _Writer(Accesses):
             value = self.gather(i, number, operands)
         elif i.op == "cast":
             value = cast(operands[0], self.program.dtypes[i.args[0]], i.dtype)
+        elif i.op == "bitcast":
+            value = operands[0].convert("bitcast", ELEMENTS[i.dtype])
         elif i.op == "round":
             value = from_memory(to_memory(operands[0], str(i.attribute)), str(i.attribute))
             if i.attribute == "float16" and not self.host.half:

@@ -206,7 +206,7 @@ _OF_INTEGERS: dict[str, Callable[..., V]] = {
 }  # fmt: skip
 _OF_FLOATS: dict[str, Callable[..., V]] = {
     **{name: (lambda x, name=name: x.f.intrinsic(name, x)) for name in ("floor", "ceil", "trunc", "rint", "sqrt")},
-    "abs": fabs, "copysign": copysign, "sign": _float_sign, "angle": _angle, "fmod": _remainder_parts,
+    "abs": fabs, "copysign": copysign, "fma": fma, "sign": _float_sign, "angle": _angle, "fmod": _remainder_parts,
     "%": _modulo, "//": _floor_divide,
     "isnan": lambda x: x.is_nan(), "isfinite": lambda x: fabs(x) < math.inf,
     "isinf": lambda x: fabs(x).equals(math.inf), "signbit": lambda x: x.bits() < 0,

@@ -120,9 +120,12 @@ def make_plan(program: LoopProgram) -> Plan:
 
 def lanes_for(plan: Plan, register: int) -> int:
     """Return the number of lanes: two vector registers (of `register` bits) of the widest floats, so that two chains
-    of operations overlap; four where lanes go down columns, so that more is read of each row of memory."""
+    of operations overlap; four where lanes go down columns, so that more is read of each row of memory; one where a row
+    fills no more."""
     dtypes = set(plan.program.dtypes.values())
     size = 64 if "float64" in dtypes - {"bool"} and _computes_double(plan) else 32
+    if len(plan.loops) > 1 and plan.lanes.size * size <= register:
+        return register // size
     wide = plan.columns and plan.lanes.size >= 4 * register // size
     return (4 if wide else 2) * register // size
 
