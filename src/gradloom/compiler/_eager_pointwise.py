@@ -17,6 +17,7 @@ from ._eager_programs import pointwise
 from ._scalar import table
 
 ndarray, empty = np.ndarray, np.empty
+RECENT = 64  # parameters of one operator that are remembered with its code
 
 # For each module of kernels: the operators, each with the number of its arrays, which are its first parameters.
 POINTWISE: dict[str, dict[str, int]] = {
@@ -65,6 +66,13 @@ def replacement(name: str, count: int, kept: dict[Any, Any], compiled: Callable[
     """
     source, names = definition(name)
     deciding = [n in _deciding(source) for n in names[count:]]
+
+    def marked(parameters: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return parameters with `float` in the place of numbers, which code takes at each call."""
+        return tuple(
+            float if not decides and (value.__class__ is float or value.__class__ is int) else value
+            for value, decides in zip(parameters, deciding, strict=True)
+        )
 
     def build(key: Any, arrays: tuple[Any, ...], parameters: tuple[Any, ...], call: Callable[[], Any]) -> Any:
         """Return the code for a key after a call of the kernel, which may refuse; False if it stays with the kernel."""
@@ -123,27 +131,53 @@ def replacement(name: str, count: int, kept: dict[Any, Any], compiled: Callable[
                 if type(x) is not ndarray or not x.flags.c_contiguous:
                     return original(*given)
                 layout += x.shape, x.dtype.char
-            marks, numbers = [], []
-            for value, decides in zip(parameters, deciding, strict=True):
-                if decides or (value.__class__ is not float and value.__class__ is not int):
-                    if value.__class__ is ndarray:
-                        return original(*given)
-                    marks.append(value)
-                else:
-                    marks.append(float)
-                    numbers.append(value)
-            key = (*layout, tuple(marks))
+            if any(value.__class__ is ndarray for value in parameters):
+                return original(*given)
+            marks = marked(parameters)
+            key = (*layout, marks)
             code = kept.get(key)
             if code is None:
                 code = build(key, arrays, parameters, lambda: original(*given))
             if not code:
                 return original(*given)
             out = empty(arrays[0].shape, arrays[0].dtype)
-            code.call(*arrays, out, *numbers)
+            code.call(*arrays, out, *[value for value, mark in zip(parameters, marks, strict=True) if mark is float])
             return out
+
+        return kernel
+
+    def with_parameters(original: Any) -> Any:
+        """Return `general` with a short cut for one array and parameters that came before."""
+        recent: dict[Any, Any] = {}
+        whole = general(original)
+
+        def kernel(self: Any, *parameters: Any, **named: Any) -> Any:
+            if type(self) is ndarray and self.flags.c_contiguous and not named:
+                shape, dtype = self.shape, self.dtype
+                try:
+                    found = recent.get((shape, dtype.char, parameters))
+                except TypeError:  # an array among the parameters
+                    return original(self, *parameters)
+                if found is not None:
+                    code, numbers = found
+                    out = empty(shape, dtype)
+                    code.call(self, out, *numbers)
+                    return out
+                result = whole(self, *parameters)
+                if len(parameters) != len(deciding):
+                    return result
+                marks = marked(parameters)
+                code = kept.get((name, shape, dtype.char, marks))
+                if code and 0 not in parameters:  # 0.0 and -0.0 are equal
+                    if len(recent) >= RECENT:
+                        recent.clear()
+                    numbers = [value for value, mark in zip(parameters, marks, strict=True) if mark is float]
+                    recent[shape, dtype.char, parameters] = code, numbers
+                return result
+            return original(self, *parameters, **named)
 
         return kernel
 
     if count == len(names) <= 2:
         return of_one if count == 1 else of_two
-    return general
+    return with_parameters if count == 1 else general
