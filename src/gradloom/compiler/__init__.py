@@ -11,6 +11,7 @@ The rooms of this package, in the order in which data flows through them:
     _program.py, _numpy_backend.py       the code that runs (_numpy_rows.py: loops with rows)
     _run.py, _api.py, _explain.py        calls, compiled functions, and what they say about themselves
     _pieces.py                           functions that are not one graph
+    _effects.py, _updates.py             calls that change objects; optimizers' updates as loops
 """
 
 from __future__ import annotations

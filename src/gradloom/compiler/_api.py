@@ -64,7 +64,11 @@ class Optimized:
         self.misses = 0
         self.calls = [0, 0]
         self.sizes: dict[Any, int] = {}  # sizes and numbers of calls, once there are MOST_ENTRIES -> how many calls
-        self.pieces = Pieces(self.target, lambda function: Optimized(function, self.backend, dynamic=self.dynamic))
+        self.pieces = Pieces(
+            self.target,
+            lambda function: Optimized(function, self.backend, dynamic=self.dynamic),
+            self.backend.machine_code,
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if active.recorder is not None or not may_compile() or Stance.current == "force_eager":
@@ -100,12 +104,13 @@ class Optimized:
     @property
     def is_worth_it(self) -> bool:
         """Whether it may be faster than Python: it is not known yet, or it has a loop of several operators."""
-        return not self.entries or self.backend.loops is None or any(e.compiled.is_fused for e in self.entries)
+        return not self.entries or self.backend.loops is None or any(e.is_fused for e in self.entries)
 
     def record(self, args: Any, kwargs: Any, key: Any) -> Any:
         """Run the target as Python, and compile what it did."""
         self.misses += 1
         r = Recorder(self.fullgraph, self.pieces.call, self.is_explained)
+        r.machine_code = self.backend.machine_code
         arguments = None
         try:
             arguments = Arguments(r, args, kwargs)

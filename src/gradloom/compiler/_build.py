@@ -74,12 +74,12 @@ class _Builder:
             for v, each in zip([*inputs, *outputs], strides, strict=True)
         ]
         along = [any(a[d] for d in group.axes) for a in accesses]
-        passes = _Passes(order, [root for _, root in self.stores], place, along, bool(group.axes)).passes()
+        passes = Passes(order, [root for _, root in self.stores], place, along, bool(group.axes)).passes()
         program = LoopProgram(shape, inner, tuple(buffers[: len(inputs)]), tuple(buffers[len(inputs) :]), passes)
         return Kernel(program, tuple(inputs), tuple(outputs), tuple(accesses), tuple(group.nodes))
 
 
-class _Passes:
+class Passes:
     """Distributes expressions over passes.
 
     A value of a row has a level, the number of walks over the row that it takes; one that follows from numbers and from

@@ -257,6 +257,7 @@ class Entry:
     Attributes:
         check: returns None if a guard fails, or the graph's inputs, and the arguments that are returned.
         count: number of inputs.
+        before, after: the calls with effects before and after the graph.
         key: what `thread_key` must give.
     """
 
@@ -266,6 +267,11 @@ class Entry:
         outputs: dict[int, int] = {}
         self.key = key
         self.template = template_of(result, outputs, recorder)
+        effects = recorder.effects
+        for each in effects:
+            each.bind(lambda value: template_of(value, outputs, recorder))
+        self.before = [e for e in effects if e.is_first]
+        self.after = [e for e in effects if not e.is_first]
         recording = recorder.recording
         for identity in outputs:
             tensor = recorder.tensors.get(identity)
@@ -287,7 +293,17 @@ class Entry:
     def run(self, inputs: list[Any]) -> Any:
         returned = inputs[self.count :]
         del inputs[self.count :]
-        return self.template([*_run.run(self.compiled, inputs), *returned])
+        for effect in self.before:
+            effect.run(())
+        found = [*_run.run(self.compiled, inputs), *returned]
+        for effect in self.after:
+            effect.run(found)
+        return self.template(found)
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether a loop computes several operators, or an optimizer's update."""
+        return self.compiled.is_fused or any(e.fuses for e in self.after)
 
     def is_apart(self, inputs: list[Any]) -> bool:
         """Return whether no input that the graph writes to shares memory with another."""

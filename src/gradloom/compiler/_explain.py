@@ -28,6 +28,8 @@ class Explanation:
         self.pieces = list(optimized.pieces.all()) if optimized.breaks else []
         functions = [optimized, *self.pieces]
         entries = [e for f in functions for e in f.entries if hasattr(e, "compiled")]
+        self.effects = [[*e.before, *e.after] for e in entries]
+        self.steps = {k: v for f in functions for k, v in f.pieces.steps.items()}
         self.names = [f.name for f in functions for e in f.entries if hasattr(e, "compiled")]
         self.graphs = [e.compiled for e in entries]
         self.break_reasons = list(dict.fromkeys(b for f in functions for b in f.breaks))
@@ -56,6 +58,9 @@ class Explanation:
         for place, reason in self.break_reasons:
             yield f"break at {place or 'the call'}: {reason}"
         yield from self._about_pieces()
+        for name, updates in self.steps.items():
+            yield f"it calls {name}"
+            yield from _updates(updates, sources)
         for number, compiled in enumerate(self.graphs):
             yield ""
             yield f"graph {number}, {self.names[number]}, compiled in {compiled.seconds * 1000:.0f} ms, as recorded:"
@@ -72,6 +77,9 @@ class Explanation:
             if compiled.backward is not None:
                 yield from _program("backward", compiled.backward, sources, machine_code)
             yield from _saved(compiled.forward, compiled.backward)
+            for effect in self.effects[number]:
+                yield f"{'before' if effect.is_first else 'after'} the graph: {effect.name}"
+                yield from _updates(effect.updates, sources)
 
     def _about_pieces(self) -> Iterator[str]:
         if self.break_reasons and not self.graphs:
@@ -108,6 +116,18 @@ def _program(title: str, program: Program, sources: bool, machine_code: bool) ->
             yield from _indented(str(source))
         if machine_code:
             yield from _indented(_machine_code(kernel, function))
+
+
+def _updates(updates: Any, sources: bool) -> Iterator[str]:
+    """Yield what became of the updates of an optimizer's step."""
+    if updates is None:
+        return
+    for loop, count in updates.fused.items():
+        yield f"update {loop.name}: {count} parameter(s) in one loop"
+        if sources:
+            yield from _indented(str(loop.program))
+    for reason, count in updates.reasons.items():
+        yield f"not fused: {count} update(s): {reason}"
 
 
 def _definitions(kernel: Kernel) -> Iterator[str]:

@@ -21,6 +21,8 @@ class _FunctionEntry(Entry):
         outputs: dict[int, int] = {}
         self.key = key
         self.exclusive: list[int] = []
+        if recorder.effects:
+            raise Opaque(f"it calls {recorder.effects[0].name}, which a GraphModule does not show")
         self.template = template_of(result, outputs, recorder)
         recording = recorder.recording
         for identity in outputs:

@@ -16,6 +16,7 @@ from ..core.tensor import Tensor
 from ..nn.modules import _calling
 from ..nn.modules._calling import Calling
 from . import _known as known
+from ._effects import called as effect, is_effect
 from ._reads import CONTAINERS, LAZY, OBJECT, VIEWS, Reads, static
 from ._recorder import active
 from ._rewrite import CannotRewriteError, rewritten
@@ -49,6 +50,8 @@ class Hooks(Reads):
 def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     cls = type(function)
     if cls is MethodType:
+        if is_effect(function):
+            return effect(r, function, args, kwargs)
         if function.__func__ in _CALLS:
             return _module_followed(hooks, r, function.__self__, args, kwargs)
         if known.is_operator(function.__func__):

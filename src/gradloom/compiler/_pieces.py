@@ -16,6 +16,7 @@ from ..core.tensor import Tensor
 from ..nn import Module
 from ..nn.modules._calling import Calling, call_with_hooks, has_hooks
 from . import _known as known
+from ._effects import is_step, stepped
 from ._hooks import Hooks
 from ._recorder import active
 from ._rewrite import CannotRewriteError, rewritten
@@ -29,19 +30,22 @@ class Pieces:
     Args:
         target: the function, method or module.
         compiled: makes a compiled function.
+        machine_code: whether optimizers' updates are loops.
 
     Attributes:
+        steps: name -> the Updates of an optimizer's last step, of those that it called.
         found: identity -> (what is called, its compiled function), in the order of the first calls.
     """
 
-    def __init__(self, target: Any, compiled: Callable[[Any], Any]) -> None:
-        self.target, self.compiled = target, compiled
+    def __init__(self, target: Any, compiled: Callable[[Any], Any], machine_code: bool = False) -> None:
+        self.target, self.compiled, self.machine_code = target, compiled, machine_code
+        self.steps: dict[str, Any] = {}
         self.found: dict[tuple[int, ...], tuple[Any, Any]] = {}
         self.has_run = False
 
     def run(self, args: Any, kwargs: Any) -> Any:
         """Call the function as Python, and compile what it calls."""
-        if self.has_run and not self.found:
+        if self.has_run and not self.found and not self.steps:
             return self.target(*args, **kwargs)
         self.has_run = True
         target = self.target
@@ -68,7 +72,11 @@ class Pieces:
         return MethodType(made, function.__self__) if isinstance(function, MethodType) else made
 
     def call(self, function: Any, args: Any, kwargs: Any) -> Any:
-        """Call a function by its compiled form, if it has one."""
+        """Call a function by its compiled form, if it has one; an optimizer's step with its updates as loops."""
+        if self.machine_code and function.__class__ is MethodType and is_step(function):
+            name = f"{type(function.__self__).__name__}.step"
+            self.steps[name], result = stepped(function, args, kwargs)
+            return result
         key = _key_of(function, args, kwargs)
         if key is None:
             return function(*args, **kwargs)

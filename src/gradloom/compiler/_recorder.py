@@ -50,6 +50,9 @@ class Recorder:
         piece: calls a function with arguments and keywords by its compiled form; what the first function calls after
             the call was tainted, or with `everywhere` also what those call that it called before.
         first: the hooks of the first function that was followed.
+        machine_code: whether loops are machine code.
+        effects: calls that change objects from outside, in their order; Note [Effects].
+        sealed: after one that changes more than gradients are cleared, its name.
     """
 
     def __init__(
@@ -57,6 +60,9 @@ class Recorder:
     ) -> None:
         self.piece, self.everywhere = piece, everywhere
         self.first: Any = None
+        self.machine_code = False
+        self.effects: list[Any] = []
+        self.sealed: str | None = None
         self.recording = Recording(flags=state.flags & GRAD_OFF)
         self.reason: str | None = None
         self.where = ""
@@ -110,6 +116,8 @@ class Recorder:
         """Require that an expression gives the value again: an equal number or string, or the same object."""
         last = "{" + str(len(objects)) + "}"
         if isinstance(value, NUMBERS) and type(value) in NUMBERS:
+            if self.sealed is not None:
+                self.taint(f"it reads what may have changed after {self.sealed}")
             if value is None or value.__class__ is bool or value is Ellipsis:
                 self.guard(key, f"{expression} is {last}", *objects, value)
             elif value.__class__ is float and (value == 0 or math.isnan(value)):
@@ -141,6 +149,8 @@ class Recorder:
         """Guard the contents of a container from outside."""
         if id(value) in self.whole or not self.is_outer(value):
             return
+        if self.sealed is not None:
+            self.taint(f"it reads what may have changed after {self.sealed}")
         cls = value.__class__
         if cls is list:
             self._all(value, tuple(value), "same_items")
@@ -190,6 +200,8 @@ class Recorder:
         if flags & ~GRAD_OFF:
             what = "autocast" if flags & AUTOCAST else "a mode, hooks for saved tensors or forward-mode gradients"
             self.taint(f"{what} is on")
+        if self.sealed is not None:
+            self.taint(f"it computes with tensors after {self.sealed}")
         if self.reason is None:
             self.use(args)
             self.use(tuple(kwargs.values()))

@@ -72,6 +72,7 @@ class ThreadState(threading.local):
     autocast: Any = None  # settings of autocast: amp/settings.py
     unrecorded = 0  # number of nested blocks in which nothing is recorded
     tracer: Any = None  # the Tracer of the compiler that records this thread's operators
+    updates: Any = None  # what carries out optimizers' steps in compiled functions; see Note [Optimizer updates]
     profiler: Any = None  # the Recorder of the profile in progress; see Note [Profiling]
     forward_grad = True  # whether operators compute tangents in a dual level; see _C._set_fwd_grad_enabled
     grad_layout = True  # see autograd.grad_mode.enforce_grad_layout_policy

@@ -11,6 +11,7 @@ from typing import Any
 
 import gradloom as gl
 from gradloom.autograd import increment_version
+from gradloom.dispatch.state import state
 from gradloom.optim._arrays import in_blocks, operands, sparse_refusal
 
 
@@ -106,6 +107,9 @@ def update(rule: Callable[..., None], group, parameter: Any, what: str, kept: Se
     """
     if group.get("differentiable"):
         _record(rule, parameter, what, kept, numbers)
+        return
+    updates = state.updates
+    if updates is not None and updates.add(rule, parameter, kept, numbers):
         return
     in_blocks(rule, operands(parameter, what, *kept), *numbers)
     increment_version(parameter)

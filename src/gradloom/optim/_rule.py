@@ -68,8 +68,8 @@ class RuleOptimizer(Optimizer):
         """Return the names and initial values of the tensors kept for each parameter of `group`."""
         raise NotImplementedError
 
-    def _rule(self, group, count, state) -> Callable[..., None]:
-        """Return the update rule (see `_arrays`) of one parameter's step number `count`."""
+    def _rule(self, group, count, state) -> tuple[Callable[..., None], tuple[Any, ...]]:
+        """Return the update rule (see `_arrays`) of one parameter's step number `count`, and the rule's numbers."""
         raise NotImplementedError
 
     def _sparse_update(self, parameter, group, count, state) -> None:
@@ -101,8 +101,8 @@ class RuleOptimizer(Optimizer):
                 if parameter.grad.is_sparse:
                     self._sparse_update(parameter, group, advance(state), state)
                     continue
-                rule = self._rule(group, advance(state), state)
-                update(rule, group, parameter, name, [state[key] for key in kept])
+                rule, numbers = self._rule(group, advance(state), state)
+                update(rule, group, parameter, name, [state[key] for key in kept], *numbers)
         return loss
 
 
@@ -141,10 +141,16 @@ class AdamLike(RuleOptimizer):
         return {"exp_avg": 0, "exp_avg_sq": 0}
 
     @staticmethod
-    def _prepared(parameter, gradient, group, lr):
-        """Return the gradient to descend; shrink the parameter in place if its decay is decoupled."""
+    def _descent(group, lr) -> tuple[Any, Any, Any]:
+        """Return the last arguments of `prepared`."""
         decay = group["weight_decay"]
         if decay and group.get("decoupled_weight_decay"):
-            parameter *= 1 - lr * decay
-            decay = 0
-        return decayed(parameter, gradient, decay, group["maximize"])
+            return 0, 1 - lr * decay, group["maximize"]
+        return decay, 1, group["maximize"]
+
+
+def prepared(parameter, gradient, weight_decay, shrink, maximize):
+    """Multiply `parameter` by `shrink` in place; return `decayed(parameter, gradient, weight_decay, maximize)`."""
+    if shrink != 1:
+        parameter *= shrink
+    return decayed(parameter, gradient, weight_decay, maximize)

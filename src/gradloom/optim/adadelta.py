@@ -57,16 +57,23 @@ class Adadelta(RuleOptimizer):
         return {"square_avg": 0, "acc_delta": 0}
 
     def _rule(self, group, count, state):
-        lr, rho, eps = number(group["lr"]), group["rho"], group["eps"]
+        numbers = number(group["lr"]), group["rho"], group["eps"], group["weight_decay"], group["maximize"]
+        return adadelta, numbers
 
-        def rule(xp, parameter, gradient, square, moved, scratch):
-            gradient = decayed(parameter, gradient, group["weight_decay"], group["maximize"])
-            running_square(xp, square, gradient, rho, scratch)
-            delta = xp.sqrt(moved + eps)
-            delta /= xp.sqrt(xp.add(square, eps, out=scratch), out=scratch)
-            delta *= gradient
-            running_square(xp, moved, delta, rho, scratch)
-            delta *= lr
-            parameter -= delta
 
-        return rule
+def adadelta(xp, parameter, gradient, square, moved, scratch, lr, rho, eps, weight_decay, maximize):
+    """Apply Adadelta's update rule; see `_arrays`.
+
+    Args:
+        xp, parameter, gradient, scratch: as for every rule.
+        square, moved: running means of the squares of gradients and of changes.
+        lr, rho, eps, weight_decay, maximize: options of `Adadelta`.
+    """
+    gradient = decayed(parameter, gradient, weight_decay, maximize)
+    running_square(xp, square, gradient, rho, scratch)
+    delta = xp.sqrt(moved + eps)
+    delta /= xp.sqrt(xp.add(square, eps, out=scratch), out=scratch)
+    delta *= gradient
+    running_square(xp, moved, delta, rho, scratch)
+    delta *= lr
+    parameter -= delta

@@ -77,12 +77,7 @@ class Adagrad(RuleOptimizer):
         return number(group["lr"]) / (1 + (count - 1) * group["lr_decay"])
 
     def _rule(self, group, count, state):
-        rate, decay, eps, maximize = self._rate(group, count), group["weight_decay"], group["eps"], group["maximize"]
-
-        def rule(xp, parameter, gradient, total, scratch):
-            adagrad(xp, parameter, gradient, total, scratch, rate, decay, eps, maximize)
-
-        return rule
+        return adagrad, (self._rate(group, count), group["weight_decay"], group["eps"], group["maximize"])
 
 
 def adagrad(xp, parameter, gradient, total, scratch, rate, weight_decay, eps, maximize):

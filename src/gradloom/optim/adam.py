@@ -86,11 +86,14 @@ class Adam(Optimizer):
                 continue
             lr, (beta1, beta2) = number(group["lr"]), map(number, group["betas"])
             options = group["weight_decay"], group["eps"], group["maximize"], group["decoupled_weight_decay"]
+            last, numbers = None, ()
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
                 state = self._state_of(parameter, group["amsgrad"])
-                numbers = numbers_of(advance(state), lr, beta1, beta2, *options)
+                count = advance(state)
+                if count != last:
+                    last, numbers = count, numbers_of(count, lr, beta1, beta2, *options)
                 greatest = state["max_exp_avg_sq"] if group["amsgrad"] else None
                 kept = state["exp_avg"], state["exp_avg_sq"], greatest
                 update(adam, group, parameter, "Adam", kept, *numbers)

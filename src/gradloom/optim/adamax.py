@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradloom import Tensor
 from gradloom.optim._arrays import number
-from gradloom.optim._rule import AdamLike, RuleOptimizer, options, running_mean
+from gradloom.optim._rule import AdamLike, RuleOptimizer, options, prepared, running_mean
 from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["Adamax"]
@@ -59,16 +59,26 @@ class Adamax(AdamLike):
         lr = number(group["lr"])
         beta1, beta2 = group["betas"]
         rate = lr / (1 - beta1**count)
+        return adamax, (beta1, beta2, rate, group["eps"], *self._descent(group, lr))
 
-        def rule(xp, parameter, gradient, mean, largest, scratch):
-            gradient = self._prepared(parameter, gradient, group, lr)
-            running_mean(xp, mean, gradient, beta1, scratch)
-            size = xp.abs(gradient, out=scratch)
-            size += group["eps"]
-            largest *= beta2
-            xp.maximum(largest, size, out=largest)
-            update = xp.divide(mean, largest, out=scratch)
-            update *= rate
-            parameter -= update
 
-        return rule
+def adamax(xp, parameter, gradient, mean, largest, scratch, beta1, beta2, rate, eps, *descent):
+    """Apply Adamax's update rule; see `_arrays`.
+
+    Args:
+        xp, parameter, gradient, scratch: as for every rule.
+        mean, largest: the running mean of the gradient, and the decayed maximum of its size.
+        beta1, beta2: their decays.
+        rate: the learning rate, corrected for bias.
+        eps: added to the gradient's size.
+        descent: of `prepared`.
+    """
+    gradient = prepared(parameter, gradient, *descent)
+    running_mean(xp, mean, gradient, beta1, scratch)
+    size = xp.abs(gradient, out=scratch)
+    size += eps
+    largest *= beta2
+    xp.maximum(largest, size, out=largest)
+    update = xp.divide(mean, largest, out=scratch)
+    update *= rate
+    parameter -= update

@@ -65,19 +65,28 @@ class ASGD(RuleOptimizer):
 
     def _rule(self, group, count, state):
         lr, lambd = number(group["lr"]), group["lambd"]
-        rate, weight = state["eta"].item(), state["mu"].item()
-
-        def rule(xp, parameter, gradient, average, scratch):
-            gradient = decayed(parameter, gradient, group["weight_decay"], group["maximize"])
-            parameter *= 1 - lambd * rate
-            parameter -= xp.multiply(gradient, rate, out=scratch)
-            if weight == 1:
-                average[...] = parameter
-            else:
-                change = xp.subtract(parameter, average, out=scratch)
-                change *= weight
-                average += change
-
+        numbers = state["eta"].item(), state["mu"].item(), lambd, group["weight_decay"], group["maximize"]
         state["eta"]._array[...] = lr / (1 + lambd * lr * count) ** group["alpha"]
         state["mu"]._array[...] = 1 / max(1, count - group["t0"])
-        return rule
+        return asgd, numbers
+
+
+def asgd(xp, parameter, gradient, average, scratch, rate, weight, lambd, weight_decay, maximize):
+    """Apply the update rule of averaged SGD; see `_arrays`.
+
+    Args:
+        xp, parameter, gradient, scratch: as for every rule.
+        average: of the parameter.
+        rate: the learning rate of this step.
+        weight: that of the parameter in the average.
+        lambd, weight_decay, maximize: options of `ASGD`.
+    """
+    gradient = decayed(parameter, gradient, weight_decay, maximize)
+    parameter *= 1 - lambd * rate
+    parameter -= xp.multiply(gradient, rate, out=scratch)
+    if weight == 1:
+        average[...] = parameter
+    else:
+        change = xp.subtract(parameter, average, out=scratch)
+        change *= weight
+        average += change

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gradloom as gl
 from gradloom import Tensor
 from gradloom.optim._arrays import number
-from gradloom.optim._rule import AdamLike, options, running_mean, running_square
+from gradloom.optim._rule import AdamLike, options, prepared, running_mean, running_square
 from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["NAdam"]
@@ -76,16 +76,25 @@ class NAdam(AdamLike):
         of_gradient = lr * (1 - now) / (1 - so_far) * root
         of_mean = lr * following / (1 - so_far * following) * root
         eps = group["eps"] * root
+        return nadam, (beta1, beta2, of_gradient, of_mean, eps, *self._descent(group, lr))
 
-        def rule(xp, parameter, gradient, mean, square, scratch):
-            gradient = self._prepared(parameter, gradient, group, lr)
-            running_mean(xp, mean, gradient, beta1, scratch)
-            running_square(xp, square, gradient, beta2, scratch)
-            direction = gradient * of_gradient
-            direction += xp.multiply(mean, of_mean, out=scratch)
-            root = xp.sqrt(square, out=scratch)
-            root += eps
-            direction /= root
-            parameter -= direction
 
-        return rule
+def nadam(xp, parameter, gradient, mean, square, scratch, beta1, beta2, of_gradient, of_mean, eps, *descent):
+    """Apply NAdam's update rule; see `_arrays`.
+
+    Args:
+        xp, parameter, gradient, scratch: as for every rule.
+        mean, square: running means of the gradient and of its square.
+        beta1, beta2: their decays.
+        of_gradient, of_mean, eps: factors of the direction and what is added to its denominator, corrected for bias.
+        descent: of `prepared`.
+    """
+    gradient = prepared(parameter, gradient, *descent)
+    running_mean(xp, mean, gradient, beta1, scratch)
+    running_square(xp, square, gradient, beta2, scratch)
+    direction = gradient * of_gradient
+    direction += xp.multiply(mean, of_mean, out=scratch)
+    root = xp.sqrt(square, out=scratch)
+    root += eps
+    direction /= root
+    parameter -= direction

@@ -60,7 +60,8 @@ def _hooked(step):
                         f"new_kwargs), but got {answer}."
                     )
                 args, kwargs = answer
-        result = step(*args, **kwargs)
+        updates = state.updates
+        result = step(*args, **kwargs) if updates is None else updates.during(step, args, kwargs)
         # A scheduler warns if it is stepped before its optimizer.
         self._opt_called = True
         for hook in (*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gradloom import Tensor
 from gradloom.optim._arrays import number
-from gradloom.optim._rule import AdamLike, options, running_mean, running_square
+from gradloom.optim._rule import AdamLike, options, prepared, running_mean, running_square
 from gradloom.optim.optimizer import ParamsT
 
 __all__ = ["RAdam"]
@@ -66,18 +66,29 @@ class RAdam(AdamLike):
         if rectified:
             variance = ((length - 4) * (length - 2) * limit) / ((limit - 4) * (limit - 2) * length)
             rate *= variance**0.5 * correction**0.5
+        return radam, (beta1, beta2, rate, rectified, group["eps"], *self._descent(group, lr))
 
-        def rule(xp, parameter, gradient, mean, square, scratch):
-            gradient = self._prepared(parameter, gradient, group, lr)
-            running_mean(xp, mean, gradient, beta1, scratch)
-            running_square(xp, square, gradient, beta2, scratch)
-            if rectified:
-                root = xp.sqrt(square, out=scratch)
-                root += group["eps"]
-                update = xp.divide(mean, root, out=scratch)
-                update *= rate
-            else:
-                update = xp.multiply(mean, rate, out=scratch)
-            parameter -= update
 
-        return rule
+def radam(xp, parameter, gradient, mean, square, scratch, beta1, beta2, rate, rectified, eps, *descent):
+    """Apply RAdam's update rule; see `_arrays`.
+
+    Args:
+        xp, parameter, gradient, scratch: as for every rule.
+        mean, square: running means of the gradient and of its square.
+        beta1, beta2: their decays.
+        rate: factor of the direction, corrected for bias and, if `rectified`, for variance.
+        rectified: whether to divide by the root of `square`.
+        eps: added to the denominator.
+        descent: of `prepared`.
+    """
+    gradient = prepared(parameter, gradient, *descent)
+    running_mean(xp, mean, gradient, beta1, scratch)
+    running_square(xp, square, gradient, beta2, scratch)
+    if rectified:
+        root = xp.sqrt(square, out=scratch)
+        root += eps
+        update = xp.divide(mean, root, out=scratch)
+        update *= rate
+    else:
+        update = xp.multiply(mean, rate, out=scratch)
+    parameter -= update

@@ -68,26 +68,49 @@ class RMSprop(RuleOptimizer):
         return dict.fromkeys(names, 0)
 
     def _rule(self, group, count, state):
-        lr, alpha, eps = number(group["lr"]), group["alpha"], group["eps"]
-        momentum, centered = group["momentum"], group["centered"]
+        rule = _RULES[group["momentum"] > 0, bool(group["centered"])]
+        momentum = (group["momentum"],) if group["momentum"] > 0 else ()
+        numbers = number(group["lr"]), group["alpha"], group["eps"], group["weight_decay"], group["maximize"], *momentum
+        return rule, numbers
 
-        def rule(xp, parameter, gradient, square, *rest):
-            *kept, scratch = rest
-            gradient = decayed(parameter, gradient, group["weight_decay"], group["maximize"])
-            running_square(xp, square, gradient, alpha, scratch)
-            if centered:
-                mean = kept[-1]
-                running_mean(xp, mean, gradient, alpha, scratch)
-                square = square - mean * mean
-            root = xp.sqrt(square)
-            root += eps
-            update = xp.divide(gradient, root, out=scratch)
-            if momentum > 0:
-                kept[0] *= momentum
-                kept[0] += update
-                update = xp.multiply(kept[0], lr, out=scratch)
-            else:
-                update *= lr
-            parameter -= update
 
-        return rule
+def _plain(xp, parameter, gradient, square, scratch, *numbers):
+    rmsprop(xp, parameter, gradient, square, None, None, scratch, *numbers)
+
+
+def _centered(xp, parameter, gradient, square, mean, scratch, *numbers):
+    rmsprop(xp, parameter, gradient, square, None, mean, scratch, *numbers)
+
+
+def _with_momentum(xp, parameter, gradient, square, buffer, scratch, *numbers):
+    rmsprop(xp, parameter, gradient, square, buffer, None, scratch, *numbers)
+
+
+def rmsprop(xp, parameter, gradient, square, buffer, mean, scratch, lr, alpha, eps, weight_decay, maximize, momentum=0):
+    """Apply RMSprop's update rule; see `_arrays`.
+
+    Args:
+        xp, parameter, gradient, scratch: as for every rule.
+        square, mean: running means of the gradient's square and, if centered, of the gradient, else None.
+        buffer: the previous direction, or None without momentum.
+        lr, alpha, eps, weight_decay, maximize, momentum: options of `RMSprop`.
+    """
+    gradient = decayed(parameter, gradient, weight_decay, maximize)
+    running_square(xp, square, gradient, alpha, scratch)
+    if mean is not None:
+        running_mean(xp, mean, gradient, alpha, scratch)
+        square = square - mean * mean
+    root = xp.sqrt(square)
+    root += eps
+    update = xp.divide(gradient, root, out=scratch)
+    if buffer is not None:
+        buffer *= momentum
+        buffer += update
+        update = xp.multiply(buffer, lr, out=scratch)
+    else:
+        update *= lr
+    parameter -= update
+
+
+# By whether there is momentum, and whether it is centered: which tensors are kept.
+_RULES = {(False, False): _plain, (True, False): _with_momentum, (False, True): _centered, (True, True): rmsprop}

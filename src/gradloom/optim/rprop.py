@@ -53,24 +53,29 @@ class Rprop(RuleOptimizer):
         return {"prev": 0, "step_size": number(group["lr"])}
 
     def _rule(self, group, count, state):
-        shrink, grow = group["etas"]
-        smallest, largest = group["step_sizes"]
+        return rprop, (*group["etas"], *group["step_sizes"], group["maximize"])
 
-        def rule(xp, parameter, gradient, previous, step, scratch):
-            if group["maximize"]:
-                gradient = -gradient
-            product = xp.multiply(gradient, previous, out=scratch)
-            same, opposite = product > 0, product < 0
-            product[...] = 1
-            product[same] = grow
-            product[opposite] = shrink
-            step *= product
-            step[...] = xp.clip(step, smallest, largest, out=scratch)
-            # Where the sign changed, the element stays, and the next step counts as its first.
-            previous[...] = gradient
-            previous[opposite] = 0
-            update = xp.sign(previous, out=scratch)
-            update *= step
-            parameter -= update
 
-        return rule
+def rprop(xp, parameter, gradient, previous, step, scratch, shrink, grow, smallest, largest, maximize):
+    """Apply Rprop's update rule; see `_arrays`.
+
+    Args:
+        xp, parameter, gradient, scratch: as for every rule.
+        previous, step: the previous gradient, and the size of each element's step.
+        shrink, grow, smallest, largest, maximize: options of `Rprop`.
+    """
+    if maximize:
+        gradient = -gradient
+    product = xp.multiply(gradient, previous, out=scratch)
+    same, opposite = product > 0, product < 0
+    product[...] = 1
+    product[same] = grow
+    product[opposite] = shrink
+    step *= product
+    step[...] = xp.clip(step, smallest, largest, out=scratch)
+    # Where the sign changed, the element stays, and the next step counts as its first.
+    previous[...] = gradient
+    previous[opposite] = 0
+    update = xp.sign(previous, out=scratch)
+    update *= step
+    parameter -= update

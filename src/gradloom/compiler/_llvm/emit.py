@@ -17,27 +17,53 @@ from math import inf
 
 from .._loops import FLOATS, Instruction, Pass, const_value
 from .access import NUMBERS, Accesses
-from .direct import write_entry
+from .direct import ENTRY, write_entry
 from .exponentials import two_sum
 from .host import Host
-from .ir import BITS, FLOAT, I32, I64, PTR, Module, V, loop, vector
+from .ir import BITS, FLOAT, I32, I64, PTR, Function, Module, V, loop, vector
 from .lower import ELEMENTS, cast, extreme, from_memory, greater, memory_element, operate, to_memory, write_long
 from .plan import Plan, Unsupported, lanes_for
 
 TERMS = 128  # Note [Sums]
 
 
-def emit(plan: Plan, host: Host, header: int, split: bool) -> str:
-    """Return the module's text: `kernel` and its entry, or `partial` and `finish` for a reduction with split rows."""
+def emit(plan: Plan, host: Host, header: int, entries: tuple[str, ...]) -> str:
+    """Return the module's text with these functions: `kernel`, and its entry or `many`; or `partial` and `finish` for a
+    reduction whose rows are split."""
     module = Module(host.fma)
     width = lanes_for(plan, host.register)
     if any(b.dtype == "float16" for b in (*plan.program.inputs, *plan.program.outputs)) and not host.half:
         raise Unsupported("the llvm backend has no float16 on this processor")
-    for mode in ("partial", "finish") if split else ("kernel",):
-        _Writer(plan, host, module, width, header, mode).write()
-    if not split:
-        write_entry(module, plan, header)
+    for mode in entries:
+        if mode == ENTRY:
+            write_entry(module, plan, header)
+        elif mode == "many":
+            write_many(module, plan)
+        else:
+            _Writer(plan, host, module, width, header, mode).write()
     return str(module)
+
+
+def write_many(module: Module, plan: Plan) -> None:
+    """Add the function `many(geometry, library, count, ranges, objects, numbers...)` to a module with `kernel`."""
+    program = plan.program
+    numbers = [(NUMBERS[dtype], f"n{i}") for i, dtype in enumerate(program.numbers)]
+    parameters = [(PTR, "geometry"), (PTR, "library"), (I64, "count"), (PTR, "ranges"), (PTR, "objects"), *numbers]
+    f = Function(module, "many", I32, parameters)
+    width = len(program.inputs) + len(program.outputs)
+
+    def one(i: V) -> None:
+        edges = f.offset("%ranges", i * 16)
+        first, last = f.load(edges, I64), f.load(f.offset(edges, 8), I64)
+        row = f.offset("%objects", i * (8 * width))
+        arrays = [(PTR, f.load(f.offset(row, 8 * k), PTR).name) for k in range(width)]
+        place = [(I64, "0"), (I64, "1"), (I64, first.name), (I64, last.name), (I64, "0"), (PTR, "null")]
+        arguments = [(PTR, "%geometry"), (PTR, "%library"), *place, *arrays]
+        f.call("kernel", I32, I32, 0, [*arguments, *((type, f"%{name}") for type, name in numbers)])
+
+    loop(f, f.const(0, I64), f.parameter("count", I64), 1, one)
+    f.line("ret i32 0")
+    f.finish()
 
 
 class _Writer(Accesses):

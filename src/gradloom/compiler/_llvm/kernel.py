@@ -33,13 +33,17 @@ from .image import Loaded, load_image, load_object
 from .plan import Plan, Unsupported, lanes_for, make_plan
 
 ndarray = np.ndarray
-# A program is shared by threads if it takes longer than this on one, in nanoseconds by `_cost`; waking a thread takes
+# A program is shared by threads if it takes longer than this on one, in nanoseconds by `cost_of`; waking a thread takes
 # about as long as half of it.
 SHARED_FROM = 100_000.0
 PART = 1 << 16  # elements in a part of a long row
 FEW = 16  # rows (columns: strips) that are cut into parts
 FAR = 1 << 19  # bytes from the top of a column to its end, from which it is cut into parts
 _CHEAP, _LONG, _BYTE = 0.03, 0.45, 0.04  # nanoseconds for each operation, function and byte
+
+
+# The functions of a program, and of one whose rows are cut into parts.
+WHOLE, SPLIT = ("kernel", direct.ENTRY), ("partial", "finish")
 
 
 class Code(NamedTuple):
@@ -49,7 +53,9 @@ class Code(NamedTuple):
     prototype: Any
 
 
-_codes: dict[tuple[str, bool, int], Code] = {}  # for each structure that this process uses, and what follows from sizes
+_codes: dict[
+    tuple[str, tuple[str, ...], int], Code
+] = {}  # for each structure that this process uses, and what follows from sizes
 _lock = Lock()
 
 
@@ -67,14 +73,19 @@ def compile(program: LoopProgram) -> Kernel:
     if any(0 in (b.sizes or ()) for b in program.inputs):
         raise Unsupported("the llvm backend reads no tables without elements")
     split = _is_split(plan)
-    key = plan.key, split, lanes_for(plan, host_module.host().register)
+    return Kernel(plan, code_of(plan, SPLIT if split else WHOLE), split)
+
+
+def code_of(plan: Plan, entries: tuple[str, ...]) -> Code:
+    """Return the code of a program's structure, with functions of these names."""
+    key = plan.key, entries, lanes_for(plan, host_module.host().register)
     code = _codes.get(key)
     if code is None:
         with _lock:
             code = _codes.get(key)
             if code is None:
-                code = _codes[key] = Code(_load(plan, split), _prototype(program))
-    return Kernel(plan, code, split)
+                code = _codes[key] = Code(_load(plan, entries), _prototype(plan.program))
+    return code
 
 
 def forget() -> None:
@@ -87,12 +98,11 @@ def emitted(program: LoopProgram) -> str:
     from .emit import emit
 
     plan = make_plan(program)
-    return emit(plan, host_module.host(), _header_size(), _is_split(plan))
+    return emit(plan, host_module.host(), _header_size(), SPLIT if _is_split(plan) else WHOLE)
 
 
-def _load(plan: Plan, split: bool) -> Loaded:
-    entries = ("partial", "finish") if split else ("kernel", direct.ENTRY)
-    name = disk.file_name(_version(), plan.key, str(split), str(lanes_for(plan, host_module.host().register)))
+def _load(plan: Plan, entries: tuple[str, ...]) -> Loaded:
+    name = disk.file_name(_version(), plan.key, str(entries), str(lanes_for(plan, host_module.host().register)))
     data = disk.read(name)
     if data is not None:
         kind, count = struct.unpack_from("<BB", data)
@@ -102,7 +112,7 @@ def _load(plan: Plan, split: bool) -> Loaded:
     from .emit import emit
     from .image import link
 
-    made = host_module.object_code(emit(plan, host_module.host(), _header_size(), split))
+    made = host_module.object_code(emit(plan, host_module.host(), _header_size(), entries))
     linked = link(made, entries)
     content, starts = (made, ()) if linked is None else (linked[0], tuple(linked[1]))
     disk.write(name, struct.pack(f"<BB{len(starts)}Q", linked is not None, len(starts), *starts) + content)
@@ -130,7 +140,7 @@ def _header_size() -> int:
 
 
 @cache
-def _library() -> Any:
+def library() -> Any:
     """Return the addresses of the C library's functions that code may call; `trigonometry.LIBRARY` and fmod."""
     names = ("sin", "cos", "tan", "fmod")
     candidates = {"linux": ["libm.so.6"], "win32": ["ucrtbase"]}.get(sys.platform, [])
@@ -173,7 +183,7 @@ def _cells(plan: Plan) -> int:
     return rows * ceil(plan.lanes.size / lanes_for(plan, host_module.host().register)) if plan.columns else rows
 
 
-def _cost(plan: Plan) -> float:
+def cost_of(plan: Plan) -> float:
     """Return about how long a program takes on one thread, in nanoseconds."""
     program = plan.program
     bodies = [i for part in program.passes for i in part.body]
@@ -224,7 +234,7 @@ class Kernel:
         self._owner = code
         addresses = code.loaded.addresses
         self._functions = [code.prototype(address) for address in (addresses if split else addresses[:1])]
-        self._arguments = ctypes.addressof(self._geometry), ctypes.addressof(_library())
+        self._arguments = ctypes.addressof(self._geometry), ctypes.addressof(library())
         rows = prod(x.size for x in plan.rows)
         inner = prod(program.shape[len(program.shape) - program.inner :])
         kinds = [i.attribute for part in program.passes for i in part.body if i.op == "reduce"]
@@ -236,11 +246,11 @@ class Kernel:
         if split:
             self._items, size = _parts(plan)
             self._split = rows, size
-        elif _cost(plan) >= SHARED_FROM:
+        elif cost_of(plan) >= SHARED_FROM:
             self._items = _chunks(plan, rows)
         self._direct = None
         self.call: Callable[..., bool | None] = self._called
-        if not split and _cost(plan) < SHARED_FROM and direct.available():
+        if not split and cost_of(plan) < SHARED_FROM and direct.available():
             owner = self._geometry, code
             self._direct = direct.builtin(addresses[1], *self._arguments, rows, plan.lanes.size, owner)
             self.call = self._direct
@@ -297,7 +307,7 @@ class Kernel:
 
 def _chunks(plan: Plan, rows: int) -> list[tuple[int, int, int, int]]:
     """Return ranges of rows and lanes for threads to take; small enough that a thread that is late does not matter."""
-    cost, lanes = _cost(plan), plan.lanes.size
+    cost, lanes = cost_of(plan), plan.lanes.size
     count = max(2, min(64, int(cost / SHARED_FROM * 2)))
     along_lanes = plan.columns or plan.program.inner == 0
     if rows >= count or not along_lanes:
