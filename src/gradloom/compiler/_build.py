@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ._fuse import Access, Group, result_of
-from ._graph import Content, Node, Value
+from ._graph import Content, Node, Value, dtype_name
 from ._loops import Buffer, Instruction, LoopProgram, Pass, widened
 from ._scalar import Expr, Exprs, lower, ordered
 
@@ -42,7 +42,7 @@ class _Builder:
             self.node = node
             result = result_of(node)
             assert result is not None
-            found = lower(node, self.exprs, self._operand, str(result.dtype))
+            found = lower(node, self.exprs, self._operand, dtype_name(result.dtype))
             self.values[result.content] = found
             if result.content in needed:
                 self.stores.append((result, found))
@@ -58,7 +58,7 @@ class _Builder:
             number = self.inputs[key] = len(self.input_values)
             self.input_values.append(value)
             self.accesses.append(access)
-        return self.exprs.make("load", (), widened(str(value.dtype)), number)
+        return self.exprs.make("load", (), widened(dtype_name(value.dtype)), number)
 
     def kernel(self) -> Kernel:
         group = self.group
@@ -70,7 +70,7 @@ class _Builder:
         accesses = [self.accesses[n] for n in used] + [group.made[v.content] for v in outputs]
         shape, strides, inner = _geometry(group, accesses)
         buffers = [
-            Buffer(str(v.dtype), tuple([s // v.dtype.itemsize for s in each]))
+            Buffer(dtype_name(v.dtype), tuple([s // v.dtype.itemsize for s in each]))
             for v, each in zip([*inputs, *outputs], strides, strict=True)
         ]
         along = [any(a[d] for d in group.axes) for a in accesses]

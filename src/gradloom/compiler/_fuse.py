@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
-from ._graph import Content, Node, Value, size_of
+from ..types.dtype import default
+from ._graph import Content, Node, Value, dtype_name, size_of
 from ._loops import widened
-from ._scalar import COSTLY, CannotFuseError, Exprs, Stage, definition_of, lower
+from ._scalar import COSTLY, CannotFuseError, Expr, Exprs, Stage, definition_of, lower
 
 MOST_NODES, MOST_BUFFERS, MOST_OPEN = 48, 24, 12
 LONG_ROW, FEW_ROWS, SMALL = 1 << 18, 16, 1 << 17  # elements of rows that are walked over twice
@@ -127,16 +128,77 @@ class Group:
         self.loads |= {v.content for v in node.values() if v.content not in self.made}
 
 
-def cost_of(node: Node) -> tuple[int, int]:
-    """Return how many expensive functions of elements a fusable node computes, and how deep its reductions nest."""
+class Facts(NamedTuple):
+    """What the definition of a node says, for all nodes that differ in tensors only.
+
+    Attributes:
+        reason: why it cannot be a loop; None if it can.
+        costly: how many expensive functions of elements it computes.
+        depth: how deep its reductions nest.
+        calls: how many calls of NumPy it takes, element by element.
+    """
+
+    reason: str | None
+    costly: int = 0
+    depth: int = 0
+    calls: int = 0
+
+
+_facts: dict[Any, Facts] = {}  # at most MOST_FACTS
+MOST_FACTS = 4096
+
+
+def facts_of(node: Node) -> Facts:
+    """Return the facts of a node with a result that could be fused."""
+    key = _structure(node)
+    found = _facts.get(key)
+    if found is None:
+        if len(_facts) >= MOST_FACTS:
+            _facts.clear()
+        found = _facts[key] = _new_facts(node)
+    return found
+
+
+def _structure(node: Node) -> Any:
+    """Return all that a node's definition is evaluated for, but which tensors."""
+    places: dict[Value, int] = {}
+
+    def part(value: Any) -> Any:
+        if value.__class__ is Value:
+            return value.dtype, not value.shape, places.setdefault(value, len(places))
+        if value.__class__ in (tuple, list):
+            return (value.__class__, *map(part, value))
+        number = getattr(value, "_wrapped_number", None)
+        if number is not None:
+            return number.__class__, repr(number), value._array.dtype
+        return value.__class__, repr(value)
+
+    what = node.wrapper if node.wrapper.__class__ is Stage else node.name
+    return what, node.result.dtype, default.float, *map(part, node.args)
+
+
+def _new_facts(node: Node) -> Facts:
     exprs = Exprs()
-    result = result_of(node)
-    assert result is not None
-    lower(node, exprs, lambda v: exprs.make("load", (), widened(str(v.dtype)), v), str(result.dtype))
+
+    def load(value: Value) -> Expr:
+        return exprs.make("load", (), widened(dtype_name(value.dtype)), value)
+
+    try:
+        lower(node, exprs, load, dtype_name(node.result.dtype))
+    except CannotFuseError as error:
+        return Facts(str(error))
     depth: dict[int, int] = {}
     for e in exprs.known.values():  # operands come before what uses them
         depth[id(e)] = max((depth[id(a)] for a in e.args), default=0) + (e.op == "reduce")
-    return sum(e.op in COSTLY for e in exprs.known.values()), max(depth.values(), default=0)
+    costly = sum(e.op in COSTLY for e in exprs.known.values())
+    calls = sum(NUMPY_CALLS.get(e.op, 1) for e in exprs.known.values())
+    return Facts(None, costly, max(depth.values(), default=0), calls)
+
+
+def cost_of(node: Node) -> tuple[int, int]:
+    """Return how many expensive functions of elements a fusable node computes, and how deep its reductions nest."""
+    facts = facts_of(node)
+    return facts.costly, facts.depth
 
 
 def result_of(node: Node) -> Value | None:
@@ -158,11 +220,9 @@ def refusal(node: Node) -> str | None:
         return "it has no scalar definition"
     if not result.size:
         return "it has no elements"
-    exprs = Exprs()
-    try:
-        lower(node, exprs, lambda v: exprs.make("load", (), widened(str(v.dtype)), v), str(result.dtype))
-    except CannotFuseError as error:
-        return str(error)
+    reason = facts_of(node).reason
+    if reason is not None:
+        return reason
     for value in node.values():
         if any(s % value.dtype.itemsize for s in value.strides) or value.offset % value.dtype.itemsize:
             return "a tensor is not aligned to its elements"
@@ -171,11 +231,7 @@ def refusal(node: Node) -> str | None:
 
 def is_dear(node: Node) -> bool:
     """Return whether a fusable node takes more calls of NumPy, element by element, than a kernel made for it."""
-    exprs = Exprs()
-    result = result_of(node)
-    assert result is not None
-    lower(node, exprs, lambda v: exprs.make("load", (), widened(str(v.dtype)), v), str(result.dtype))
-    return sum(NUMPY_CALLS.get(e.op, 1) for e in exprs.known.values()) > MOST_CALLS
+    return facts_of(node).calls > MOST_CALLS
 
 
 class Fuser:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -187,6 +188,12 @@ def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]
         strides.append(step)
         step *= max(n, 1)
     return tuple(reversed(strides))
+
+
+@lru_cache(64)
+def dtype_name(dtype: np.dtype[Any]) -> str:
+    """Return `str(dtype)`, which NumPy takes microseconds for."""
+    return str(dtype)
 
 
 def values_in(value: Any) -> Iterator[Value]:

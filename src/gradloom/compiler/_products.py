@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from ..dispatch import _operators
-from ._graph import CONSTANT, RESULT, Content, Graph, Node, Value, contiguous_strides
+from ._graph import CONSTANT, RESULT, Content, Graph, Node, Value, contiguous_strides, dtype_name
 
 PRODUCT = "product"  # the wrapper of nodes that multiply two Values
 _FLOATS = ("float32", "float64")
@@ -55,7 +55,7 @@ def _split(node: Node, seen: dict[Content, set[Value]]) -> list[Node]:
         return [node]
     factors = node.args[-4:-2] if name == "addmm" else node.args
     operands = [*factors, result, *(node.args[:1] if name == "addmm" else ())]
-    if any(v.__class__ is not Value or str(v.dtype) not in _FLOATS or not v.size for v in operands):
+    if any(v.__class__ is not Value or dtype_name(v.dtype) not in _FLOATS or not v.size for v in operands):
         return [node]
     if len({v.dtype for v in operands}) > 1 or node.made != (result.content,) or node.writes:
         return [node]

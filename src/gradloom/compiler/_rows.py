@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ._graph import CONSTANT, RESULT, Content, Graph, Node, Value, contiguous_strides, size_of, values_in
+from ._graph import CONSTANT, RESULT, Content, Graph, Node, Value, contiguous_strides, dtype_name, size_of, values_in
 from ._loops import HALVES, VALUE_DTYPES, widened
 from ._scalar import COMBINE, CannotFuseError, Evaluator, Exprs, Stage, lower, parsed, row_table
 
@@ -66,7 +66,11 @@ class _Decomposition:
         self.space = np.broadcast_shapes(*(v.shape for v in tensors))
         present = [r for r in self.results if r is not None]
         for value in (*tensors, *present):
-            if not size_of(value.shape) or str(value.dtype) not in VALUE_DTYPES | HALVES or value.dtype.kind == "c":
+            if (
+                not size_of(value.shape)
+                or dtype_name(value.dtype) not in VALUE_DTYPES | HALVES
+                or value.dtype.kind == "c"
+            ):
                 raise CannotFuseError("no elements, or complex numbers")
             if any(s % value.dtype.itemsize for s in value.strides) or value.offset % value.dtype.itemsize:
                 raise CannotFuseError("a tensor is not aligned to its elements")
@@ -147,7 +151,7 @@ class _Decomposition:
         count = size_of(tuple([self.space[d] for d in axes]))
         source = ast.unparse(_Inline({"count": str(count)}, lambda _: False).visit(ast.parse(source, mode="eval").body))
         names = tuple([n for n in needed if n != "count"])
-        stage = Stage(source, names, shape, (), str(content.dtype), False)
+        stage = Stage(source, names, shape, (), dtype_name(content.dtype), False)
         value = Value(content, shape, content.strides, content.dtype)
         args = tuple([flat[n] for n in names])
         node = replace(
@@ -155,7 +159,9 @@ class _Decomposition:
         )
         content.node = node
         exprs = Exprs()
-        lower(node, exprs, lambda v: exprs.make("load", (), widened(str(v.dtype)), v), str(content.dtype))  # raises
+        lower(
+            node, exprs, lambda v: exprs.make("load", (), widened(dtype_name(v.dtype)), v), dtype_name(content.dtype)
+        )  # raises
         self.nodes.append(node)
 
     def _axes(self, over: str) -> tuple[int, ...]:
@@ -180,7 +186,7 @@ class _Decomposition:
         if not value.is_whole or value.content not in self.node.made:
             raise CannotFuseError("a result that is a view")
         source, needed = self._inlined(definition, axes)
-        self._add(source, needed, axes, value.content, value, str(value.dtype), "")
+        self._add(source, needed, axes, value.content, value, dtype_name(value.dtype), "")
 
     def _inlined(self, source: str, axes: tuple[int, ...]) -> tuple[str, list[str]]:
         """Return a definition in which names that are no stages have their definitions' place, and what it reads."""
@@ -197,7 +203,7 @@ class _Decomposition:
         if not _combines(source):
             return False
         value = self._value(name, axes)
-        self._add(source, needed, axes, value.content, value, str(value.dtype), name)
+        self._add(source, needed, axes, value.content, value, dtype_name(value.dtype), name)
         self.made[key] = self.made[name] = value
         return True
 
@@ -224,7 +230,7 @@ class _Decomposition:
         node = replace(self.node, name=title, wrapper=stage, args=args, result=value, made=(content,))
         content.node = node
         exprs = Exprs()
-        lower(node, exprs, lambda v: exprs.make("load", (), widened(str(v.dtype)), v), dtype)  # raises
+        lower(node, exprs, lambda v: exprs.make("load", (), widened(dtype_name(v.dtype)), v), dtype)  # raises
         if value.shape not in (stage.space, stage.kept, stage.dropped):
             raise CannotFuseError("a result of another shape")
         self.nodes.append(node)

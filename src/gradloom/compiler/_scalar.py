@@ -17,7 +17,7 @@ from typing import Any
 
 from ..dispatch.promotion import result_type_of
 from ..types.dtype import FLOATING, default
-from ._graph import Node, Value
+from ._graph import Node, Value, dtype_name
 from ._loops import FLOATS, HALVES, OPERATORS, VALUE_DTYPES, widened
 
 # Operators with a meaning of their own for integers: division by zero raises, overflow wraps ...
@@ -203,7 +203,7 @@ def lower(node: Node, exprs: Exprs, operand: Callable[[Value], Expr], result_dty
         number = getattr(value, "_wrapped_number", None)
         if value.__class__ is Value:
             found = operand(value)
-            kind = str(value.dtype)
+            kind = dtype_name(value.dtype)
             if name in promoted or not promotes and kind != "bool":
                 if common in HALVES and kind != common and not (half_numbers and not value.shape):
                     found = exprs.rounded(found, common)
@@ -268,7 +268,7 @@ def _common(arguments: dict[str, Any], promotion: str, promotes: list[str]) -> s
     if not tensors:
         raise CannotFuseError("it has no tensor arguments")
     if promotion == "none":
-        kinds = {str(t._array.dtype) for t in tensors if t._wrapped_number is None}
+        kinds = {dtype_name(t._array.dtype) for t in tensors if t._wrapped_number is None}
         if len(kinds) > 1:
             kinds.discard("bool")  # of a mask
         if len(kinds) != 1:
