@@ -194,3 +194,11 @@ def test_what_chunks_of_a_linear_cross_entropy_refuse():
         gradloom.ones(2, 4, 3)
     )
     assert batched.tolist() == pytest.approx([math.log(4)] * 2)
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_a_loss_of_nothing_is_no_negative_zero(reduction):
+    """PyTorch prints 0.0000 for a perfect prediction, not -0.0000."""
+    perfect = gradloom.tensor([[200.0, 0.0], [0.0, 200.0]])
+    for x, target in ((perfect, gradloom.tensor([0, 1])), (perfect[0], gradloom.tensor(0))):
+        assert str(F.cross_entropy(x, target, reduction=reduction).item()) == "0.0"

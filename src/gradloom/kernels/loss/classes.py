@@ -37,13 +37,15 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
         else:
             losses = x[starts(rows, 1), classes]
         if weight is None and reduction != NONE and self.dtype.char in "fd":  # nothing but the sum is to be negated
-            total = -sums.total(losses)
+            total = 0.0 - sums.total(losses)  # never -0.0, as in PyTorch
             found = total / rows if reduction == MEAN else total  # NaN without rows
             return np.array(found, self.dtype), np.array(rows, self.dtype)
     else:
         losses = x[chosen, classes[chosen]]
     losses = widen(losses)
     np.negative(losses, losses)
+    if self.ndim == 1:
+        losses += 0.0
     weights = None if weight is None else _weigh(losses, weight, classes if chosen is None else classes[chosen])
     if reduction != NONE:
         return _reduced_nll(losses, weights, reduction, self.dtype)
