@@ -21,6 +21,12 @@ MISTAKES = {
     "L.cdist(x[None].long(), x[None, 1:])": "X1 and X2 must have the same number of columns. X1: 6 X2: 5",
     "L.cdist(x[None].long(), x[None])": "cdist only supports floating-point dtypes, X1 got: Long",
     "L.addmm(x.long(), x, x)": "self and mat2 must have the same dtype, but got Long and Float",
+    "x[0][3, 5]": "too many indices for tensor of dimension 0",
+    "x[0][0,]": "too many indices for tensor of dimension 0",
+    "x[0][3]": "index 3 is out of bounds for dimension 0 with size 0",
+    "L.empty_strided((2, -1), (5,))": "Trying to create tensor with negative dimension -1: [2, -1]",
+    "L.lerp(x.long(), x[1:].long(), 0.5)": "The size of tensor a (6) must match the size of tensor b (5)",
+    "L.lerp(x.long(), x.long(), 0.5)": "\"lerp_kernel_scalar\" not implemented for 'Long'",
     "L.ones(3, 1).index_copy(0, L.tensor(0), x[0])": "index_copy_(): Source/destination tensor must have same",
 }
 

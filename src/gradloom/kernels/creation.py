@@ -72,13 +72,14 @@ def scalar_tensor(s, dtype=None):
 
 def empty_strided(size, stride, dtype=None):
     """Return memory whose contents are not set, with strides in elements."""
+    size = _checked(size)
     if len(size) != len(stride):
         raise RuntimeError(
             f"dimensionality of sizes ({len(size)}) must match dimensionality of strides ({len(stride)})"
         )
     if min(stride, default=0) < 0:
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(size)} and strides={list(stride)}")
-    span = 1 + sum([(n - 1) * s for n, s in zip(_checked(size), stride, strict=True)])
+    span = 1 + sum([(n - 1) * s for n, s in zip(size, stride, strict=True)])
     return strided_view(np.empty(max(span, 1), default.numpy_float if dtype is None else dtype), size, stride, 0)
 
 

@@ -298,7 +298,7 @@ def _parsed(self, index):
         else:
             specified += 1
     ndim = self._array.ndim
-    if specified > ndim and ndim or specified > ndim and any(p.__class__ is not int for p in parts):
+    if specified > ndim and (ndim or index.__class__ is tuple or any(p.__class__ is not int for p in parts)):
         raise IndexError(f"too many indices for tensor of dimension {ndim}")
     out, dim, original, found = self, 0, 0, None
     for part in parts:

@@ -141,7 +141,9 @@ def lerp(self, end, weight):
     """`self + weight * (end - self)`, from the nearer end, for an array or a number as weight."""
     if end.dtype is not self.dtype:
         raise RuntimeError(f"expected dtype {c_name(self.dtype)} for `end` but got dtype {c_name(end.dtype)}")
-    refuse("lerp_kernel_scalar", self, "iub")
+    if self.dtype.kind in "iub":
+        np.broadcast(self, end)  # shapes that do not match come first
+        refuse("lerp_kernel_scalar", self, "iub")
     if weight.__class__ is np.ndarray:
         if weight.dtype is not self.dtype:
             if weight.ndim:
