@@ -333,3 +333,16 @@ def test_an_operator_of_a_library_runs_its_fake_function(torch):
         return x.new_empty(2 * x.shape[0])
 
     assert geometry(doubled(meta(torch, 2)))[0] == (4,) and doubled(meta(torch, 2)).is_meta
+
+
+def test_the_type_of_a_meta_tensor_makes_ordinary_tensors(torch):
+    """accelerate gives an offloaded parameter its values so."""
+    values = torch.ones(2)
+    parameter = torch.nn.Parameter(torch.empty(2, device="meta"))
+    found = type(parameter)(values, requires_grad=False)
+    assert found.device.type == "cpu" and found.tolist() == [1, 1] and type(found) is torch.nn.Parameter
+    assert type(found.to("meta"))(values).to("cpu").tolist() == [1, 1]
+    kind = type(torch.empty(2, device="meta"))
+    assert type(kind([3.0])) is torch.Tensor and kind([3.0]).tolist() == [3]
+    assert values.as_subclass(kind).tolist() == [1, 1]
+    assert type(parameter)(torch.empty(3, device="meta")).is_meta

@@ -169,3 +169,17 @@ def test_a_subclass_of_the_loader_replaces_its_sampler_as_timm_does(torch):
     loader.batch_sampler = [[2], [0, 1]]
     loader._DataLoader__initialized = True
     assert [batch.tolist() for batch in loader] == [[3], [1, 2]]
+
+
+def test_an_insert_point_holds_from_the_call_on_until_its_block_ends(torch):
+    def function(x):
+        return (x + 1) * 2
+
+    made = torch.fx.symbolic_trace(function)
+    add, mul = (node for node in made.graph.nodes if node.op == "call_function")
+    point = made.graph.inserting_after(add)
+    neg = made.graph.call_function(torch.neg, (add,))
+    with point:
+        mul.args = (neg, 2)
+    made.graph.call_function(torch.abs, (mul,))
+    assert [node.name for node in made.graph.nodes] == ["x", "add", "neg", "mul", "output", "abs_1"]

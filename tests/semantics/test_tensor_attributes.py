@@ -89,3 +89,15 @@ def test_handlers_receive_the_operands_of_einsum_one_by_one(torch):
     torch.einsum("ij,jk->ik", (x, x))
     torch.einsum("ij,jk->ik", x, x)
     assert [call for call in calls if call[0] is torch.einsum] == [(torch.einsum, 3)] * 2
+
+
+def test_a_dictionary_that_is_held_gets_no_fields_from_later_operations(torch):
+    """accelerate makes a parameter of the meta device from what the old one's dictionary holds."""
+    parameter = torch.nn.Parameter(torch.ones(2))
+    parameter.tag = 3
+    held = parameter.__dict__
+    result = parameter * 2
+    result.sum().backward()
+    assert dict(**held) == {"tag": 3}
+    held["mark"] = 4
+    assert parameter.mark == 4

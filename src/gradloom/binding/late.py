@@ -24,7 +24,7 @@ def provide_late_functions() -> None:
     late.provide(_tensors, "legacy_tensor", "new_tensor", "parse_type", "deepcopy_tensor", "reduce_tensor")
     late.provide(_printing, "tensor_text")
     late.provide(_sparse, "sparse_embedding_backward")
-    late.provide(_on_meta, "on_meta")
+    late.provide(_meta_classes, "class_for", "plain_class")
     interception.provide(interception.META, _load_meta)
     late.provide(_storage, "untyped_storage", "typed_storage", "storage_type")
     late.provide(_torch_function, "add_function_subclass", "preserve_class")
@@ -89,10 +89,10 @@ def _sparse() -> _Functions:
     return {"sparse_embedding_backward": embedding_backward}
 
 
-def _on_meta() -> _Functions:
-    from ..core.meta import on_meta
+def _meta_classes() -> _Functions:
+    from ..core.meta import class_for, plain_class
 
-    return {"on_meta": on_meta}
+    return {"class_for": class_for, "plain_class": plain_class}
 
 
 def _load_meta() -> None:

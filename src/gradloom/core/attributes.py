@@ -34,7 +34,7 @@ COLD = frozenset(
 
 
 class OwnAttributes(dict[str, Any]):
-    """The attributes that a program gave a tensor which has cold fields, too. Changes are changes of the tensor."""
+    """The attributes that a program gave a tensor. Changes are changes of the tensor."""
 
     def __init__(self, everything: dict[str, Any]) -> None:
         super().__init__({name: value for name, value in everything.items() if name not in COLD})

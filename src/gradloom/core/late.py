@@ -33,7 +33,8 @@ tensor_text: _Function
 sparse_embedding_backward: _Function
 
 # gradloom.core.meta, which stands on Tensor
-on_meta: _Function  # on_meta(cls): the class for the meta device
+class_for: _Function  # class_for(cls, data): the class, or its twin, for a tensor with the data of another
+plain_class: _Function  # plain_class(cls): the class that a class of the meta device stands for
 
 # gradloom.storage
 untyped_storage: _Function  # untyped_storage(array)

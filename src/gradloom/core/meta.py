@@ -121,6 +121,12 @@ def plain_class(cls: Any) -> Any:
     return getattr(cls, "_plain", cls)
 
 
+def class_for(cls: Any, data: Tensor) -> Any:
+    """Return the class of a tensor that a program calls `cls` and that has the data of another; `cls` may be a twin,
+    the type of a tensor of the meta device."""
+    return on_meta(cls) if data.is_meta else plain_class(cls)
+
+
 def wrap_meta(array: MetaArray, cls: Any = Tensor) -> Any:
     """Return a tensor of the meta device without history."""
     out = object.__new__(on_meta(cls))

@@ -470,7 +470,7 @@ class Tensor(TensorBase):
     @staticmethod
     def _make_subclass(cls: builtins.type[_Subclass], data: Tensor, require_grad: bool = False) -> _Subclass:
         """Return a tensor of class `cls` on the memory of `data`; how Parameter is made."""
-        out = new(late.on_meta(cls) if data.is_meta else cls)
+        out = new(late.class_for(cls, data) if data.is_meta or cls.is_meta is True else cls)
         out._array = data._array
         if data._vc is None:
             data._vc = [0]
@@ -505,7 +505,7 @@ class Tensor(TensorBase):
     def as_subclass(self, cls: builtins.type[_Subclass]) -> _Subclass:
         """Return the same data as an instance of the Tensor subclass `cls`, differentiably."""
         alias = _operators.alias(self)
-        out = new(late.on_meta(cls) if self.is_meta else cls)
+        out = new(late.class_for(cls, self) if self.is_meta or cls.is_meta is True else cls)
         out._array, out._edge, out._vc = alias._array, alias._edge, alias._vc
         copy_fields(alias, out)
         return out
@@ -514,11 +514,8 @@ class Tensor(TensorBase):
 
         @property
         def __dict__(self) -> dict[str, Any]:
-            """The attributes that programs gave this tensor, without gradloom's own fields."""
-            everything = fields(self)
-            if COLD.isdisjoint(everything):
-                return everything
-            return OwnAttributes(everything)
+            """The attributes that programs gave this tensor, without gradloom's own fields, also those set later."""
+            return OwnAttributes(fields(self))
 
         @__dict__.setter
         def __dict__(self, attributes: dict[str, Any]) -> None:

@@ -6,7 +6,7 @@ import copy
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..functional import typename
@@ -24,8 +24,6 @@ from ._namespace import Namespace
 from .node import OPCODES, Argument, Node, Target, map_arg
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from .graph_module import GraphModule
 
 __all__ = ["CodeGen", "Graph", "PythonCode"]
@@ -55,6 +53,16 @@ class _NodeList:
             if not node._erased:
                 yield node
             node = getattr(node, direction)
+
+
+class _InsertPoint(AbstractContextManager[None]):
+    """Puts nodes where they were put before, when its block ends."""
+
+    def __init__(self, graph: Graph, before: Callable[[Node], None]) -> None:
+        self.graph, self.before = graph, before
+
+    def __exit__(self, *error: object) -> None:
+        self.graph._insert = self.before
 
 
 class Graph:
@@ -292,16 +300,13 @@ class Graph:
         self._len -= 1
         to_erase._set_arguments(*map_arg((to_erase.args, to_erase.kwargs), lambda node: None))
 
-    @contextmanager
-    def _inserting(self, insert: Callable[[Node], None]) -> Iterator[None]:
+    def _inserting(self, insert: Callable[[Node], None]) -> AbstractContextManager[None]:
         before, self._insert = self._insert, insert
-        try:
-            yield
-        finally:
-            self._insert = before
+        return _InsertPoint(self, before)
 
     def inserting_before(self, n: Node | None = None) -> AbstractContextManager[None]:
-        """Within the `with` block, add nodes before `n`; None stands for the beginning of the graph."""
+        """Add nodes before `n`, from this call to the end of the `with` block; None stands for the beginning of the
+        graph."""
         if n is None:
             return self.inserting_after(self._root)
         if n.graph is not self:
@@ -309,7 +314,8 @@ class Graph:
         return self._inserting(n.prepend)
 
     def inserting_after(self, n: Node | None = None) -> AbstractContextManager[None]:
-        """Within the `with` block, add nodes directly after `n`, so in reverse order; None stands for the end."""
+        """Add nodes directly after `n`, so in reverse order, from this call to the end of the `with` block; None stands
+        for the end of the graph."""
         if n is None:
             return self.inserting_before(self._root)
         if n.graph is not self:

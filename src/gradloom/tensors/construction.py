@@ -183,6 +183,8 @@ def parse_type(name: Any) -> dtype:
 def legacy_tensor(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dtype: dtype | None = None) -> Any:
     """Return `Tensor(2, 3)`, `Tensor([1., 2.])` or `Tensor()`: sizes or data, of the default dtype (or the class's)."""
     device = kwargs.pop("device", None)
+    if cls.is_meta is True:  # the type of a tensor of the meta device
+        cls = late.plain_class(cls)
     if device is not None and names_meta(device):
         return legacy_tensor(cls, args, kwargs, dtype).to("meta")
     args += (kwargs.pop("data"),) if "data" in kwargs and not args else ()
