@@ -69,6 +69,7 @@ CALLS = {
     "bce": lambda x: F.binary_cross_entropy_with_logits(x, x.detach().sigmoid()),
     "sum of bce": lambda x: F.binary_cross_entropy_with_logits(9 * x, x.detach().sigmoid(), reduction="sum"),
     "randn": lambda x: x * torch.randn_like(x),
+    "randn of whole groups": lambda x: x[:, :32] * torch.randn(12, 32),
     "dropout": lambda x: torch.native_dropout(x, 0.3, True)[0],
 }
 
@@ -140,7 +141,7 @@ def test_what_a_replacement_does_not_take_goes_to_the_kernel():
         assert torch.isnan(F.nll_loss(x, torch.full((4,), -100)))
 
 
-@pytest.mark.parametrize("size", [16, 17, 1000, 100_003])
+@pytest.mark.parametrize("size", [16, 17, 1000, 1024, 8192, 100_003])
 def test_normal_numbers_are_the_same_bits(size):
     def drawn():
         torch.manual_seed(size)
@@ -151,7 +152,7 @@ def test_normal_numbers_are_the_same_bits(size):
     with torch.set_kernels("llvm"):
         found = drawn()
         if host.host().fma:
-            assert any(key[0] == "box_muller" for key in _eager._kernels)
+            assert any(key[0] in ("box_muller", "_fill_groups") for key in _eager._kernels)
     np.testing.assert_array_equal(found, expected)
 
 

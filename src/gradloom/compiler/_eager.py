@@ -345,7 +345,11 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
         **{name: _sum_dim(name) for name in ("sum_dim", "mean_dim")},
         **{name: _variance(name) for name in ("var", "std")},
     },
-    "random.distributions": {"draw_dropout": _dropout, "box_muller": _more("normal_numbers")},
+    "random.distributions": {
+        "draw_dropout": _dropout,
+        "box_muller": _more("normal_numbers"),
+        "_fill_groups": _more("normal_groups"),
+    },
 }
 
 _found_in("gradloom", set_kernels, get_kernels)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..kernels.random.streams import BLOCK
 from ._eager_random import box_muller
 from ._llvm import host
 
@@ -221,6 +222,25 @@ def normal_numbers(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
             code = kept.get(key) or compiled(key, box_muller(size // 16))
             flat = uniforms.reshape(-1)
             code.call(flat, flat[8:], flat, flat[8:], float(mean), float(std))
+
+        return kernel
+
+    return make
+
+
+def normal_groups(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
+    """Normal numbers from the generator's words in one loop, for arrays of whole groups of 16."""
+
+    def make(original: Any) -> Any:
+        def kernel(stream: Any, flat: Any, mean: float, std: float) -> None:
+            size = flat.size
+            if flat.dtype.char != "f" or size % 16 or size > BLOCK or not host.host().fma:
+                original(stream, flat, mean, std)
+                return
+            words = stream.words(size)
+            key = "_fill_groups", size, words.dtype.char
+            code = kept.get(key) or compiled(key, box_muller(size // 16, words.dtype.name))
+            code.call(words, words[8:], flat, flat[8:], float(mean), float(std))
 
         return kernel
 

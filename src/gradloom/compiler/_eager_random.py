@@ -118,9 +118,26 @@ store 1 out1
 """
 
 
-def box_muller(groups: int) -> str:
-    """Return the program that overwrites groups of 16 uniforms; see `normal.box_muller`. Its arrays are those of the
-    first and the last eight of each group, its numbers the mean and the standard deviation."""
+# Uniforms in the place of `load`: the low 24 bits of each word, see `Stream.uniform24`.
+_FROM_WORD = """
+w# = load #: WORD
+k# = & w# low24: WORD
+i# = cast k#: int32
+f# = cast i#
+g# = * f# unit24
+"""
+_WORD_CONSTANTS = """
+low24 = const 16777215: WORD
+unit24 = const 5.960464477539063e-08
+"""
+
+
+def box_muller(groups: int, word: str | None = None) -> str:
+    """Return the program that makes normal numbers of groups of 16 uniforms; see `normal.box_muller`.
+
+    Its arrays are the first and the last eight of each group, then those of the results; its numbers are the mean and
+    the standard deviation. The uniforms are overwritten; or they are words of the generator, of the dtype `word`.
+    """
     values = {
         "LN2_LOW": normal._LN2_LOW, "LN2_HIGH": normal._LN2_HIGH, "TWO_PI": 2 * math.pi, "FOUR_OVER_PI": 4 / math.pi,
         "HIGH0": normal._QUARTER_PI_HIGH[0], "HIGH1": normal._QUARTER_PI_HIGH[1], "LOW": normal._QUARTER_PI_LOW,
@@ -130,8 +147,14 @@ def box_muller(groups: int) -> str:
     body += _ENDS.split("\n")
     text = "\n".join(f"  {line}" + ("" if ":" in line or "store" in line else ": float32") for line in body if line)
     text = re.sub(r"const ([A-Z]\w*)", lambda m: f"const {_number(values[m[1]])}", text)
-    head = [
-        f"loop [{groups}, 8] inner 0",
-        *(f"{way} {i}: float32 strides [16, 1]" for way in ("input", "output") for i in (0, 1)),
-    ]
-    return "\n".join([*head, "number 0: float64", "number 1: float64", "alias 0 0", "alias 1 1", "pass 0:", text])
+    if word is not None:
+        constants = _WORD_CONSTANTS.strip().replace("WORD", word).split("\n")
+        for i in "01":
+            lines = [*constants, *_FROM_WORD.strip().replace("WORD", word).replace("#", i).split("\n")]
+            made = "\n".join(f"  {line}" + ("" if ":" in line else ": float32") for line in lines)
+            text, constants = text.replace(f"  g{i} = load {i}: float32", made), []
+    aliases = ["alias 0 0", "alias 1 1"] if word is None else []
+    buffers = [("input", word or "float32"), ("output", "float32")]
+    head = [f"loop [{groups}, 8] inner 0"]
+    head += [f"{way} {i}: {dtype} strides [16, 1]" for way, dtype in buffers for i in (0, 1)]
+    return "\n".join([*head, "number 0: float64", "number 1: float64", *aliases, "pass 0:", text])
