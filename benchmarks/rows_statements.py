@@ -53,15 +53,15 @@ def program(statement: str, kernels: str | None = None) -> Callable:
     """
 
     def prepare(torch):
-        if kernels is None:
-            return _prepared(torch, statement)
-        with torch.set_kernels(kernels):
-            sample = _prepared(torch, statement)
+        sample = _prepared(torch, statement)
+        if not hasattr(torch, "set_kernels"):
+            return sample
 
-        def with_kernels():
-            with torch.set_kernels(kernels):
-                return sample()
+        def with_kernels():  # a program sets them once: most calls of this find them set
+            torch.set_kernels(kernels or "numpy")
+            return sample()
 
+        with_kernels()
         return with_kernels
 
     return prepare

@@ -35,6 +35,7 @@ SAMPLES = {"float32": 6, "float64": 2}
 def calls(monkeypatch) -> Counter:
     """How often each replaced kernel computed something itself, by its place."""
     counts: Counter = Counter()
+    monkeypatch.setattr(_eager, "_made", {})
     for module, replacements in _eager.REPLACED.items():
         for name, make in replacements.items():
             monkeypatch.setitem(replacements, name, counted(f"{module}.{name}", make, counts))

@@ -36,6 +36,7 @@ _DTYPES = {"f": "float32", "d": "float64"}
 _current = "numpy"
 _kernels: dict[Any, Any] = {}  # (kernel, shape, ...) -> compiled program; at most KEPT
 _originals: dict[tuple[str, str], Any] = {}  # what is replaced now, by module and name
+_made: dict[tuple[str, str], tuple[Any, Any]] = {}  # the kernel and its replacement, by module and name
 ndarray, empty = np.ndarray, np.empty
 
 
@@ -84,7 +85,10 @@ def _switch(name: str) -> None:
             place = import_module(f"gradloom.kernels.{module}")
             for kernel, make in replacements.items():
                 original = _originals[module, kernel] = getattr(place, kernel)
-                setattr(place, kernel, make(original))
+                made = _made.get((module, kernel))
+                if made is None or made[0] is not original:
+                    made = _made[module, kernel] = original, make(original)
+                setattr(place, kernel, made[1])
     else:
         for (module, kernel), original in _originals.items():
             setattr(import_module(f"gradloom.kernels.{module}"), kernel, original)
