@@ -50,6 +50,30 @@ def test_a_file_of_the_users_is_flushed_when_all_is_written(torch):
         assert torch.load(io.BytesIO(file.sent)).tolist() == [1, 1]
 
 
+def test_a_file_of_the_users_needs_nothing_but_write(torch):
+    class Uploaded:
+        """Uploads what was written at each flush."""
+
+        def __init__(self):
+            self.waiting, self.uploads = b"", []
+
+        def write(self, data):
+            self.waiting += data
+
+        def flush(self):
+            if self.waiting:
+                self.uploads.append(self.waiting)
+                self.waiting = b""
+
+        def tell(self):
+            raise NotImplementedError("Tell is not (yet) implemented")
+
+    file = Uploaded()
+    torch.save({"weight": torch.arange(5.0)}, file)
+    assert len(file.uploads) == 1
+    assert torch.load(io.BytesIO(file.uploads[0]))["weight"].tolist() == [0, 1, 2, 3, 4]
+
+
 def test_schedulers_are_pickled_with_the_functions_that_they_use(torch):
     def optimizer():
         return torch.optim.SGD([torch.nn.Parameter(torch.ones(2))], lr=0.1, momentum=0.9)

@@ -94,7 +94,12 @@ def save(
                 "expected 'f' to be string, path, or a file-like object with a 'write' attribute, not "
                 f"{type(f).__name__}"
             )
-        write(f, "archive")
+        if _tells(f):
+            write(f, "archive")
+        else:
+            whole = io.BytesIO()
+            write(whole, "archive")
+            f.write(whole.getvalue())
         if hasattr(f, "flush"):  # a file of the user's may send the bytes only then
             f.flush()
         return
@@ -104,6 +109,15 @@ def save(
         raise RuntimeError(f"Parent directory {folder} does not exist.")
     with replacing(path) as file:
         write(file, os.path.splitext(os.path.basename(path))[0])
+
+
+def _tells(file: Any) -> bool:
+    """Return whether a file tells where it is, and so that it can be written in parts."""
+    try:
+        file.tell()
+    except Exception:  # whatever a class of the user's raises, which may only have `write`
+        return False
+    return True
 
 
 def _write_archive(file, pickled: bytes, storages: dict, name: str) -> None:
