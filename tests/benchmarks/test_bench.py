@@ -37,7 +37,10 @@ def test_every_statement_runs_on_gradloom(statement, monkeypatch):
 
 def test_a_statement_runs_with_machine_code():
     pytest.importorskip("llvmlite")
-    times = find_program("gradloom", rows_statements.LLVM + "F.softmax(x, 1)")(gradloom)()
+    with gradloom.set_kernels("numpy"):  # which a program leaves as it set them
+        times = find_program("gradloom", rows_statements.LLVM + "F.softmax(x, 1)")(gradloom)()
+        assert gradloom.get_kernels() == "llvm"
+    assert gradloom.get_kernels() == "numpy"
     assert times.keys() == {"forward", "backward"}
     assert find_program("torch", rows_statements.LLVM + "F.softmax(x, 1)") is None
 
