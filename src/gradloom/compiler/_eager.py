@@ -117,9 +117,9 @@ def _pointwise(name: str, count: int) -> Callable[[Any], Any]:
 
 def _more(name: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
-        from . import _eager_more
+        from . import _eager_kernels
 
-        return getattr(_eager_more, name)(_kernels, _compiled)(original)
+        return getattr(_eager_kernels, name)(_kernels, _compiled)(original)
 
     return make
 

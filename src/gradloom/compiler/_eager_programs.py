@@ -6,6 +6,7 @@ sizes and dtypes.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ._loops import Buffer, Instruction, LoopProgram, Pass
@@ -77,12 +78,7 @@ pass 1:
 }
 
 
-def layer_norm(rows: int, count: int, dtype: str, weighted: bool, biased: bool) -> str:
-    """Return the program of layer_norm's result, mean and rstd from input, weight and bias; its number is eps."""
-    lines = [f"loop [{rows}, {count}] inner 1", f"input 0: {dtype} strides [{count}, 1]"]
-    lines += [f"input {i}: {dtype} strides [0, 1]" for i in range(1, 1 + weighted + biased)]
-    lines += [f"output 0: {dtype} strides [{count}, 1]", *(f"output {i}: {dtype} strides [1, 0]" for i in (1, 2))]
-    text = """
+_NORMALIZATION = """
 number 0: float64
 pass 0:
   x = load 0: T
@@ -110,12 +106,42 @@ pass 2:
   c2 = - x2 mean: T
   y = * c2 rstd: T
 """
-    last = "y"
+
+
+def _normalization(head: list[str], count: int, dtype: str, weighted: bool, biased: bool, squares: bool) -> str:
+    """Return the program that normalizes `count` numbers at a time, from the lines on its loop and buffers.
+
+    Its outputs are the result, mean and rstd and, with `squares`, the sum of the squared differences to the mean.
+    """
+    text, last = _NORMALIZATION, "y"
+    if squares:
+        text = text.replace("  store 2 rstd\n", "  store 2 rstd\n  store 3 v\n")
     if weighted:
         text, last = text + "  w = load 1: T\n  yw = * y w: T\n", "yw"
     if biased:
         text, last = text + f"  b = load {1 + weighted}: T\n  yb = + {last} b: T\n", "yb"
-    return "\n".join(lines) + text.replace(": T", f": {dtype}").replace("COUNT", f"{count}.0") + f"  store 0 {last}"
+    return "\n".join(head) + text.replace(": T", f": {dtype}").replace("COUNT", f"{count}.0") + f"  store 0 {last}"
+
+
+def layer_norm(rows: int, count: int, dtype: str, weighted: bool, biased: bool) -> str:
+    """Return the program of layer_norm's result, mean and rstd from input, weight and bias; its number is eps."""
+    lines = [f"loop [{rows}, {count}] inner 1", f"input 0: {dtype} strides [{count}, 1]"]
+    lines += [f"input {i}: {dtype} strides [0, 1]" for i in range(1, 1 + weighted + biased)]
+    lines += [f"output 0: {dtype} strides [{count}, 1]", *(f"output {i}: {dtype} strides [1, 0]" for i in (1, 2))]
+    return _normalization(lines, count, dtype, weighted, biased, False)
+
+
+def batch_norm(shape: tuple[int, ...], dtype: str, weighted: bool, biased: bool) -> str:
+    """Return the program of batch norm in training from input, weight and bias; its number is eps.
+
+    Its outputs are the result and, for each channel, mean, rstd and the sum of squares.
+    """
+    batch, channels, after = shape[0], shape[1], math.prod(shape[2:])
+    whole, each = f"{dtype} strides [{after}, {channels * after}, 1]", f"{dtype} strides [1, 0, 0]"
+    lines = [f"loop [{channels}, {batch}, {after}] inner 2", f"input 0: {whole}"]
+    lines += [f"input {i}: {each}" for i in range(1, 1 + weighted + biased)]
+    lines += [f"output 0: {whole}", *(f"output {i}: {each}" for i in (1, 2, 3))]
+    return _normalization(lines, batch * after, dtype, weighted, biased, True)
 
 
 # What both passes of the backward of layer_norm begin with: the gradient times the weight, and the normalized input.
@@ -230,3 +256,57 @@ row:
   wide = number 0: float64
   free = cast wide: {dtype}
   {result}"""
+
+
+def gather(self: Any, dim: int, shape: tuple[int, ...]) -> str | None:
+    """Return the program of gather along one dimension; None if another is shorter in the index, or is not there."""
+    if not -self.ndim <= dim < self.ndim or not self.size:
+        return None
+    dim %= self.ndim
+    if self.shape[:dim] != shape[:dim] or self.shape[dim + 1 :] != shape[dim + 1 :]:
+        return None
+    before, size, after, count = math.prod(shape[:dim]), self.shape[dim], math.prod(shape[dim + 1 :]), shape[dim]
+    dtype = self.dtype.name
+    walk = f"strides [{count * after}, {after}, 1]"
+    return f"""loop [{before}, {count}, {after}] inner 0
+input 0: {dtype} sizes [{before}, {size}, {after}] strides [{size * after}, {after}, 1]
+input 1: int64 {walk}
+output 0: {dtype} {walk}
+pass 0:
+  i = index 0: int64
+  k = index 2: int64
+  j = load 1: int64
+  zero = const 0: int64
+  negative = < j zero: bool
+  outside = const {size}: int64
+  checked = where negative outside j: int64
+  x = gather 0 i checked k: {dtype}
+  store 0 x"""
+
+
+def bce_with_logits(count: int, dtype: str, mean: bool) -> str:
+    """Return the program of the sum or mean of (1 - t) x + max(-x, 0) + log1p(exp(-|x|)), of scores x and targets t."""
+    text = f"""loop [{count}] inner 1
+input 0: T strides [1]
+input 1: T strides [1]
+output 0: T strides [0]
+pass 0:
+  x = load 0: T
+  t = load 1: T
+  one = const 1.0: T
+  zero = const 0.0: T
+  rest = - one t: T
+  linear = * rest x: T
+  size = abs x: T
+  minus = neg size: T
+  decay = exp minus: T
+  log = log1p decay: T
+  below = minimum x zero: T
+  part = - log below: T
+  loss = + part linear: T
+  s = reduce sum loss: T
+row:
+  n = const {count}.0: T
+  m = / s n: T
+  store 0 {"m" if mean else "s"}"""
+    return text.replace(": T", f": {dtype}")

@@ -6,13 +6,13 @@ replacement of a kernel from the kernel. See `_eager`.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..kernels.random.streams import BLOCK
+from . import _eager_programs as programs
 from ._eager_random import box_muller
 from ._llvm import host
 
@@ -21,53 +21,6 @@ Make = Callable[[Any], Any]
 _INT64 = np.dtype(np.int64).char
 _GATHERED = "fd" + _INT64
 _DTYPES = {"f": "float32", "d": "float64"}
-
-
-_BATCH_NORM = """
-number 0: float64
-pass 0:
-  x = load 0: T
-  s = reduce sum x: T
-row:
-  n = const COUNT: T
-  mean = / s n: T
-  store 1 mean
-pass 1:
-  x1 = load 0: T
-  c = - x1 mean: T
-  q = * c c: T
-  v = reduce sum q: T
-row:
-  wide = number 0: float64
-  eps = cast wide: T
-  one = const 1.0: T
-  var = / v n: T
-  moved = + var eps: T
-  root = sqrt moved: T
-  rstd = / one root: T
-  store 2 rstd
-  store 3 v
-pass 2:
-  x2 = load 0: T
-  c2 = - x2 mean: T
-  y = * c2 rstd: T
-"""
-
-
-def _batch_norm_program(shape: tuple[int, ...], dtype: str, weighted: bool, biased: bool) -> str:
-    batch, channels, after = shape[0], shape[1], math.prod(shape[2:])
-    whole = f"{dtype} strides [{after}, {channels * after}, 1]"
-    each = f"{dtype} strides [1, 0, 0]"
-    lines = [f"loop [{channels}, {batch}, {after}] inner 2", f"input 0: {whole}"]
-    lines += [f"input {i}: {each}" for i in range(1, 1 + weighted + biased)]
-    lines += [f"output 0: {whole}", *(f"output {i}: {each}" for i in (1, 2, 3))]
-    text, last = _BATCH_NORM, "y"
-    if weighted:
-        text, last = text + "  w = load 1: T\n  yw = * y w: T\n", "yw"
-    if biased:
-        text, last = text + f"  b = load {1 + weighted}: T\n  yb = + {last} b: T\n", "yb"
-    text = text.replace(": T", f": {dtype}").replace("COUNT", f"{batch * after}.0")
-    return "\n".join(lines) + text + f"  store 0 {last}"
 
 
 def batch_norm(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
@@ -96,7 +49,7 @@ def batch_norm(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
             key = "native_batch_norm", shape, dtype.char, weight is None, bias is None
             code = kept.get(key)
             if code is None:
-                text = _batch_norm_program(shape, _DTYPES[dtype.char], weight is not None, bias is not None)
+                text = programs.batch_norm(shape, _DTYPES[dtype.char], weight is not None, bias is not None)
                 code = compiled(key, text)
             out, (mean, rstd, squares) = empty(shape, dtype), empty((3, shape[1]), dtype)
             code.call(input, *parameters, out, mean, rstd, squares, float(eps))
@@ -122,7 +75,7 @@ def gather(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 key = "gather", self.shape, index.shape, self.dtype.char, dim
                 code = kept.get(key)
                 if code is None:
-                    code = compiled(key, _gather_program(self, dim, index.shape))
+                    code = compiled(key, programs.gather(self, dim, index.shape))
                 if code:
                     out = empty(index.shape, self.dtype)
                     if not code.call(self, index, out):
@@ -132,32 +85,6 @@ def gather(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
         return kernel
 
     return make
-
-
-def _gather_program(self: Any, dim: int, shape: tuple[int, ...]) -> str | None:
-    """Return the program of gather along one dimension; None if another is shorter in the index, or is not there."""
-    if not -self.ndim <= dim < self.ndim or not self.size:
-        return None
-    dim %= self.ndim
-    if self.shape[:dim] != shape[:dim] or self.shape[dim + 1 :] != shape[dim + 1 :]:
-        return None
-    before, size, after, count = math.prod(shape[:dim]), self.shape[dim], math.prod(shape[dim + 1 :]), shape[dim]
-    dtype = self.dtype.name
-    walk = f"strides [{count * after}, {after}, 1]"
-    return f"""loop [{before}, {count}, {after}] inner 0
-input 0: {dtype} sizes [{before}, {size}, {after}] strides [{size * after}, {after}, 1]
-input 1: int64 {walk}
-output 0: {dtype} {walk}
-pass 0:
-  i = index 0: int64
-  k = index 2: int64
-  j = load 1: int64
-  zero = const 0: int64
-  negative = < j zero: bool
-  outside = const {size}: int64
-  checked = where negative outside j: int64
-  x = gather 0 i checked k: {dtype}
-  store 0 x"""
 
 
 def bce_with_logits(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
@@ -172,7 +99,7 @@ def bce_with_logits(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 key = "binary_cross_entropy_with_logits", self.size, self.dtype.char, reduction
                 code = kept.get(key)
                 if code is None:
-                    code = compiled(key, _bce_program(self.size, _DTYPES[self.dtype.char], reduction == 1))
+                    code = compiled(key, programs.bce_with_logits(self.size, _DTYPES[self.dtype.char], reduction == 1))
                 out = empty((), self.dtype)
                 code.call(self, target, out)
                 return out
@@ -181,34 +108,6 @@ def bce_with_logits(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
         return kernel
 
     return make
-
-
-def _bce_program(count: int, dtype: str, mean: bool) -> str:
-    """(1 - t) x + max(-x, 0) + log1p(exp(-|x|)), summed up."""
-    text = f"""loop [{count}] inner 1
-input 0: T strides [1]
-input 1: T strides [1]
-output 0: T strides [0]
-pass 0:
-  x = load 0: T
-  t = load 1: T
-  one = const 1.0: T
-  zero = const 0.0: T
-  rest = - one t: T
-  linear = * rest x: T
-  size = abs x: T
-  minus = neg size: T
-  decay = exp minus: T
-  log = log1p decay: T
-  below = minimum x zero: T
-  part = - log below: T
-  loss = + part linear: T
-  s = reduce sum loss: T
-row:
-  n = const {count}.0: T
-  m = / s n: T
-  store 0 {"m" if mean else "s"}"""
-    return text.replace(": T", f": {dtype}")
 
 
 def normal_numbers(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
