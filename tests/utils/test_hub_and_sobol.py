@@ -101,12 +101,6 @@ def test_scrambled_sobol_points_are_balanced_and_depend_on_the_seed():
     assert repr(engine) == "SobolEngine(dimension=3, scramble=True, seed=1)"
 
 
-@pytest.mark.parametrize("name", ["PackageExporter", "PackageImporter"])
-def test_packages_are_refused(name):
-    with pytest.raises(NotImplementedError, match="ordinary Python package"):
-        getattr(gl.package, name)("archive.pt")
-
-
 def test_sobol_errors():
     with pytest.raises(ValueError, match=r"Supported range of dimensionality for SobolEngine is \[1, 21201\]"):
         SobolEngine(0)
