@@ -295,6 +295,19 @@ def test_copies_and_tensor_parallel_parts(rank, size):
 
 
 @inside
+def test_gradients_wait_for_the_copies(rank, size):
+    mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("copies", "shards"))
+    module = fully_shard(two_layers(7), mesh=mesh)
+    module.set_requires_all_reduce(False)
+    for _ in range(2):
+        module(batch(rank)).square().mean().backward()
+        assert all(p.grad is None for p in module.parameters())
+    module.set_requires_all_reduce(True)
+    module(batch(rank)).square().mean().backward()
+    assert_close(whole_gradients(module), [3 * one for one in expected_gradients(size)])
+
+
+@inside
 def test_what_is_not_there_is_refused(rank, size):
     with pytest.raises(ValueError, match="containers that do not implement forward"):
         fully_shard(nn.ModuleList([nn.Linear(1, 1)]))

@@ -45,10 +45,11 @@ class set_kernels:
 
     Args:
         name: "numpy", the default, or "llvm": machine code for pointwise operators that take NumPy several calls
-            (sigmoid, gelu, elu, softplus, erf, lerp ...), softmax, log_softmax, layer_norm, the mean and the sum of
-            nll_loss, dropout, and sums, means and variances of rows, for contiguous float32 and float64 tensors. The
-            first call with a shape compiles, or takes code from the cache on disk; results differ from NumPy's by
-            rounding. It holds for all threads.
+            (sigmoid, gelu, elu, softplus, erf, lerp ...), softmax, log_softmax, layer_norm, batch norm in training,
+            the mean and the sum of nll_loss and binary_cross_entropy_with_logits, gather, normal numbers, dropout, and
+            sums, means and variances of rows, for contiguous float32 and float64 tensors. The first call with a shape
+            compiles, or takes code from the cache on disk; results differ from NumPy's by rounding. It holds for all
+            threads.
 
     Raises:
         ValueError: for another name.
@@ -112,10 +113,13 @@ def _compiled(key: Any, program: str | LoopProgram | None) -> Any:
 
 
 def _pointwise(name: str, count: int) -> Callable[[Any], Any]:
+    """Return what makes the replacement of a pointwise kernel, whose definition is read then."""
     return lambda original: replacement(name, count, _kernels, _compiled)(original)
 
 
-def _more(name: str) -> Callable[[Any], Any]:
+def _of_kernels(name: str) -> Callable[[Any], Any]:
+    """Return what makes a replacement by a function of `_eager_kernels`, which is imported then."""
+
     def make(original: Any) -> Any:
         from . import _eager_kernels
 
@@ -340,10 +344,10 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
     "norm": {
         "native_layer_norm": _layer_norm,
         "native_layer_norm_backward": _layer_norm_backward,
-        "native_batch_norm": _more("batch_norm"),
+        "native_batch_norm": _of_kernels("batch_norm"),
     },
-    "indexing.along_dim": {"gather": _more("gather")},
-    "loss.pointwise": {"binary_cross_entropy_with_logits": _more("bce_with_logits")},
+    "indexing.along_dim": {"gather": _of_kernels("gather")},
+    "loss.pointwise": {"binary_cross_entropy_with_logits": _of_kernels("bce_with_logits")},
     "loss.classes": {"nll_loss_forward": _nll_loss},
     "reduction.sums": {
         **{name: _sum_dim(name) for name in ("sum_dim", "mean_dim")},
@@ -351,8 +355,8 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
     },
     "random.distributions": {
         "draw_dropout": _dropout,
-        "box_muller": _more("normal_numbers"),
-        "_fill_groups": _more("normal_groups"),
+        "box_muller": _of_kernels("normal_numbers"),
+        "_fill_groups": _of_kernels("normal_groups"),
     },
 }
 

@@ -248,6 +248,8 @@ class FSDPModule:
     def set_requires_all_reduce(self, requires_all_reduce: bool, *, recurse: bool = True) -> None:
         """Set whether backward passes reduce gradients over the dimension of a mesh that has copies, too.
 
+        Gradients of passes that do not are kept, and added to those of the next pass that does.
+
         Args:
             requires_all_reduce: whether they do.
             recurse: set it for the modules below, too.

@@ -83,6 +83,7 @@ class ShardGroup:
         self.is_gathered = False
         self._work: Any = None
         self._received: Any = None
+        self._kept: Any = None  # gradients that were not reduced over the copies yet
         self._pending = 0
         for place, shard in zip(self.places, self.shards, strict=True):
             place.put(shard)
@@ -217,11 +218,15 @@ class ShardGroup:
         sent /= np.asarray(self.divisor, dtype)
         out = np.empty(self._starts[-1], dtype)
         dist.reduce_scatter_tensor(wrap(out), wrap(sent.reshape(-1)), group=self.group)
-        if self.copies is not None and self.syncs_copies:
-            dist.all_reduce(wrap(out), group=self.copies)
+        if self.copies is not None:
+            if self._kept is not None:
+                out += self._kept
+            self._kept = None if self.syncs_copies else out
+            if self.syncs_copies:
+                dist.all_reduce(wrap(out), group=self.copies)
         for shard, whole, start in zip(self.shards, self.gathered, self._starts, strict=False):
             whole.grad = None
-            if not shard.requires_grad:
+            if not shard.requires_grad or self._kept is not None:
                 continue
             own = self._values(shard)
             values = out[start : start + own.size].reshape(own.shape).astype(own.dtype)
