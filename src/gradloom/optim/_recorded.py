@@ -91,6 +91,13 @@ class _Functions:
 _FUNCTIONS = _Functions()
 
 
+def refuse_lists(group: dict[str, Any]) -> None:
+    """Raise AssertionError where `foreach` and `differentiable` meet in a group with gradients: lists have none."""
+    if group.get("foreach") and group.get("differentiable"):
+        if any(parameter.grad is not None for parameter in group["params"]):
+            raise AssertionError("_foreach ops don't support autograd")
+
+
 def update(rule: Callable[..., None], group, parameter: Any, what: str, kept: Sequence[Any], *numbers: Any) -> None:
     """Apply an update rule to one parameter.
 

@@ -8,7 +8,7 @@ from typing import Any
 import gradloom as gl
 from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, sparse_refusal
 from gradloom.optim._fused import skips
-from gradloom.optim._recorded import update
+from gradloom.optim._recorded import refuse_lists, update
 from gradloom.optim.optimizer import Optimizer
 
 # Options that must not be negative, and their names in errors.
@@ -91,6 +91,7 @@ class RuleOptimizer(Optimizer):
         for group in self.param_groups:
             if skips(self, group):
                 continue
+            refuse_lists(group)
             kept = tuple(self._kept(group))
             for parameter in group["params"]:
                 if parameter.grad is None:

@@ -9,7 +9,7 @@ import gradloom as gl
 from gradloom import Tensor
 from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, number
 from gradloom.optim._fused import skips
-from gradloom.optim._recorded import update
+from gradloom.optim._recorded import refuse_lists, update
 from gradloom.optim._rule import decayed, options
 from gradloom.optim.optimizer import Optimizer, ParamsT
 
@@ -84,6 +84,7 @@ class Adam(Optimizer):
         for group in self.param_groups:
             if skips(self, group):
                 continue
+            refuse_lists(group)
             lr, (beta1, beta2) = number(group["lr"]), map(number, group["betas"])
             options = group["weight_decay"], group["eps"], group["maximize"], group["decoupled_weight_decay"]
             last, numbers = None, ()

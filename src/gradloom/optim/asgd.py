@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import gradloom as gl
 from gradloom import Tensor
 from gradloom.optim._arrays import number
@@ -31,7 +33,8 @@ class ASGD(RuleOptimizer):
         alpha: exponent of the learning rate's decay.
         t0: step at which averaging starts.
         weight_decay: factor of the L2 penalty.
-        foreach, capturable: accepted without effect.
+        foreach: compute eta in float32.
+        capturable: accepted without effect.
         maximize: maximize the objective.
         differentiable: record the step; parameters that require grad must not be leaves.
 
@@ -66,7 +69,11 @@ class ASGD(RuleOptimizer):
     def _rule(self, group, count, state):
         lr, lambd = number(group["lr"]), group["lambd"]
         numbers = state["eta"].item(), state["mu"].item(), lambd, group["weight_decay"], group["maximize"]
-        state["eta"]._array[...] = lr / (1 + lambd * lr * count) ** group["alpha"]
+        if group["foreach"]:  # lists of counters are float32, and a number over a tensor is its reciprocal's multiple
+            eta = 1 / (1 + lambd * lr * np.float32(count)) ** group["alpha"] * lr
+        else:
+            eta = lr / (1 + lambd * lr * count) ** group["alpha"]
+        state["eta"]._array[...] = eta
         state["mu"]._array[...] = 1 / max(1, count - group["t0"])
         return asgd, numbers
 
