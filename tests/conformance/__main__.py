@@ -47,10 +47,11 @@ def main(arguments: list[str] | None = None) -> int:
         done += 1
         if sys.stderr.isatty():
             print(f"\r\033[K{done}/{len(tasks)} {result.name}", end="", file=sys.stderr, flush=True)
+        elif given.whole:
+            print(f"{done}/{len(tasks)} {result.name}: {result.seconds:.0f} s", file=sys.stderr, flush=True)
 
-    run = session.run(
-        candidate, selection, jobs=given.jobs, time_per_op=given.time_per_op, known=given.known, told=told
-    )
+    limit = given.time_per_op or (1800.0 if given.whole else 60.0)
+    run = session.run(candidate, selection, jobs=given.jobs, time_per_op=limit, known=given.known, told=told)
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     print(report.text(run))
@@ -86,9 +87,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--time-per-op",
         type=float,
-        default=60.0,
         metavar="S",
-        help="seconds after which one name is given up (default: %(default)s)",
+        help="seconds after which one name is given up (default: 60, with --whole 1800)",
     )
     parser.add_argument(
         "--whole", action="store_true", help="all samples of all dtypes, each also non-contiguous (hours)"

@@ -116,3 +116,18 @@ def test_a_wrong_stage_or_name_is_refused(capsys):
         with pytest.raises(SystemExit) as stop:
             cli.main(arguments)
         assert stop.value.code == 2
+
+
+def test_whole_runs_name_what_is_done_and_give_it_time(monkeypatch, tmp_path, capsys):
+    limits = []
+
+    def run(candidate, selection, *, time_per_op, told, **options):
+        limits.append(time_per_op)
+        told(OpResult("sin", seconds=2.0))
+        return session.Run("torch", selection)
+
+    monkeypatch.setattr(session, "run", run)
+    arguments = ["--candidate", "torch", "--ops", "sin", "--out", str(tmp_path)]
+    assert [cli.main([*arguments, *further]) for further in ([], ["--whole"], ["--time-per-op", "5"])] == [0, 0, 0]
+    assert limits == [60.0, 1800.0, 5.0]
+    assert capsys.readouterr().err == "1/1 sin: 2 s\n"
