@@ -188,8 +188,10 @@ def differing(found, expected) -> str | None:
             np.asarray(t._array).astype(np.float32 if t.dtype is gradloom.bfloat16 else t._array.dtype)
             for t in (f.detach(), e.detach())
         )
-        if not np.allclose(a, b, rtol=1e-6, atol=1e-7, equal_nan=True):
-            return f"result {i} differs by {np.nanmax(np.abs(a - b))}"
+        wide = np.result_type(a, np.float64)
+        single = f.dtype in (gradloom.float32, gradloom.complex64)
+        if not np.allclose(a, b, rtol=1e-6, atol=1e-6 if single else 1e-7, equal_nan=True):
+            return f"result {i} differs by {np.nanmax(np.abs(a.astype(wide) - b.astype(wide)))}"
     return None
 
 

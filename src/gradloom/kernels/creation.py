@@ -12,6 +12,7 @@ import numpy as np
 from ..memory.ownership import strided_view
 from ..types.dtype import TYPE_OF, default
 from ._common.errors import CPP_TYPES, negative_size, refuse_float8, type_name
+from ._common.fused import fused32, fused64
 from ._common.layout import new_array, new_like
 from ._common.numbers import number_as, number_filling
 from ._common.tables import number
@@ -233,16 +234,32 @@ def linspace(start, end, steps, dtype=None):
     return _linspace(start, end, steps, dtype).astype(dtype, copy=False)
 
 
+_SPLITTABLE = 1e280  # numbers below may be split into halves by a multiplication
+_BLOCK = 16384  # numbers computed at a time: their scratch arrays stay in a core's cache
+
+
 def _linspace(start, end, steps, dtype, work=None):
     """Return the values of at least two steps in the dtype `work`; the second half is counted back from the end. Each
-    step is rounded, also in half precision, and by default those of integers are not."""
+    step is rounded, also in half precision, and by default those of integers are not. Numbers in single and double
+    precision are rounded once."""
     if work is None:
         work = np.dtype(np.float64) if dtype.kind in "iu" else dtype
     first, last = (work.type(number_as(x, dtype).item()) for x in (start, end))
     step = (last - first) / work.type(steps - 1)
-    counts = np.arange(steps)
-    back = (steps - 1 - counts).astype(work)
-    return np.where(counts < steps // 2, first + step * counts.astype(work), last - step * back)
+    out = np.empty(steps, work)
+    _fill_line(out[: steps // 2], first, step)
+    _fill_line(out[steps // 2 :][::-1], last, -step)
+    return out
+
+
+def _fill_line(out, first, step):
+    """Write first + step * i to each place i."""
+    fused = None
+    if out.dtype.kind == "f" and max(abs(first), abs(step)) < _SPLITTABLE:
+        fused = {4: fused32, 8: fused64}.get(out.itemsize)
+    for i in range(0, out.size, _BLOCK):
+        counts = np.arange(i, min(i + _BLOCK, out.size)).astype(out.dtype)
+        out[i : i + _BLOCK] = fused(counts, step, first) if fused else first + step * counts
 
 
 def _space_dtype(start, end, steps, dtype):

@@ -107,7 +107,9 @@ def as_strided(call: Call) -> Any:
 def as_strided_scatter(call: Call) -> Any:
     """Handle contiguous batch elements: each gets its own part of one storage."""
     given = call[call.first]
-    if not given._array.flags.c_contiguous:
+    start = 0 if call["storage_offset"] is None else call["storage_offset"] - given.storage_offset()
+    end = start + sum((n - 1) * stride for n, stride in zip(call["size"], call["stride"], strict=True))
+    if not given._array.flags.c_contiguous or start < 0 or end >= max(given._array.size, 1):
         raise RuntimeError(
             "vmap: as_strided_scatter of a tensor that is not contiguous has no batching rule, because "
             "its strides and offset refer to memory that batch elements share: call contiguous() on it"
@@ -120,7 +122,7 @@ def as_strided_scatter(call: Call) -> Any:
                 "src": call.physical("src"),
                 "size": (call.size, *call["size"]),
                 "stride": (given._array.size, *call["stride"]),
-                "storage_offset": call["storage_offset"] or 0,
+                "storage_offset": start,
             }
         )
     )

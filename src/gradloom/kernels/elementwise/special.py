@@ -42,8 +42,14 @@ def lgamma(self):
     """Return the logarithm of the absolute value of the gamma function."""
     from scipy.special import gammaln
 
-    found = shared(gammaln, _real("lgamma_vml_cpu", self))
-    return np.where(np.isinf(self), np.absolute(found), found)
+    x = _real("lgamma_vml_cpu", self)
+    found = shared(gammaln, x)
+    infinite = np.isinf(found)
+    if infinite.any():  # SciPy's is negative at -inf, and infinite at subnormal numbers, where it is -log(x)
+        size = np.absolute(x)
+        with np.errstate(divide="ignore"):
+            found = np.where(infinite, np.where(size < 1, -np.log(size), np.inf), found)
+    return found
 
 
 @widened

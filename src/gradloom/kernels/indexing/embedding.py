@@ -161,13 +161,18 @@ def embedding_bag(
 
 
 def _maxima(out, rows, taken, sizes):
-    """Write the maxima of neighbouring rows to `out`; return the table's row that attains each."""
+    """Write the maxima of neighbouring rows to `out`; return the table's row that attains each.
+
+    As in PyTorch's loop of comparisons, a NaN is the maximum if it comes first, and counts for nothing elsewhere.
+    """
     places = np.zeros(out.shape, np.int64)
     filled = sizes > 0
     if filled.any():
         starts = (np.cumsum(sizes) - sizes)[filled]
-        found = np.maximum.reduceat(rows, starts, axis=0)
+        first = rows[starts]
+        found = np.where(np.isnan(first), first, np.fmax.reduceat(rows, starts, axis=0))
         is_found = rows == np.repeat(found, sizes[filled], axis=0)
+        is_found[starts] |= np.isnan(first)
         order = np.where(is_found, np.arange(taken.size)[:, None], taken.size)
         first = np.minimum(np.minimum.reduceat(order, starts, axis=0), taken.size - 1)
         out[filled], places[filled] = found, taken[first]

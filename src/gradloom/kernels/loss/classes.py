@@ -220,7 +220,7 @@ def multi_margin_loss(
     if p == 2:
         z *= z
     if weight is not None:
-        z *= widen(weight)[classes][:, None]
+        z = _weighted(z, classes, weight)
     losses = z.sum(1) / z.dtype.type(max(x.shape[1], 1))
     return reduce(losses.reshape(target.shape) if reduction == NONE else losses, reduction, self.dtype)
 
@@ -233,6 +233,11 @@ def _hinges(x, classes, rows, margin) -> np.ndarray:
     return z
 
 
+def _weighted(z, classes, weight) -> np.ndarray:
+    """Return z (n, classes) times the weights of the targets; zeros stay zeros."""
+    return np.where(z > 0, z * widen(weight)[classes][:, None], 0)
+
+
 def multi_margin_loss_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, p, margin, weight=None, reduction: int = MEAN
 ) -> np.ndarray:
@@ -243,7 +248,7 @@ def multi_margin_loss_backward(
     slope = z * 2 if p == 2 else (z > 0).astype(z.dtype)
     slope /= slope.dtype.type(max(x.shape[1], 1) * (max(len(x), 1) if reduction == MEAN else 1))
     if weight is not None:
-        slope *= widen(weight)[classes][:, None]
+        slope = _weighted(slope, classes, weight)
     slope[rows, classes] = -slope.sum(1)
     slope *= widen(grad_output).reshape(-1, 1)
     return slope.reshape(self.shape).astype(self.dtype, copy=False)

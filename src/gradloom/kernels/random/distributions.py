@@ -19,8 +19,9 @@ import numpy as np
 
 from ...types.dtype import c_name
 from .._common.errors import size_mismatch, type_name
+from .._common.fused import fused32, fused64
 from .._common.layout import new_like
-from .normal import box_muller, by_libm, fused32, fused64, serial_normals
+from .normal import box_muller, by_libm, serial_normals
 from .streams import BLOCK, DIGITS, HALF, LARGEST, Stream, fill, memory_axes, name_of, narrowed, real_parts, require
 
 _MASK53 = np.array((1 << 53) - 1, np.uint64)

@@ -11,6 +11,7 @@ from .._common.dims import axes
 from .._common.errors import check_sizes, not_implemented, refuse
 from .._common.layout import row_major
 from .._common.numbers import is_half
+from ..creation import linspace
 from .sums import add, reduce
 
 
@@ -103,13 +104,18 @@ def bincount(self, weights=None, minlength=0):
 
 def histc(self, bins=100, min=0, max=0):
     """Count the elements in each of `bins` equal bins between `min` and `max`; elements outside are not counted. Equal
-    limits stand for the least and the greatest element. Returns (bins,) in the dtype of `self`."""
+    limits stand for the least and the greatest element. Returns (bins,) in the dtype of `self`.
+
+    The bin of x is (x - min) * bins / (max - min), rounded in the dtype of x: it decides about elements on an edge.
+    """
     refuse("histogram_cpu", self, "iubc")
     _check_bins(bins)
     low, high = _limits(self, min, max, "torch.histc")
     x = self.astype(np.float32) if is_half(self.dtype) else self
-    counts = np.histogram(x[(x >= low) & (x <= high)], bins, (low, high))[0]
-    return counts.astype(self.dtype)
+    low, high = x.dtype.type(low), x.dtype.type(high)
+    x = x[(x >= low) & (x <= high)]
+    places = ((x - low) * x.dtype.type(bins) / (high - low)).astype(np.int64)
+    return np.bincount(np.minimum(places, bins - 1), minlength=bins).astype(self.dtype)
 
 
 def _check_bins(bins, position=0):
@@ -190,7 +196,7 @@ def _edges(column, bins, limits, position):
         )
     if low == high:
         low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, bins + 1).astype(column.dtype)
+    return linspace(low, high, bins + 1, column.dtype)
 
 
 def histogramdd(self, bins, weight=None, density=False):

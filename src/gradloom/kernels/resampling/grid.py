@@ -3,7 +3,7 @@
 A point has a coordinate for each dimension, the last dimension's first; -1 and 1 are the centres of the first and last
 elements if corners are aligned, and their outer edges otherwise. In every dimension the point takes one input
 (nearest), two (bilinear) or four (bicubic), the taps. An element of zero stands after the flattened input for taps
-outside of it.
+outside of it. In three dimensions, as in PyTorch, taps outside have no weight either: a point that is NaN gives zeros.
 """
 
 from __future__ import annotations
@@ -122,6 +122,8 @@ def _combinations(points, size, mode, padding, align):
     """Yield the flat indices, and the taps of the dimensions of `points`, for each combination of taps."""
     dims = len(size)
     taps = [_taps(points[:, d], size[dims - 1 - d], mode, padding, align) for d in range(dims)]
+    if dims == 3:
+        taps = [list(map(_inside, of_dim)) for of_dim in taps]
     outside = int(np.prod(size))
     for chosen in product(*taps):
         index, valid, step = 0, True, 1
@@ -130,6 +132,12 @@ def _combinations(points, size, mode, padding, align):
             valid = valid & (tap.index >= 0)
             step *= size[dims - 1 - d]
         yield np.where(valid, index, outside), chosen
+
+
+def _inside(tap) -> _Tap:
+    """Return the tap without weight outside of the input."""
+    outside = tap.index < 0
+    return tap._replace(weight=np.where(outside, 0, tap.weight), slope=np.where(outside, 0, tap.slope))
 
 
 def _taps(coordinate, size, mode, padding, align) -> list[_Tap]:
