@@ -2,12 +2,15 @@
 
 Each is one row, forward (with history, where an input asks for a gradient) and backward. They see the names that
 `_names` returns: `x` and `y` of shape (32, 32), `v` and `w` of shape (32,), all float32 and asking for gradients.
+
+A call takes microseconds, and a busy or virtual machine slows down for seconds at a time. So times are those of the
+processor, every statement is visited in several passes over all of them, and the table shows a low quantile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import perf_counter as clock
+from time import process_time as clock
 
 CALLS = 20  # of one sample
 LLVM = "llvm: "  # before a statement: with gradloom's machine code in the place of kernels

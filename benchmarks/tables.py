@@ -33,6 +33,14 @@ def medians(times: Times) -> dict[str, Cells]:
     return table
 
 
+def low(seconds: list[float]) -> float:
+    """Return the fifth percentile: the time without what else the machine does.
+
+    The minimum would be that of the one sample in which the garbage collector did nothing.
+    """
+    return sorted(seconds)[len(seconds) // 20]
+
+
 def ratio(cells: Cells, threads: str = "") -> float | None:
     """Return gradloom's time over PyTorch's with "1" or "2" threads, or ("") of the better of each."""
     ours, theirs = (
@@ -69,7 +77,7 @@ def render_statements(times: Times) -> str:
         for part in PARTS:
             names = ("gradloom-1", statement), ("gradloom-1", LLVM + statement), ("torch-1", statement)
             seconds = [times.get((name, program, part)) for name, program in names]
-            ours, llvm, theirs = (statistics.median(found) / MICRO if found else None for found in seconds)
+            ours, llvm, theirs = (low(found) / MICRO if found else None for found in seconds)
             both = ours / theirs if ours and theirs else None
             if both:
                 ratios[part].append(both)
@@ -165,16 +173,24 @@ def write_between(page: Path, tables: dict[str, str]) -> None:
 
 
 def write_json(path: Path, times: Times, about: dict[str, str], errors: dict[tuple[str, str], str]) -> None:
-    """Write every median, in seconds, with its number of samples, and what failed."""
+    """Write every median and low quantile, in seconds, with its number of samples, and what failed."""
     rows = {(row.program, row.part): row for row in ROWS}
     measured: dict[tuple[str, str], dict] = {}
     for (contender, program, part), seconds in times.items():
         row = rows.get((program, part))
         entry = measured.setdefault(
             (program, part),
-            {"program": program, "part": part, "title": row.title if row else program, "median": {}, "samples": {}},
+            {
+                "program": program,
+                "part": part,
+                "title": row.title if row else program,
+                "median": {},
+                "low": {},
+                "samples": {},
+            },
         )
         entry["median"][contender], entry["samples"][contender] = statistics.median(seconds), len(seconds)
+        entry["low"][contender] = low(seconds)
     for entry in measured.values():
         cells = entry["median"]
         entry["ratio"] = {name: ratio(cells, threads) for name, threads in (("1", "1"), ("2", "2"), ("best", ""))}

@@ -140,6 +140,41 @@ def test_statements_have_geometric_means():
     assert '`set_kernels("llvm")`: forward 0.50 (0 of 1 above 2).' in tables.render_statements(times)
 
 
+def test_statements_show_what_a_busy_machine_adds_to_no_sample():
+    statement = rows_statements.STATEMENTS[0]
+    times = {
+        ("gradloom-1", statement, "forward"): [2e-6] * 3 + [9e-6] * 37,
+        ("torch-1", statement, "forward"): [1e-6] + [1.1e-6] * 39,
+    }
+    assert "ratios: forward 1.82 (0 of 1 above 2)." in tables.render_statements(times)
+
+
+def test_statements_are_visited_in_passes_by_processes_that_keep_their_kernels(monkeypatch):
+    visits = []
+
+    class Recorded:
+        unavailable = None
+
+        def __init__(self, name):
+            self.name, self.kernels = name, set()
+
+        def visit(self, program, budget):
+            visits.append((self.name, program))
+            self.kernels.add(program.startswith(rows_statements.LLVM))
+            assert len(self.kernels) == 1
+            return {"times": {"forward": [1e-6]}}
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(bench, "Contender", Recorded)
+    first, second = rows_statements.STATEMENTS[:2]
+    monkeypatch.setattr(bench, "STATEMENTS", (first, second))
+    times = bench.measure_statements(["gradloom-1", "gradloom-2", "torch-1"], 2, 0.0, {})
+    assert [program.removeprefix(rows_statements.LLVM) for _, program in visits[::6]] == [first, second] * 2
+    assert {len(seconds) for seconds in times.values()} == {4} and len(times) == 6
+
+
 def test_importing_is_compared_with_numpy_in_the_same_turn():
     times = bench.measure_imports([argparse.Namespace(name="json"), argparse.Namespace(name="math-2")], 2)
     assert {name: len(seconds) for (name, _, _), seconds in times.items()} == {"json": 2, "math-2": 2}
