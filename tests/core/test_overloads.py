@@ -136,6 +136,20 @@ def test_integers_one_by_one_where_a_list_is_all_there_is(x):
     assert zeros([]) == ("zeros", ((), None, None))
 
 
+def test_a_plain_tensor_and_ints_skip_the_parser(x):
+    expand = overloaded_method("expand", [entry("expand(Tensor self, int[] size, *, bool implicit=False)")])
+    assert expand(x, 2, 3) == ("expand", (x, (2, 3), False))
+    assert expand(x, 2, True) == ("expand", (x, (2, 1), False))
+    assert expand(x, 4, implicit=True) == ("expand", (x, (4,), True))
+    assert expand(x, size=(4,)) == ("expand", (x, (4,), False))
+    for args in [(), (x,), (x, "a"), (3, 4)]:
+        with pytest.raises(TypeError):
+            expand(*args)
+    both = overloaded_method("both", [entry("both(Tensor self, int[] size)"), entry("both.one(Tensor self, int n)")])
+    assert both(x, 2, 3) == ("both", (x, (2, 3)))
+    assert both.__wrapped__.call_with_sizes() is None
+
+
 def test_values_decide_where_classes_do_not(x):
     f = function("a(Tensor self, int[] n)", "b(Tensor self, float[] n)", "c(Tensor self, Tensor[] n)")
     for _ in range(2):  # all four have the same classes, so they share one plan

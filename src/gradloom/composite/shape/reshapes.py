@@ -75,8 +75,11 @@ def sum_to_size(self, size):
 
 def flatten(self, start_dim, end_dim):
     """Merge dimensions start_dim to end_dim, inclusive, into one."""
-    shape = self._array.shape
+    array = self._array
+    shape = array.shape
     ndim = len(shape)
+    if start_dim == 0 and end_dim == -1 and ndim > 1 and array.flags.c_contiguous:
+        return ops.exact.view(self, (array.size,))
     start, end = wrap_dim(start_dim, ndim), wrap_dim(end_dim, ndim)
     if start > end:
         raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")

@@ -87,6 +87,21 @@ class Overloads:
         plan = self.plans[key] = plans[0] if len(plans) == 1 else in_turn(plans)
         return plan
 
+    def call_with_sizes(self):
+        """Return `call(tensor, sizes)` for calls with separate ints; None unless one signature takes them."""
+        found = []
+        for count in (1, 2):
+            classes = (types.Tensor, *(int,) * count)
+            bounds = [bound for s in self.signatures if (bound := bind(s, count + 1, (), classes)) is not None]
+            found += [bound.signature for bound in bounds]
+            if len(bounds) != 1 or bounds[0].signature.varargs is None or bounds[0].moves[-1][0] != 1:
+                return None
+        signature, other = found
+        if signature is not other:
+            return None
+        wrapper, tail = signature.wrapper, tuple(signature.template[2:])
+        return (lambda tensor, sizes: wrapper(tensor, sizes, *tail)) if tail else wrapper
+
     @property
     def __signature__(self):
         """The signature for `inspect.signature` of the public function, whose `__wrapped__` this object is."""
@@ -258,7 +273,43 @@ def overloaded_function(name: str, entries, doc: str | None = None, module: str 
 
 def overloaded_method(name: str, entries, doc: str | None = None, module: str = "gradloom"):
     """Return a plain function over the entries, for an attribute of Tensor, with `self` first."""
-    return _public(Overloads(name, entries, method=True), f"Tensor.{name}", doc, module)
+    overloads = Overloads(name, entries, method=True)
+    function = _public(overloads, f"Tensor.{name}", doc, module)
+    return _taking_sizes(overloads, function) if takes_sizes(entries) else function
+
+
+def takes_sizes(entries) -> bool:
+    """Return whether a method has an overload for `x.view(2, 3)`: its only positional parameter is a list of ints."""
+    for parameters, *_ in entries:
+        names = [*takewhile(lambda p: p != "*", parameters)]
+        if len(names) == 2 and names[1][1].startswith("int["):
+            return True
+    return False
+
+
+def _taking_sizes(overloads, parsed):
+    """Return a function that calls the wrapper itself for a plain tensor and ints, and `parsed` for other arguments."""
+    Tensor = types.Tensor
+    call = None
+
+    def find():
+        nonlocal call
+        call = overloads.call_with_sizes() or parsed_sizes
+        return call
+
+    def parsed_sizes(tensor, sizes):
+        return parsed(tensor, *sizes)
+
+    def function(a=MISSING, /, *rest, **kwargs):
+        if rest and a.__class__ is Tensor and not kwargs:
+            for value in rest:
+                if value.__class__ is not int:
+                    break
+            else:
+                return (call or find())(a, rest)
+        return parsed(a, *rest, **kwargs)
+
+    return _described(function, overloads, parsed.__qualname__, parsed.__doc__, parsed.__module__)
 
 
 def _public(overloads, qualified_name, doc, module):
@@ -302,10 +353,15 @@ def _public(overloads, qualified_name, doc, module):
                     pass
         return call(*[value for value in (a, b, c) if value is not MISSING], *rest, **kwargs)
 
+    doc = doc or "\n".join([entry[1].__doc__ or "" for entry in overloads.entries])
+    return _described(function, overloads, qualified_name, doc, module)
+
+
+def _described(function, overloads, qualified_name, doc, module):
     function.__name__ = overloads.name
     function.__qualname__ = qualified_name
     function.__module__ = module
-    function.__doc__ = doc or "\n".join([entry[1].__doc__ or "" for entry in overloads.entries])
+    function.__doc__ = doc
     function.__wrapped__ = overloads
     overloads.public = function
     return function

@@ -207,7 +207,7 @@ def unsqueeze(self, dim):
     shape = self.shape
     if not 0 <= dim <= len(shape):
         dim = wrap_dim(dim, len(shape) + 1)
-    new_shape = (*shape[:dim], 1, *shape[dim:])
+    new_shape = (*shape[:dim], 1, *shape[dim:]) if dim else (1, *shape)
     if self.flags.c_contiguous and 1 not in shape or not self.size:
         return self.reshape(new_shape)
     strides = self.strides  # which reshape would change for dimensions of size 1
