@@ -11,7 +11,7 @@ from gradloom.kernels.elementwise import erf, single, special
 from gradloom.kernels.indexing import places, tensors
 from gradloom.kernels.pool import blocks
 from gradloom.kernels.random import streams
-from gradloom.kernels.reduction import running
+from gradloom.kernels.reduction import extrema, running
 
 FLOATS = (np.float32, np.float64)
 
@@ -100,11 +100,13 @@ def test_float32_functions_keep_signs_of_zero_and_infinities():
     np.testing.assert_array_equal(found, np.array([0, np.inf, np.nan, 17.5, 3e38], np.float32))
 
 
-@pytest.mark.parametrize("width", [1, 5, 16])
+@pytest.mark.parametrize("width", [1, 5, 32])
 def test_short_running_sums_equal_long_ones(width, monkeypatch):
     x = draw(6, width)
     x[1, -1] = -0.0
     few = running.cumsum(x, 1)
+    monkeypatch.setattr(running, "FEW", 0)
+    np.testing.assert_array_equal(few, running.cumsum(x, 1))
     monkeypatch.setattr(running, "_BLOCK", 2 * width)
     np.testing.assert_array_equal(few, running.cumsum(x, 1))
     assert str(running.cumsum(np.array([[-0.0]], np.float32), 1)) == "[[0.]]"
@@ -248,6 +250,29 @@ def test_softmax_of_many_rows_equals_that_of_parts(kernel):
     backward = softmax.softmax_backward if kernel is softmax.softmax else softmax.log_softmax_backward
     expected = [backward(g, out, 1, x.dtype) for g, out in zip(grad, found, strict=True)]
     np.testing.assert_allclose(backward(grad, found, -1, x.dtype), np.stack(expected), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dim", [0, 1])
+def test_log_softmax_without_a_shift_is_as_exact_as_with_one(dim, dtype, monkeypatch):
+    x = np.clip(2 * draw(20, 30, dtype=dtype), -6, 6)
+    exact = x.astype(np.longdouble)
+    exact = exact - np.log(np.exp(exact).sum(dim, keepdims=True))
+    bound = 4 * np.finfo(dtype).eps * np.abs(exact).max()  # of a sum of 30 terms and its logarithm
+    assert np.abs(softmax.log_softmax(x, dim) - exact).max() < bound
+    monkeypatch.setattr(softmax, "_SMALL", -1)
+    assert np.abs(softmax.log_softmax(x, dim) - exact).max() < bound
+
+
+@pytest.mark.parametrize("kernel", [extrema.max, extrema.min])
+def test_extremes_of_few_elements_equal_those_of_many(kernel, monkeypatch):
+    arrays = [draw(5, 7), draw(5, 7, dtype=np.float64).T, np.array([1, np.nan, 3, np.nan]), np.array(-np.inf)]
+    few = [kernel(x) for x in arrays]
+    monkeypatch.setattr(extrema, "LONGEST", 0)
+    for x, found in zip(arrays, few, strict=True):
+        many = np.asarray(kernel(x))
+        np.testing.assert_array_equal(np.asarray(found), many)
+        assert np.asarray(found).dtype == many.dtype and np.shape(found) == many.shape
 
 
 def test_a_kept_zero_has_no_sign():

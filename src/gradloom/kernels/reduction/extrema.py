@@ -43,6 +43,8 @@ def _extreme(ufunc, name, kernel, array, dim, keepdim):
     size = array.size
     if size and array.dtype.char in "fd":
         if axis is None and not keepdim:
+            if size <= LONGEST and array.flags.c_contiguous:  # as below; the place of a NaN comes before all others
+                return array.reshape(-1)[array.argmax() if ufunc is np.maximum else array.argmin()]
             return ufunc.reduce(array, None)
         if axis.__class__ is int and size <= LONGEST and axis == array.ndim - 1 and array.flags.c_contiguous:
             # The place of the extremum takes less per row than a reduction, whatever the row holds.

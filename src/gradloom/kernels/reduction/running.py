@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...types.dtype import c_name
-from .._common.blas import dot
+from .._common.blas import FEW, dot
 from .._common.dims import axes, cast
 from .._common.errors import not_implemented, refuse, refuse_float8
 from .._common.layout import check_no_internal_overlap, row_major
@@ -69,7 +69,7 @@ def _accumulate(ufunc, array, dim, dtype, name):
     return row_major(found)
 
 
-_SHORT = 16  # elements, up to which a row's running sums are a product
+_SHORT = 32  # elements, up to which a row's running sums are a product
 _BLOCK = 1 << 14  # elements whose temporaries stay in a core's cache
 
 
@@ -78,6 +78,15 @@ def _short_sums(array):
     number is not finite. `accumulate` would run one loop for each row."""
     n = array.shape[-1]
     rows = array.reshape(-1, n)
+    if rows.size <= FEW:
+        wide = rows.astype(np.float64, order="C")
+        flat = wide.reshape(-1)
+        squares = flat.dot(flat)
+        if squares - squares != 0:
+            return None
+        wide = wide.dot(triangle(n))
+        wide += number(0, wide.dtype)  # as below
+        return wide.astype(np.float32).reshape(array.shape)
     out, zero = np.empty(rows.shape, array.dtype), number(0, array.dtype)
 
     def work(part) -> bool:
