@@ -307,6 +307,7 @@ def _namespaces(
             wrappers=wrappers,
             results=sorted(results.items()),
             modules=sorted(modules.items()),
+            by_values=_by_values(wrappers),
             target=target,
         )
     }
@@ -352,6 +353,17 @@ class Row:
 SCALAR = Base("Scalar")
 # The tag of a derived variant; `core` is dropped, since other operators are not made of variants.
 _VARIANT_TAGS = {"inplace": "inplace", "out": "out"}
+
+
+def _by_values(wrappers: Iterable[Wrapper]) -> list[str]:
+    """Return the overloads, `nonzero.default`, that have a shape or a value which depends on values."""
+    tags = {"dynamic_output_shape", "data_dependent_output"}
+    return [
+        f"{name}.{row.overload}"
+        for name, rows in overload_table(wrappers)
+        for row in rows
+        if tags & {*row.tags.split()}
+    ]
 
 
 def overload_table(wrappers: Iterable[Wrapper]) -> list[tuple[str, list[Row]]]:

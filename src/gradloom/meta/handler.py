@@ -35,7 +35,6 @@ _MIXED = frozenset(
     _pack_padded_sequence""".split()
 )
 _INDICES = frozenset("index indices".split())
-_BY_VALUES = frozenset(("dynamic_output_shape", "data_dependent_output"))  # tags
 
 
 @lru_cache(4096)  # more than there are wrappers
@@ -44,9 +43,8 @@ def depends_on_values(wrapper: Any, name: str) -> bool:
     package, _, family = home_of(wrapper).partition(".variable_type.")
     if not family or name in RULES:
         return False
-    base, _, overload = name.partition(".")
-    rows = import_module(f"{package}.overloads").OVERLOADS.get(base, ())
-    return any(row[0] == (overload or "default") and not _BY_VALUES.isdisjoint(row[3].split()) for row in rows)
+    overload = name if "." in name else f"{name}.default"
+    return overload in import_module(f"{package}.namespaces").BY_VALUES
 
 
 def handle(call: Call) -> Any:
