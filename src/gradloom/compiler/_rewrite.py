@@ -96,7 +96,7 @@ def _tree(filename: str, source: str) -> tuple[ast.Module, dict[tuple[str, int],
     """Return the syntax tree of a file, and its code objects by name and first line."""
     tree = ast.parse(source, filename)
     codes: dict[tuple[str, int], list[CodeType]] = {}
-    stack = [compile(deepcopy(tree), filename, "exec", 0, True)]
+    stack = [compile(source, filename, "exec", 0, True)]
     while stack:
         for constant in stack.pop().co_consts:
             if isinstance(constant, CodeType):
