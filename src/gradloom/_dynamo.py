@@ -143,10 +143,12 @@ def __getattr__(name: str) -> Any:
 
 def _load() -> None:
     """Import the compiler for its classes."""
-    from .compiler import _api, _backends, _recorder
+    from .compiler import _backends, _modules, _recorder
 
     globals().update(
-        OptimizedModule=_api.OptimizedModule, Unsupported=_recorder.Unsupported, InvalidBackend=_backends.InvalidBackend
+        OptimizedModule=_modules.OptimizedModule,
+        Unsupported=_recorder.Unsupported,
+        InvalidBackend=_backends.InvalidBackend,
     )
 
 

@@ -324,6 +324,41 @@ def test_a_second_process_needs_no_llvm(folder):
     assert not second_process(folder)
 
 
+@pytest.mark.skipif(
+    sys.platform != "linux" or host.host().machine != "x86_64", reason="images are made on Linux, x86-64"
+)
+def test_what_only_some_functions_need_is_not_imported(folder, tmp_path):
+    """The import of `gradloom.nn`, of LLVM or of what writes its text takes longer than compiling from the cache."""
+    script = tmp_path / "second.py"
+    script.write_text(SECOND_COMPILED)
+    environment = {**os.environ, "GRADLOOM_CACHE_DIR": str(folder.parent)}
+    outputs = [
+        subprocess.run(
+            [sys.executable, str(script)], env=environment, capture_output=True, text=True, timeout=LIMIT, check=True
+        ).stdout.split()
+        for _ in range(2)
+    ]
+    first, second = outputs
+    assert "gradloom.compiler._llvm.emit" in first and "gradloom.nn" not in first
+    unneeded = "llvmlite gradloom.nn _llvm.emit _llvm.ir _llvm.lower _numpy_rows generated.overloads kernels.conv"
+    assert not [name for name in second if name.endswith(tuple(unneeded.split()))]
+
+
+SECOND_COMPILED = """
+import sys
+import gradloom as torch
+
+@torch.compile(fullgraph=True, backend="llvm")
+def f(x):
+    return torch.sigmoid(x) * torch.tanh(x) + x**2
+
+x = torch.linspace(-1, 1, 5, requires_grad=True)
+for _ in range(2):
+    f(x).sum().backward()
+print(*sys.modules)
+"""
+
+
 def test_a_damaged_file_is_made_anew(folder):
     program, x = LoopProgram.parse(POINTWISE.format(n=10)), np.zeros(10, "float32")
     _llvm.compile(program)

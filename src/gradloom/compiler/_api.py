@@ -19,17 +19,15 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
-from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
 from ..core.tensor import Tensor
 from ..dispatch.state import state
-from ..nn import Module
 from ._backends import find
 from ._entry import Arguments, Backend, Entry, Opaque, may_compile, thread_key
 from ._hooks import Hooks
-from ._known import NUMBERS
+from ._known import NUMBERS, is_a, is_module
 from ._pieces import Pieces
 from ._recorder import Recorder, Unsupported, active
 from ._trace import TraceError
@@ -141,11 +139,15 @@ class Optimized:
             self.breaks.append((r.where, r.reason))
         return result
 
+    def function_for(self, target: Any) -> Any:
+        """Return another function, compiled with the same options."""
+        return function_of(Optimized(target, self.backend, self.fullgraph, self.dynamic))
+
     @property
     def name(self) -> str:
         """The function's qualified name, or the class of a module."""
         target = self.target
-        if isinstance(target, MethodType) and isinstance(target.__self__, Module) and target.__name__ == "_call_impl":
+        if isinstance(target, MethodType) and is_module(target.__self__) and target.__name__ == "_call_impl":
             target = target.__self__
         return getattr(target, "__qualname__", type(target).__name__)
 
@@ -211,71 +213,18 @@ class Stance:
         Stance.current = self.before
 
 
-class OptimizedModule(Module):
-    """A compiled module: calls run its graphs, everything else is the original's.
-
-    Attributes:
-        _orig_mod: the original module.
-        _optimized: the `Optimized` of its call.
-    """
-
-    __module__ = "gradloom._dynamo.eval_frame"
-    _orig_mod: Module
-
-    def __init__(self, mod: Module, optimized: Optimized | None = None) -> None:
-        super().__init__()
-        self._modules["_orig_mod"] = mod
-        self.__dict__["_optimized"] = optimized or Optimized(mod, find("inductor"))
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__dict__["_optimized"](*args, **kwargs)
-
-    forward = __call__
-
-    def __getattr__(self, name: str) -> Any:
-        original = self.__dict__["_modules"]["_orig_mod"]
-        return original if name == "_orig_mod" else getattr(original, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "_orig_mod":
-            self._modules["_orig_mod"] = value
-        elif name in type(self).__dict__ or name in ("_modules", "_parameters", "_buffers"):
-            object.__setattr__(self, name, value)
-        else:
-            setattr(self._orig_mod, name, value)
-
-    def __delattr__(self, name: str) -> None:
-        delattr(self._orig_mod, name)
-
-    @property
-    def dynamo_ctx(self) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """A decorator that compiles a function with the options of this module."""
-        own: Optimized = self.__dict__["_optimized"]
-        return lambda function: function_of(Optimized(function, own.backend, own.fullgraph, own.dynamic))  # type: ignore[no-any-return]
-
-    @property
-    def training(self) -> bool:
-        """The original's training mode."""
-        return bool(self._orig_mod.training)
-
-    @training.setter
-    def training(self, value: bool) -> None:
-        if "_modules" in self.__dict__ and "_orig_mod" in self.__dict__["_modules"]:
-            self._orig_mod.training = value
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *dir(self._orig_mod)})
-
-    def __reduce__(self) -> Any:
-        return OptimizedModule, (self._orig_mod,)
+def _is_optimized_module(value: Any) -> bool:
+    return is_a(value, "gradloom.compiler._modules", "OptimizedModule")
 
 
 def optimize(target: Any, backend: Any, fullgraph: bool, options: Any, mode: Any, dynamic: bool | None = None) -> Any:
     """Return a compiled function or module; see `gradloom.compile`."""
     found = find(backend, options, mode)
-    if isinstance(target, OptimizedModule):
+    if _is_optimized_module(target):
         target = target._orig_mod
-    if isinstance(target, Module):
+    if is_module(target):
+        from ._modules import OptimizedModule
+
         return OptimizedModule(target, Optimized(target, found, fullgraph, dynamic))
     target = getattr(target, "_compiled_original", target)
     return function_of(Optimized(target, found, fullgraph, dynamic))
@@ -311,14 +260,14 @@ def explain(optimized: Optimized, args: Any, kwargs: Any) -> Any:
 
 def explain_call(target: Any, args: Any, kwargs: Any) -> Any:
     """Compile a function or module, call it, and describe what became of it."""
-    if isinstance(target, OptimizedModule) or hasattr(target, "_optimized"):
+    if _is_optimized_module(target) or hasattr(target, "_optimized"):
         return explain(optimized_of(target), args, kwargs)
     return explain(Optimized(target, find("inductor")), args, kwargs)
 
 
 def optimized_of(value: Any) -> Optimized:
     """Return the `Optimized` behind a compiled function or module. Raises TypeError for another object."""
-    if isinstance(value, OptimizedModule):
+    if _is_optimized_module(value):
         return value.__dict__["_optimized"]  # type: ignore[no-any-return]
     found = getattr(value, "_optimized", None)
     if not isinstance(found, Optimized):

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import Any
 
 from ._entry import Backend
-from ._numpy_rows import compile_loops
 
 NAMES = ("inductor", "llvm", "numpy", "aot_eager", "eager")
 MODES = (None, "default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
@@ -24,7 +23,7 @@ def _named(name: str) -> Backend:
     if name == "llvm":
         return Backend(name, _machine_code, True)
     if name == "numpy":
-        return Backend(name, compile_loops, False)
+        return Backend(name, _numpy_loops, False)
     return Backend(name, None, False)
 
 
@@ -34,7 +33,12 @@ def _machine_code(program: Any) -> Any:
     try:
         return llvm.compile(program)
     except llvm.Unsupported:
-        return compile_loops(program)
+        return _numpy_loops(program)
+
+
+def _numpy_loops(program: Any) -> Any:
+    """Compile a loop program to calls of NumPy."""
+    return import_module("gradloom.compiler._numpy_rows").compile_loops(program)
 
 
 def has_llvm() -> bool:

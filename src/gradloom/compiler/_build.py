@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ._fuse import Access, Group, result_of
 from ._graph import Content, Node, Value, dtype_name
@@ -12,8 +11,7 @@ from ._loops import Buffer, Instruction, LoopProgram, Pass, widened
 from ._scalar import Expr, Exprs, lower, ordered
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NamedTuple):
     """A group's loop program, the values that its buffers stand for, and how it walks over inputs and outputs."""
 
     program: LoopProgram

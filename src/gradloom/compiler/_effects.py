@@ -11,15 +11,13 @@ updates (Note [Optimizer updates]).
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
 from ..core.tensor import Tensor
 from ..dispatch.state import GRAD_OFF, state
-from ..nn import Module
-from ._known import NUMBERS
+from ._known import NUMBERS, is_a, is_module
 
 _NAMES = frozenset("backward step zero_grad".split())
 
@@ -31,9 +29,11 @@ def is_effect(function: Any) -> bool:
     name, owner = function.__func__.__name__, function.__self__
     if name == "backward":
         return isinstance(owner, Tensor) and function.__func__ is Tensor.backward
-    if isinstance(owner, Module):
+    if is_module(owner):
+        from ..nn import Module
+
         return name == "zero_grad" and function.__func__ is Module.zero_grad
-    return is_step(function) or name == "zero_grad" and _is_a(owner, "gradloom.optim.optimizer", "Optimizer")
+    return is_step(function) or name == "zero_grad" and is_a(owner, "gradloom.optim.optimizer", "Optimizer")
 
 
 def is_step(function: Any) -> bool:
@@ -41,14 +41,8 @@ def is_step(function: Any) -> bool:
     if function.__func__.__name__ != "step":
         return False
     owner = function.__self__
-    optimizer = _is_a(owner, "gradloom.optim.optimizer", "Optimizer")
-    return optimizer or _is_a(owner, "gradloom.optim.lr_scheduler.base", "LRScheduler")
-
-
-def _is_a(value: Any, module: str, name: str) -> bool:
-    """Return whether an object is of a class of a module, which need not be loaded."""
-    cls = getattr(sys.modules.get(module), name, None)
-    return cls is not None and isinstance(value, cls)
+    optimizer = is_a(owner, "gradloom.optim.optimizer", "Optimizer")
+    return optimizer or is_a(owner, "gradloom.optim.lr_scheduler.base", "LRScheduler")
 
 
 class Effect:

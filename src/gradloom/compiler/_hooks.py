@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..nn.modules import _calling
-from ..nn.modules._calling import Calling
 from . import _known as known
 from ._effects import called as effect, is_effect
 from ._reads import CONTAINERS, LAZY, OBJECT, VIEWS, Reads, static
@@ -32,7 +30,6 @@ _WRITERS = frozenset(
     difference_update intersection_update __setitem__ __delitem__""".split()
 )
 _SAFE = (*known.NUMBERS, Tensor, slice, np.dtype)
-_CALLS = (Calling.__dict__["__call__"], Calling._call_impl)
 
 
 class Hooks(Reads):
@@ -52,7 +49,7 @@ def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: 
     if cls is MethodType:
         if is_effect(function):
             return effect(r, function, args, kwargs)
-        if function.__func__ in _CALLS:
+        if known.is_module(function.__self__) and _calls_module(function.__func__):
             return _module_followed(hooks, r, function.__self__, args, kwargs)
         if known.is_operator(function.__func__):
             return _operated(r, function.__func__, (function.__self__, *args), kwargs)
@@ -71,7 +68,7 @@ def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: 
         return _called(hooks, r, function.func, (*function.args, *args), {**function.keywords, **kwargs})
     if isinstance(function, BuiltinFunctionType):
         return _builtin(hooks, r, function, args, kwargs)
-    if isinstance(function, Calling):
+    if known.is_module(function):
         if "_optimized" in function.__dict__:
             function = r.read(function.__dict__["_modules"]["_orig_mod"])
         return _module_called(hooks, r, function, args, kwargs)
@@ -171,11 +168,11 @@ def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: 
         and isinstance(init, FunctionType)
         and known.is_followed(init)
     ):
-        if issubclass(cls, Calling):
+        if known.is_module_class(cls):
             r.taint(f"it makes a {cls.__name__}")
             return cls(*args, **kwargs)
         r.guard(("class", id(cls), "__init__"), "static({0}, '__init__') is {1}", cls, init)
-        made = object.__new__(cls)
+        made: Any = object.__new__(cls)
         _followed(r, init, (made, *args), kwargs)
         return made
     r.taint(f"it makes a {cls.__name__}")
@@ -303,7 +300,7 @@ def _module_called(hooks: Hooks, r: Any, module: Any, args: tuple[Any, ...], kwa
     cls = type(module)
     method = static(cls, "__call__")
     r.guard(("class", id(cls), "__call__"), "static({0}, '__call__') is {1}", cls, method)
-    if method is Calling.__dict__["__call__"]:
+    if _calls_module(method):
         return _module_followed(hooks, r, module, args, kwargs)
     if isinstance(method, FunctionType):
         return _called(hooks, r, method, (module, *args), kwargs)
@@ -311,8 +308,17 @@ def _module_called(hooks: Hooks, r: Any, module: Any, args: tuple[Any, ...], kwa
     return module(*args, **kwargs)
 
 
+def _calls_module(function: Any) -> bool:
+    """Return whether a function is what calls Modules."""
+    from ..nn.modules._calling import Calling
+
+    return function is Calling.__dict__["__call__"] or function is Calling._call_impl
+
+
 def _module_followed(hooks: Hooks, r: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Do what `Calling.__call__` does: follow a module's `forward`, if nothing hooks into it."""
+    from ..nn.modules import _calling
+
     shared = [
         _calling._global_forward_hooks, _calling._global_forward_pre_hooks, _calling._global_backward_hooks,
         _calling._global_backward_pre_hooks,
@@ -320,7 +326,7 @@ def _module_followed(hooks: Hooks, r: Any, module: Any, args: tuple[Any, ...], k
     if _calling.has_hooks(module):
         r.taint(f"hooks are registered on a {type(module).__name__}")
     if r.reason is not None:
-        return Calling._call_impl(module, *args, **kwargs)
+        return _calling.Calling._call_impl(module, *args, **kwargs)
     r.guard("global hooks", "not ({0} or {1} or {2} or {3})", *shared)
     if r.is_outer(module):
         r.guard(("hooks", id(module)), _HAS_NO_HOOKS, module.__dict__)

@@ -18,9 +18,6 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..dispatch.function_code import own_code
-from ..nn.parameter import Parameter
-
-PLAIN = frozenset((Tensor, Parameter))
 
 # Attributes of a tensor that depend on its metadata only.
 METADATA = frozenset(
@@ -63,6 +60,29 @@ _PURE_CLASSES = frozenset(
      KeyError, IndexError)
 )  # fmt: skip
 NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented))
+
+
+def is_a(value: Any, module: str, name: str) -> bool:
+    """Return whether an object is of a class of a module, which need not be loaded."""
+    cls = getattr(sys.modules.get(module), name, None)
+    return cls is not None and isinstance(value, cls)
+
+
+def is_module(value: Any) -> bool:
+    """Return whether an object is a Module; asking does not import `gradloom.nn`, which takes longer than compiling."""
+    return is_a(value, "gradloom.nn.modules._calling", "Calling")
+
+
+def is_module_class(cls: type) -> bool:
+    """Return whether a class is a class of Modules."""
+    base = getattr(sys.modules.get("gradloom.nn.modules._calling"), "Calling", None)
+    return base is not None and issubclass(cls, base)
+
+
+def is_plain(value: Any) -> bool:
+    """Return whether an object is of the class Tensor or Parameter, and of no subclass."""
+    cls = type(value)
+    return cls is Tensor or cls is getattr(sys.modules.get("gradloom.nn.parameter"), "Parameter", None)
 
 
 def _spaces() -> list[Any]:

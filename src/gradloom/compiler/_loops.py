@@ -41,7 +41,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 HALVES = frozenset(("float16", "bfloat16"))
 FLOATS = frozenset(("float32", "float64"))
@@ -87,8 +87,6 @@ OPERATORS: dict[str, tuple[int, frozenset[str], str]] = {
 FORMS = frozenset("load gather number const index cast bitcast round where reduce store".split())
 _SAME_BITS = ({"float32", "int32", "uint32"}, {"float64", "int64", "uint64"})
 
-_NAME = re.compile(r"[A-Za-z_]\w*")
-
 
 class LoopError(ValueError):
     """A loop program that has no meaning: says which instruction is wrong, and why."""
@@ -118,8 +116,7 @@ class Buffer:
         return f"{self.dtype}{sizes} strides {list(self.strides)}"
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(NamedTuple):
     """One SSA instruction: `name = op attribute args: dtype`.
 
     attribute: the buffer of load, gather and store; the number of `number`; the dimension of `index`; the kind of
@@ -146,8 +143,7 @@ def const(name: str, value: Any, dtype: str) -> Instruction:
     return Instruction(name, "const", (), dtype, repr(kind(value)))
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(NamedTuple):
     """One walk over a row: `body` for every element, then `row` once. An empty body walks over nothing."""
 
     body: tuple[Instruction, ...] = ()
@@ -260,7 +256,7 @@ class _Checker:
             raise self.error(i, f"there is no operation {i.op!r}")
         if i.op == "store":
             return
-        if not _NAME.fullmatch(i.name) or i.name in self.dtypes:
+        if not (i.name.isidentifier() and i.name.isascii()) or i.name in self.dtypes:
             raise self.error(i, f"{i.name!r} is not a new name")
         if i.dtype not in VALUE_DTYPES:
             raise self.error(i, f"no value has dtype {i.dtype!r}")
@@ -390,8 +386,8 @@ def const_value(i: Instruction) -> Any:
     return int(text) if i.dtype in INTEGERS else float(text) if i.dtype in FLOATS else complex(text)
 
 
-_LINE = re.compile(r"(?:(\w+) = )?([^\s:]+)((?: [^\s:]+)*)(?:: (\w+))?")
-_BUFFER = re.compile(r"(\w+)(?: sizes (\[[-\d, ]*\]))? strides (\[[-\d, ]*\])")
+_LINE = r"(?:(\w+) = )?([^\s:]+)((?: [^\s:]+)*)(?:: (\w+))?"
+_BUFFER = r"(\w+)(?: sizes (\[[-\d, ]*\]))? strides (\[[-\d, ]*\])"
 _WITH_ATTRIBUTE = frozenset("load gather number index store round reduce const".split())
 
 
@@ -406,7 +402,7 @@ def _parse(text: str) -> LoopProgram:
         raise LoopError(f"not the head of a loop program: {text[:60]!r}")
     for line in text.strip().split("\n")[1:]:
         word, _, rest = line.strip().partition(" ")
-        buffer = _BUFFER.fullmatch(rest.partition(": ")[2])
+        buffer = re.fullmatch(_BUFFER, rest.partition(": ")[2])
         if line.startswith("  ") or (parts["pass"] and word not in ("pass", "row:")):
             parts["pass"][-1][-1].append(_parse_instruction(line.strip()))
         elif word in ("input", "output") and buffer:
@@ -430,7 +426,7 @@ def _parse(text: str) -> LoopProgram:
 
 
 def _parse_instruction(line: str) -> Instruction:
-    match = _LINE.fullmatch(line)
+    match = re.fullmatch(_LINE, line)
     if match is None:
         raise LoopError(f"not an instruction: {line!r}")
     name, op, words, dtype = match[1] or "", match[2], match[3].split(), match[4] or ""

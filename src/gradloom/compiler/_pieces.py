@@ -13,8 +13,6 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..nn import Module
-from ..nn.modules._calling import Calling, call_with_hooks, has_hooks
 from . import _known as known
 from ._effects import is_step, stepped
 from ._hooks import Hooks
@@ -49,15 +47,20 @@ class Pieces:
             return self.target(*args, **kwargs)
         self.has_run = True
         target = self.target
-        if isinstance(target, MethodType) and target.__func__ is Calling._call_impl:
+        if isinstance(target, MethodType) and known.is_module(target.__self__) and _is_python_call(target):
             target = target.__self__
-        if not isinstance(target, Module):
-            return self._followed(target)(*args, **kwargs)
-        if type(target).__call__ is not Calling.__call__:
+        if known.is_module(target):
+            return self._module_followed(target, args, kwargs)
+        return self._followed(target)(*args, **kwargs)
+
+    def _module_followed(self, module: Any, args: Any, kwargs: Any) -> Any:
+        from ..nn.modules._calling import Calling, call_with_hooks, has_hooks
+
+        if type(module).__call__ is not Calling.__call__:
             return self.target(*args, **kwargs)
-        forward = self._followed(target.forward)
-        if has_hooks(target):
-            return call_with_hooks(target, args, kwargs, forward)
+        forward = self._followed(module.forward)
+        if has_hooks(module):
+            return call_with_hooks(module, args, kwargs, forward)
         return forward(*args, **kwargs)
 
     def _followed(self, function: Any) -> Any:
@@ -112,9 +115,16 @@ class _PieceHooks(Hooks):
         return self.pieces.call(function, args, kwargs)
 
 
+def _is_python_call(method: MethodType) -> bool:
+    """Return whether a module's method is the one that calls it as Python, also if the module was compiled."""
+    from ..nn.modules._calling import Calling
+
+    return method.__func__ is Calling._call_impl
+
+
 def _key_of(function: Any, args: Any, kwargs: Any) -> tuple[int, ...] | None:
     """Return the identity of a module or function that is compiled by itself; None for what is called as it is."""
-    if isinstance(function, Calling):
+    if known.is_module(function):
         members = function.__dict__
         if "_optimized" in members or members.get("_compiled_call_impl") is not None:
             return None
@@ -127,7 +137,7 @@ def _key_of(function: Any, args: Any, kwargs: Any) -> tuple[int, ...] | None:
         return None
     if not own.__dict__.keys().isdisjoint(("_compiled_original", "_compile_disabled", "_compile_allowed")):
         return None
-    if isinstance(function, MethodType) and isinstance(function.__self__, Calling) and own.__name__ == "_call_impl":
+    if isinstance(function, MethodType) and known.is_module(function.__self__) and own.__name__ == "_call_impl":
         return None
     if not any(isinstance(a, Tensor) for a in (*args, *kwargs.values())):
         return None

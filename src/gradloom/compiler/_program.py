@@ -194,7 +194,7 @@ class _Writer:
                 name = self.buffer(value.content)
             outputs.append(name)
         if aliases:
-            kernel = replace(kernel, program=_in_place(kernel.program, tuple(aliases)))
+            kernel = kernel._replace(program=_in_place(kernel.program, tuple(aliases)))
         number = len(self.kernels)
         self.kernels.append(kernel)
         self.lines.append(f"# {group.name}")
@@ -315,7 +315,7 @@ def _in_place(program: LoopProgram, aliases: tuple[tuple[int, int], ...]) -> Loo
     *before, part = program.passes
     last = [i for i in part.body if i.op == "store" and i.attribute in late]
     body = (*[i for i in part.body if i not in last], *last)
-    return replace(program, aliases=aliases, passes=(*before, replace(part, body=body)))
+    return replace(program, aliases=aliases, passes=(*before, part._replace(body=body)))
 
 
 def _read(step: Any) -> set[Content]:

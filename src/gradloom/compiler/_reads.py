@@ -20,8 +20,6 @@ from types import (
 from typing import Any
 
 from ..core.tensor import Tensor
-from ..nn.modules import module as _module
-from ..nn.modules._calling import Calling
 from . import _known as known
 from ._recorder import MISSING, active
 
@@ -52,7 +50,6 @@ LAZY: tuple[type, ...] = (
     type(iter(range(0))), type(iter(_EMPTY)), type(iter(_EMPTY.values())), type(iter(_EMPTY.items())),
     type(reversed([])), GeneratorType,
 )  # fmt: skip
-_module_getattr = _module.Module.__getattr__ if hasattr(_module.Module, "__getattr__") else None
 
 
 class Reads:
@@ -322,7 +319,7 @@ class Reads:
     def change_attr(self, obj: Any, name: str, symbol: str, value: Any) -> None:
         before = self.attr(obj, name)
         found = self.operator(symbol, before, value)
-        if found is before and isinstance(found, Tensor) and isinstance(obj, Calling):
+        if found is before and isinstance(found, Tensor) and known.is_module(obj):
             return  # `self.buffer += 1` wrote to the tensor, which stays where it is
         setattr(self.store(obj, name), name, found)
 
@@ -366,8 +363,14 @@ def static(cls: type, name: str) -> Any:
     return MISSING
 
 
+def _getattr_of_modules() -> Any:
+    from ..nn import Module
+
+    return Module.__getattr__
+
+
 def _attr_of_tensor(r: Any, obj: Any, name: str) -> Any:
-    if type(obj) not in known.PLAIN:
+    if not known.is_plain(obj):
         r.taint(f"it uses a {type(obj).__name__}")
     elif name in known.METADATA:
         if id(obj) not in r.tensors:
@@ -423,7 +426,7 @@ def _attr_of_object(hooks: Reads, r: Any, obj: Any, cls: type, name: str) -> Any
         elif not isinstance(raw, _BINDING):
             r.taint(f"it reads the attribute {name} of a {cls.__name__} through a descriptor")
         return value
-    if _module_getattr is not None and static(cls, "__getattr__") is _module_getattr and members is not None:
+    if known.is_module(obj) and static(cls, "__getattr__") is _getattr_of_modules() and members is not None:
         for table in ("_parameters", "_buffers", "_modules"):
             parts = members.get(table)
             if parts is not None and name in parts:

@@ -22,7 +22,7 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..dispatch.state import AUTOCAST, GRAD_OFF, state
 from ._joint import Recording, Step, tensors_in
-from ._known import NUMBERS, PLAIN
+from ._known import NUMBERS, is_plain
 from ._rewrite import HOOKS
 
 MISSING = object()
@@ -220,7 +220,7 @@ class Recorder:
     def _made(self, result: Any) -> None:
         for tensor in tensors_in(result):
             if id(tensor) not in self.tensors:
-                if type(tensor) not in PLAIN:
+                if not is_plain(tensor):
                     self.taint(f"it makes a {type(tensor).__name__}")
                 self.tensors[id(tensor)] = tensor
 
@@ -236,7 +236,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _trouble_with(tensor: Any) -> str | None:
-    if type(tensor) not in PLAIN:
+    if not is_plain(tensor):
         return f"it uses a {type(tensor).__name__}"
     if tensor._array.__class__ is not np.ndarray:
         return "it uses a tensor with a conjugate or negative bit, a sparse tensor, or one without values"

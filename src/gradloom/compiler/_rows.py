@@ -111,7 +111,7 @@ class _Decomposition:
         for key, v in self.arguments.items():
             if v.__class__ is Value and key != name and len(v.shape) == 1 and count > 2:
                 ones = (1,) * (count - 2)
-                self.arguments[key] = replace(v, shape=v.shape + ones, strides=v.strides + (0,) * (count - 2))
+                self.arguments[key] = v._replace(shape=v.shape + ones, strides=v.strides + (0,) * (count - 2))
 
     def stages(self) -> list[Node]:
         writes = self.node.writes
@@ -146,7 +146,7 @@ class _Decomposition:
                 strides = [s for m, s in zip(value.shape, value.strides, strict=True) if m != 1] or [0]
                 if value.size != size_of(shape):
                     raise CannotFuseError("it writes what is no value of rows")
-                value = replace(value, shape=shape, strides=tuple(strides))
+                value = value._replace(shape=shape, strides=tuple(strides))
             flat[n] = value
         count = size_of(tuple([self.space[d] for d in axes]))
         source = ast.unparse(_Inline({"count": str(count)}, lambda _: False).visit(ast.parse(source, mode="eval").body))

@@ -10,10 +10,9 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..dispatch.promotion import result_type_of
 from ..types.dtype import FLOATING, default
@@ -112,8 +111,7 @@ class Exprs:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Stage:
+class Stage(NamedTuple):
     """What a node of a decomposed operator computes.
 
     Attributes:
@@ -142,7 +140,7 @@ class Stage:
         return tuple([n for d, n in enumerate(self.space) if d not in self.axes])
 
     @property
-    def count(self) -> int:
+    def length(self) -> int:
         """The number of elements of a row."""
         return math.prod(self.space[d] for d in self.axes)
 
@@ -224,7 +222,7 @@ def lower(node: Node, exprs: Exprs, operand: Callable[[Value], Expr], result_dty
 def _lower_stage(node: Node, exprs: Exprs, operand: Callable[[Value], Expr], result_dtype: str) -> Expr:
     stage: Stage = node.wrapper
     kind = widened(stage.dtype)
-    env: dict[str, Any] = {"count": stage.count}
+    env: dict[str, Any] = {"count": stage.length}
     for name, value in zip(stage.names, node.args, strict=True):
         env[name] = value
         if value.__class__ is Value:

@@ -13,9 +13,6 @@ from ..core.tensor import wrap
 from ..dispatch import _operators as ops
 from ..dispatch.interception import Call
 from ..kernels._common.layout import suggested_format
-from ..kernels.conv.convolution import result_layout
-from ..kernels.indexing.tensors import require_fitting_mask
-from ..kernels.recurrent import pack_padded_sequence
 from ..memory.metadata import MetaArray
 from ..types.dtype import default
 
@@ -28,6 +25,8 @@ _Run = Any  # rules._Run, which imports this module
 
 def _index(run: _Run, values: dict[str, Any]) -> Any:
     """Replace masks of the CPU by the positions that they select. Masks without data select an unknown number."""
+    from ..kernels.indexing.tensors import require_fitting_mask
+
     found: list[Any] = []
     dim, has_mask = 0, False
     for index in values["indices"]:
@@ -75,6 +74,8 @@ _SETTINGS = ("stride", "padding", "dilation", "transposed", "output_padding", "g
 
 
 def _convolution(run: _Run, values: dict[str, Any]) -> Any:
+    from ..kernels.conv.convolution import result_layout
+
     x, weight, bias = (values[n] for n in ("input", "weight", "bias"))
     if x.dtype is not weight.dtype or x._array.dtype.kind == "b":
         return NotImplemented
@@ -84,6 +85,8 @@ def _convolution(run: _Run, values: dict[str, Any]) -> Any:
 
 
 def _convolution_backward(run: _Run, values: dict[str, Any]) -> Any:
+    from ..kernels.conv.convolution import result_layout
+
     grad, x, weight = run.call.args[:3]
     shape, order = result_layout(x._array, weight._array, None, *[values[n] for n in _SETTINGS])
     if grad._array.shape != shape:
@@ -207,6 +210,8 @@ def _embedding_backward(run: _Run, values: dict[str, Any]) -> Any:
 
 def _pack(run: _Run, values: dict[str, Any]) -> Any:
     """Count the rows of packed sequences by their lengths, which are on the CPU."""
+    from ..kernels.recurrent import pack_padded_sequence
+
     x, lengths = values["input"]._array, values["lengths"]
     if lengths.is_meta or x.ndim < 2 or not x.size:
         return NotImplemented

@@ -17,7 +17,8 @@ from math import inf
 
 from .._loops import FLOATS, Instruction, Pass, const_value
 from .access import NUMBERS, Accesses
-from .direct import ENTRY, write_entry
+from .direct import ENTRY
+from .entry import write_entry
 from .exponentials import two_sum
 from .host import Host
 from .ir import BITS, FLOAT, I32, I64, PTR, Function, Module, V, loop, vector

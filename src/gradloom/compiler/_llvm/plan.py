@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import NamedTuple
 
 from .._interpreter import half_dtype
 from .._loops import COMPLEX, LoopProgram
@@ -27,8 +28,7 @@ class Unsupported(NotImplementedError):
     """The llvm backend has no code for this program; the message says for which part. Use another backend."""
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(NamedTuple):
     """One loop: its size, the stride of each buffer in bytes (0 for tables), and its dimension if `index` names it."""
 
     size: int
