@@ -13,6 +13,7 @@ from .core.tensor import Tensor
 from .dispatch import _operators
 from .types import DType, IntList
 from .types.public import found_in as _found_in
+from .types.public import found_in_tensors as _found_in_tensors
 from .types.size import Size
 
 if TYPE_CHECKING:
@@ -493,15 +494,14 @@ def _asked_for(found, return_inverse, return_counts):
     return (values, *((inverse,) if return_inverse else ()), *((counts,) if return_counts else ()))
 
 
-def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
+def _norm_of(self, p="fro", dim=None, keepdim=False, dtype=None):
     """Return the norm of the tensor; see `norm`."""
     return norm(self, p, dim, keepdim, dtype=dtype)
 
 
 def bind(tensor_class: Any) -> None:
     """Make these functions methods of Tensor."""
-    tensor_class.norm = _norm_method
-    _norm_method.__name__ = "norm"
+    tensor_class.norm = _found_in_tensors("norm", _norm_of)
     tensor_class.unique = unique
     tensor_class.unique_consecutive = unique_consecutive
 

@@ -132,6 +132,21 @@ def test_functions_and_the_tools_of_python_say_torch():
     ]
 
 
+@pytest.mark.parametrize("setup", ["import gradloom.as_torch, torch", "import gradloom as torch"])
+def test_every_method_of_tensors_can_be_pickled(setup):
+    assert shown(f"""
+        {setup}
+        import pickle
+        names = [name for name in dir(torch.Tensor) if hasattr(torch.Tensor, name)]
+        methods = [getattr(torch.Tensor, name) for name in names if not name.startswith("__")]
+        methods = [method for method in methods if callable(method)]
+        assert all(pickle.loads(pickle.dumps(method)) is method for method in methods)
+        # PyTorch finds the methods that are no functions of torch under this name.
+        for method in (torch.Tensor.item, torch.Tensor.absolute_, torch.Tensor.cpu, torch.Tensor.share_memory_):
+            print(method.__module__.partition(".")[2], method.__qualname__)
+        """).splitlines() == [f"_C TensorBase.{name}" for name in ("item", "absolute_", "cpu", "share_memory_")]
+
+
 @pytest.mark.parametrize(
     "statement",
     [

@@ -10,7 +10,7 @@ from ..core.tensor import Tensor
 from ..dispatch import _operators
 from ..dispatch.function_code import copy_of
 from ..memory.locks import new_lock
-from ..types.public import found_in
+from ..types.public import found_in, found_in_tensors
 
 # Methods that core/tensor.py implements itself, for speed.
 BY_HAND = frozenset(("conj",))
@@ -98,6 +98,9 @@ def _bind_functions(family: str, found: Any) -> None:
     for module, members in _namespaces.MODULES.items():
         inside = [found.OPERATORS[name] for name in members.values() if name in found.OPERATORS]
         found_in(f"{root.__name__}._C._{module}", *inside)
+    for name, method in found.METHODS.items():
+        if name not in _functions:
+            found_in_tensors(name, method)
     functions = {name: function for name, function in found.OPERATORS.items() if name in _functions}
     found_in(root.__name__, *functions.values())
     for name, wrapper in {**found.OVERLOADS, **found.OPERATORS}.items():

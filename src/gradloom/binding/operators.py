@@ -26,7 +26,7 @@ from ..types.device import (
     strided,
 )
 from ..types.dtype import BY_NAME, PYTHON_TYPES, bfloat16, dtype, int8, uint8
-from ..types.public import provide_origin
+from ..types.public import found_in_tensors, provide_origin
 from . import families
 from .python_operators import bind_python_operators
 
@@ -132,8 +132,8 @@ def bind() -> None:
     families.provide(namespaces)
     for name, to_type in _CONVERSIONS.items():
         setattr(Tensor, name, _conversion(name, to_type))
-    Tensor.cpu = _cpu
-    Tensor.cuda = _cuda
+    Tensor.cpu = found_in_tensors("cpu", _cpu)
+    Tensor.cuda = found_in_tensors("cuda", _cuda)
     indexing.bind(Tensor)
     for name in _LAZY_METHODS:
         setattr(Tensor, name, _imported(name))
@@ -190,8 +190,7 @@ def _conversion(name, dtype):
     def convert(self, *, memory_format=None):
         return _operators.to_dtype(self, dtype, False, False, memory_format)
 
-    convert.__name__ = name
-    convert.__qualname__ = f"Tensor.{name}"
+    found_in_tensors(name, convert)
     convert.__doc__ = f"Return the tensor itself if its dtype is {dtype}, else a converted copy."
     return convert
 
@@ -216,8 +215,7 @@ def _imported(name):
 
         return getattr(lazy_methods, name)(self, *args, **kwargs)
 
-    method.__name__ = name
-    return method
+    return found_in_tensors(name, method)
 
 
 def _imported_with_sparse_tensors(name):
@@ -228,8 +226,7 @@ def _imported_with_sparse_tensors(name):
 
         return getattr(methods, name)(self, *args, **kwargs)
 
-    method.__name__ = name
-    return method
+    return found_in_tensors(name, method)
 
 
 def _of_unknown_class(overloads, args, kwargs):

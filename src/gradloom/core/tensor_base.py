@@ -18,6 +18,7 @@ from ..kernels._common.layout import is_in_format
 from ..memory.ownership import address, offset_in_elements
 from ..types.absent import add_absent_members
 from ..types.dtype import FLOATING, TYPE_OF, scalar_type_name
+from ..types.public import found_in
 from ..types.size import Size, new_size
 from . import attributes, late
 from .node import NO_EDGE
@@ -44,7 +45,6 @@ class TensorBase(TensorMembers):
     # `__dict__` has cold fields and users' attributes, of which Tensor shows only the latter. `_cold` is not set but in
     # instances of some subclasses; see attributes.py.
     __slots__ = ("_array", "_edge", "_vc", "_cold", "__weakref__", "__dict__")
-    __module__ = "gradloom"
 
     if TYPE_CHECKING:  # private, and typing would look the names up in `gradloom`
         _array: ndarray
@@ -331,6 +331,7 @@ def _no_such_dim(dim: int, ndim: int) -> IndexError:
 
 
 add_absent_members(TensorBase)
+found_in("gradloom._C", TensorBase)
 
 
 def _strides_without_elements(array) -> list[int]:

@@ -6,6 +6,7 @@ function's code calls `home_of`. `origin` says whether a name is taken, and by w
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ForwardRef
@@ -30,6 +31,14 @@ def found_in(module: str, *things: Any) -> None:
                 if isinstance(function, FunctionType) and function.__module__ == home:
                     function.__module__ = module
         thing.__module__ = module
+
+
+def found_in_tensors(name: str, function: Any) -> Any:
+    """Name a function that only tensors have as PyTorch names its method, `torch._C.TensorBase.<name>`, by which pickles
+    find it. Return the function."""
+    function.__name__, function.__qualname__ = name, f"TensorBase.{name}"
+    function.__module__ = f"{sys.modules['gradloom'].__name__}._C"  # torch._C in `gradloom.as_torch`
+    return function
 
 
 def home_of(function: Any) -> str:
