@@ -6,8 +6,9 @@
     scalar: exp(self - largest) / sum(exp(self - largest))
 
 A *row* is the elements that differ in the dimensions of `over:` only. `sum`, `prod`, `max`, `min`, `any` and `all`
-combine what an expression is for each element of a row to one value, and `count` is how many there are. `where:` names
-values; a program that computes several operators in one loop keeps those of whole rows.
+combine what an expression is for each element of a row to one value; `count` is how many there are, and `index` is the
+number of an element. `where:` names values; a program that computes several operators in one loop keeps those of whole
+rows. `self[target]` is the element of an argument with that number in dimension 1, or in its only one.
 """
 
 from __future__ import annotations
@@ -25,10 +26,13 @@ from .scalars import FUNCTIONS, Checker, Scalar
 
 COMBINE = ("sum", "prod", "max", "min", "any", "all")
 ROW_FUNCTIONS = {**FUNCTIONS, **dict.fromkeys(COMBINE, 1)}
-ROW_NAMES = ("count",)
+ROW_NAMES = ("count", "index")
 
-_OVER = re.compile(r"(?:(last|rest|channels)\((\w+)\)|(\w+))")
-_OVER_HINT = "write `all`, an argument with numbers of dimensions, `last(sizes)`, `rest(sizes)` or `channels(tensor)`"
+_OVER = re.compile(r"(?:(last|rest|channels|classes)\((\w+)\)|(\w+))")
+_OVER_HINT = (
+    "write `all`, an argument with numbers of dimensions, `last(sizes)`, `rest(sizes)`, `channels(tensor)` or "
+    "`classes(tensor)`"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +41,8 @@ class Rows:
 
     Attributes:
         results: one definition for each result; None for one that the definition leaves out (`None`).
-        over: for each result, what its rows extend over: `all`, an argument, `last(argument)`, `rest(argument)` or
-            `channels(argument)`.
+        over: for each result, what its rows extend over: `all`, an argument, `last(argument)`, `rest(argument)`,
+            `channels(argument)` or `classes(argument)`.
         named: the values of `where:`, each with names of those before it.
         written: arguments that the operator writes to, and what a row gives for them.
     """
@@ -132,5 +136,17 @@ class RowChecker(Checker):
 
     def __init__(self, text: Text, lead: int, schema: FunctionSchema, names: tuple[str, ...]) -> None:
         super().__init__(text, lead, schema)
+        self.inputs = self.tensors
         self.arguments = [*self.arguments, *names, *ROW_NAMES]
         self.tensors = self.tensors | set(names)
+
+    def visit(self, node: ast.AST) -> None:
+        if not isinstance(node, ast.Subscript):
+            super().visit(node)
+        elif not isinstance(node.value, ast.Name) or node.value.id not in self.inputs:
+            shown = shorten(ast.unparse(node.value))
+            raise self.error(node.value, f"`{shown}` is not a tensor that is an argument", "write `self[target]`")
+        elif isinstance(node.slice, ast.Slice | ast.Tuple):
+            raise self.error(node, f"`{shorten(ast.unparse(node))}` is not one element", "write one index")
+        else:
+            self.visit(node.slice)

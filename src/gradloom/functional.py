@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 from .core.tensor import Tensor
 from .dispatch import _operators
 from .types import DType, IntList
-from .types.public import found_in as _found_in
-from .types.public import found_in_tensors as _found_in_tensors
+from .types.public import found_in as _found_in, found_in_tensors as _found_in_tensors
 from .types.size import Size
 
 if TYPE_CHECKING:

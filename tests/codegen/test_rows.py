@@ -30,6 +30,12 @@ from gradloom.tools.verify.definitions import _rows_compared
         ("over: dim\n  where: mean\n  scalar: sum(self)", "`where` names no value"),
         ("over: dim\n  writes: {dim: sum(self)}\n  scalar: self", "`dim` is not a tensor that is an argument"),
         ("over: dim\n  writes: {self: smu(self)}\n  scalar: self", "`smu` is not a function of numbers"),
+        ("over: dim\n  scalar: sum(dim[self])", "`dim` is not a tensor that is an argument"),
+        ("over: dim\n  where: {a: self + 1}\n  scalar: a[self]", "`a` is not a tensor that is an argument"),
+        ("over: dim\n  scalar: self[1:]", "`self[1:]` is not one element"),
+        ("over: dim\n  scalar: self[0, 1]", "`self[0, 1]` is not one element"),
+        ("over: dim\n  scalar: self[idx]", "unknown name `idx`"),
+        ("over: classes(dims)\n  scalar: self", "`f` has no argument `dims`"),
         ("tags: pointwise\n  writes: {self: self}\n  scalar: exp(self)", "`writes` without `over`"),
         ("tags: pointwise\n  where: {a: self}\n  scalar: exp(self)", "`where` without `over`"),
     ],
@@ -64,6 +70,35 @@ def test_verify_compares_a_kernel_with_its_rows(scalar, wrong):
         definition.remove()
     assert len(findings) == len(wrong)
     assert all(start in message for start, message in zip(wrong, findings, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        ("nll_loss_forward", "self[safe]", "self[0 * safe]"),
+        ("nll_loss_forward", "weight[safe]", "2 * weight[safe]"),
+        ("nll_loss_backward", "index ==", "index >="),
+        ("nll_loss2d_forward", "self[safe]", "self[0 * safe]"),
+        ("nll_loss2d_backward", "weight[safe]", "2 * weight[safe]"),
+    ],
+)
+def test_verify_compares_single_elements(name, old, new):
+    operator = next(o for o in own_operators() if o.name == name)
+    rows = operator.joined.function.rows
+    shape, labels = ((3, 4), [2, 3, 1]) if "2d" not in name else ((1, 4, 1, 3), [[[2, 3, 1]]])
+    x = gradloom.linspace(-1, 3, 12, dtype=gradloom.float64).view(shape)
+    weight = gradloom.linspace(0.5, 2, 4, dtype=gradloom.float64)
+    given = (x, gradloom.tensor(labels), weight, 1, 3)
+    one = gradloom.ones((), dtype=gradloom.float64)
+    case = Case(operator, given if "forward" in name else (one, *given, one * 2), {}, "labels")
+    assert not list(_rows_compared(case, rows))
+
+    def changed(scalar):
+        return dataclasses.replace(scalar, source=scalar.source.replace(old, new))
+
+    named = tuple((name, changed(scalar)) for name, scalar in rows.named)
+    wrong = dataclasses.replace(rows, named=named, results=tuple(map(changed, rows.results)))
+    assert "of the kernel differs" in next(_rows_compared(case, wrong)).message
 
 
 def test_reductions_softmax_and_norms_are_defined():

@@ -6,19 +6,29 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ._fuse import Access, Group, result_of
-from ._graph import Content, Node, Value, dtype_name
+from ._graph import Content, Node, Value, dtype_name, size_of
 from ._loops import Buffer, Instruction, LoopProgram, Pass, widened
 from ._scalar import Expr, Exprs, lower, ordered
 
 
 class Kernel(NamedTuple):
-    """A group's loop program, the values that its buffers stand for, and how it walks over inputs and outputs."""
+    """A group's loop program, the values that its buffers stand for, and how it walks over inputs and outputs.
+
+    The access of a table, of which it reads single elements, is None.
+    """
 
     program: LoopProgram
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    accesses: tuple[Access, ...]
+    accesses: tuple[Access | None, ...]
     nodes: tuple[Node, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes of memory it reads and writes."""
+        pairs = zip((*self.inputs, *self.outputs), self.accesses, strict=True)
+        elements = size_of(self.program.shape)
+        return sum(v.nbytes if a is not None else min(v.nbytes, elements * v.dtype.itemsize) for v, a in pairs)
 
 
 def kernel_of(group: Group, needed: Iterable[Content]) -> Kernel:
@@ -34,7 +44,7 @@ class _Builder:
         self.values: dict[Content, Expr] = {}
         self.inputs: dict[tuple[Any, ...], int] = {}
         self.input_values: list[Value] = []
-        self.accesses: list[Access] = []
+        self.accesses: list[Access | None] = []
         self.stores: list[tuple[Value, Expr]] = []
         for node in group.nodes:
             self.node = node
@@ -45,36 +55,44 @@ class _Builder:
             if result.content in needed:
                 self.stores.append((result, found))
 
-    def _operand(self, value: Value) -> Expr:
+    def _operand(self, value: Value, *indices: Expr) -> Expr:
         found = self.values.get(value.content)
         if found is not None:
             return found
-        access = self.group.access(self.node, value, self.group.axes)
-        key = value.content, access, value.offset, value.dtype
+        access = None if indices else self.group.access(self.node, value, self.group.axes)
+        key = value.content, access, value.offset, value.dtype, indices and (value.shape, value.strides)
         number = self.inputs.get(key)
         if number is None:
             number = self.inputs[key] = len(self.input_values)
             self.input_values.append(value)
             self.accesses.append(access)
-        return self.exprs.make("load", (), widened(dtype_name(value.dtype)), number)
+        return self.exprs.make("gather" if indices else "load", indices, widened(dtype_name(value.dtype)), number)
 
     def kernel(self) -> Kernel:
         group = self.group
         order = ordered(root for _, root in self.stores)
-        used = sorted({e.attribute for e in order if e.op == "load"})
+        used = sorted({e.attribute for e in order if e.op in ("load", "gather")})
         place = {number: i for i, number in enumerate(used)}
         inputs = [self.input_values[n] for n in used]
         outputs = [value for value, _ in self.stores]
         accesses = [self.accesses[n] for n in used] + [group.made[v.content] for v in outputs]
-        shape, strides, inner = _geometry(group, accesses)
+        single = {e.attribute for e in order if e.op == "index"}
+        shape, strides, inner, dims = _geometry(group, [a for a in accesses if a is not None], single)
+        walks = iter(strides)
         buffers = [
-            Buffer(dtype_name(v.dtype), tuple([s // v.dtype.itemsize for s in each]))
-            for v, each in zip([*inputs, *outputs], strides, strict=True)
+            _table(v) if a is None else Buffer(dtype_name(v.dtype), tuple([s // v.dtype.itemsize for s in next(walks)]))
+            for v, a in zip([*inputs, *outputs], accesses, strict=True)
         ]
-        along = [any(a[d] for d in group.axes) for a in accesses]
-        passes = Passes(order, [root for _, root in self.stores], place, along, bool(group.axes)).passes()
+        along = [a is not None and any(a[d] for d in group.axes) for a in accesses]
+        roots = [root for _, root in self.stores]
+        passes = Passes(order, roots, place, along, bool(group.axes), dims, group.axes).passes()
         program = LoopProgram(shape, inner, tuple(buffers[: len(inputs)]), tuple(buffers[len(inputs) :]), passes)
         return Kernel(program, tuple(inputs), tuple(outputs), tuple(accesses), tuple(group.nodes))
+
+
+def _table(value: Value) -> Buffer:
+    strides = tuple([s // value.dtype.itemsize for s in value.strides])
+    return Buffer(dtype_name(value.dtype), strides, value.shape)
 
 
 class Passes:
@@ -90,12 +108,22 @@ class Passes:
         place: numbers of the inputs, by the `load`s' attributes.
         along: for each input, then each output, whether it varies along a row.
         has_rows: False for a pointwise program.
+        dims: for each dimension that an `index` names, its number in the program.
+        axes: the dimensions of a row.
     """
 
     def __init__(
-        self, order: list[Expr], roots: list[Expr], place: dict[int, int], along: list[bool], has_rows: bool
+        self,
+        order: list[Expr],
+        roots: list[Expr],
+        place: dict[int, int],
+        along: list[bool],
+        has_rows: bool,
+        dims: dict[int, int] | None = None,
+        axes: tuple[int, ...] = (),
     ) -> None:
         self.order, self.roots, self.place, self.along = order, roots, place, along
+        self.dims = dims or {}
         self.names: dict[int, str] = {}  # of values that every later pass sees
         self.count = 0
         self.of_row: dict[int, bool] = {}
@@ -105,6 +133,8 @@ class Passes:
             self.level[id(e)] = level + (e.op == "reduce")
             if e.op == "load":
                 self.of_row[id(e)] = has_rows and not along[place[e.attribute]]
+            elif e.op == "index":
+                self.of_row[id(e)] = has_rows and e.attribute not in axes
             else:
                 self.of_row[id(e)] = has_rows and (e.op == "reduce" or all(self.of_row[id(a)] for a in e.args))
 
@@ -143,7 +173,11 @@ class Passes:
             self.count += 1
             (self.names if e.op == "reduce" else names)[id(e)] = name
             args = tuple([names.get(id(a)) or self.names[id(a)] for a in e.args])
-            attribute = self.place[e.attribute] if e.op == "load" else e.attribute
+            attribute = e.attribute
+            if e.op in ("load", "gather"):
+                attribute = self.place[attribute]
+            elif e.op == "index":
+                attribute = self.dims[attribute]
             found.append(Instruction(name, e.op, args, e.dtype, attribute))
             for i in [i for i, root in roots.items() if root is e]:
                 found.append(Instruction("", "store", (name,), "", i))
@@ -153,38 +187,46 @@ class Passes:
         return found
 
 
-def _geometry(group: Group, accesses: list[Access]) -> tuple[tuple[int, ...], list[tuple[int, ...]], int]:
-    """Return a program's space, the strides of its buffers in it, and how many of its dimensions are a row's."""
-    if not group.axes:
-        shape, strides = collapsed(group.space, accesses, accesses[-1])
-        return shape, strides, 0
-    full = max(accesses, key=lambda a: sum(1 for s in a if s))
-    inner = [d for d in range(len(group.space)) if d in group.axes]
-    outer = [d for d in range(len(group.space)) if d not in group.axes]
+def _geometry(
+    group: Group, accesses: list[Access], single: set[int]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]], int, dict[int, int]]:
+    """Return a program's space, the strides of its buffers in it, how many of its dimensions are a row's, and which
+    dimension each of `single` is."""
+    full = max(accesses, key=lambda a: sum(1 for s in a if s)) if group.axes else accesses[-1]
 
-    def part(dims: list[int]) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    def part(dims: list[int]) -> tuple[tuple[int, ...], list[tuple[int, ...]], dict[int, int]]:
         chosen = [tuple([a[d] for d in dims]) for a in accesses]
-        return collapsed(tuple([group.space[d] for d in dims]), chosen, tuple([full[d] for d in dims]))
+        alone = {i for i, d in enumerate(dims) if d in single}
+        key = tuple([full[d] for d in dims])
+        shape, strides, found = collapsed(tuple([group.space[d] for d in dims]), chosen, key, alone)
+        return shape, strides, {dims[i]: at for i, at in found.items()}
 
-    rows, row_strides = part(outer)
-    row, strides = part(inner)
-    return rows + row, [a + b for a, b in zip(row_strides, strides, strict=True)], len(row)
+    rows, row_strides, dims = part([d for d in range(len(group.space)) if d not in group.axes])
+    if not group.axes:
+        return rows, row_strides, 0, dims
+    row, strides, inner = part([d for d in range(len(group.space)) if d in group.axes])
+    dims |= {d: at + len(rows) for d, at in inner.items()}
+    return rows + row, [a + b for a, b in zip(row_strides, strides, strict=True)], len(row), dims
 
 
 def collapsed(
-    space: tuple[int, ...], accesses: list[Access], key: Access
-) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    space: tuple[int, ...], accesses: list[Access], key: Access, single: set[int]
+) -> tuple[tuple[int, ...], list[tuple[int, ...]], dict[int, int]]:
     """Return the space with its dimensions in the order of memory and neighbours merged, and the strides in it.
 
-    Dimensions of one element go; the order is that of the strides `key`.
+    Dimensions of one element go; the order is that of the strides `key`. Those of `single` are not merged; the last
+    value says which dimension each of them is.
     """
     kept = [d for d, n in enumerate(space) if n != 1]
     kept.sort(key=lambda d: -abs(key[d]))
     shape: list[int] = []
     strides: list[list[int]] = [[] for _ in accesses]
+    places: dict[int, int] = {}
     for d in kept:
         merges = shape and all(s[-1] == a[d] * space[d] for s, a in zip(strides, accesses, strict=True))
-        if merges:
+        if d in single:
+            places[d] = len(shape)
+        if merges and d not in single and len(shape) - 1 not in places.values():
             shape[-1] *= space[d]
             for s, a in zip(strides, accesses, strict=True):
                 s[-1] = a[d]
@@ -193,5 +235,5 @@ def collapsed(
             for s, a in zip(strides, accesses, strict=True):
                 s.append(a[d])
     if not shape:
-        return (1,), [(0,) for _ in accesses]
-    return tuple(shape), [tuple(s) for s in strides]
+        return (1,), [(0,) for _ in accesses], places
+    return tuple(shape), [tuple(s) for s in strides], places

@@ -105,7 +105,7 @@ def _program(title: str, program: Program, sources: bool, machine_code: bool) ->
         yield from _indented(program.source)
     for number, kernel in enumerate(program.kernels):
         entries = ", ".join(dict.fromkeys(n.name for n in kernel.nodes))
-        yield f"kernel{number}: {entries}; moves {_bytes(kernel):,} bytes, the operators alone {_bytes_alone(kernel):,}"
+        yield f"kernel{number}: {entries}; moves {kernel.nbytes:,} bytes, the operators alone {_bytes_alone(kernel):,}"
         if not sources:
             continue
         yield from _indented("\n".join(_definitions(kernel)))
@@ -147,7 +147,7 @@ def _machine_code(kernel: Kernel, function: Any) -> str:
 def _saved(*programs: Program | None) -> Iterator[str]:
     """Yield the memory traffic of all loops of a graph."""
     kernels = [k for program in programs if program is not None for k in program.kernels]
-    moved, alone = sum(map(_bytes, kernels)), sum(map(_bytes_alone, kernels))
+    moved, alone = sum(k.nbytes for k in kernels), sum(map(_bytes_alone, kernels))
     if kernels:
         yield ""
         yield (
@@ -159,10 +159,6 @@ def _saved(*programs: Program | None) -> Iterator[str]:
 def _indented(text: str) -> Iterator[str]:
     for line in text.rstrip().splitlines():
         yield f"    {line}"
-
-
-def _bytes(kernel: Kernel) -> int:
-    return sum(v.nbytes for v in (*kernel.inputs, *kernel.outputs))
 
 
 def _bytes_alone(kernel: Kernel) -> int:

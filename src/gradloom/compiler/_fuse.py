@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 
 from ..types.dtype import default
 from ._graph import Content, Node, Value, dtype_name, size_of
-from ._loops import widened
-from ._scalar import COSTLY, CannotFuseError, Expr, Exprs, Stage, definition_of, lower
+from ._scalar import COSTLY, CannotFuseError, Exprs, Stage, definition_of, loads, lower, tables_of
 
 MOST_NODES, MOST_BUFFERS, MOST_OPEN = 48, 24, 12
 LONG_ROW, FEW_ROWS, SMALL = 1 << 18, 16, 1 << 17  # elements of rows that are walked over twice
@@ -179,12 +178,8 @@ def _structure(node: Node) -> Any:
 
 def _new_facts(node: Node) -> Facts:
     exprs = Exprs()
-
-    def load(value: Value) -> Expr:
-        return exprs.make("load", (), widened(dtype_name(value.dtype)), value)
-
     try:
-        lower(node, exprs, load, dtype_name(node.result.dtype))
+        lower(node, exprs, loads(exprs), dtype_name(node.result.dtype))
     except CannotFuseError as error:
         return Facts(str(error))
     depth: dict[int, int] = {}
@@ -331,24 +326,26 @@ class Fuser:
         """Return whether two groups, both of which a node could join, can be one."""
         if len(group.nodes) + len(other.nodes) >= MOST_NODES or group.space != other.space:
             return False
-        if group.axes or other.axes:
+        if group.axes and other.axes:
             return False
         for first, second in ((group, other), (other, group)):
             for member in second.nodes:
+                tables = tables_of(member)
                 for value in member.values():
                     made = first.made.get(value.content)
-                    if made is not None and (value.offset or made != broadcast_access(value, group.space)):
+                    if made is not None and (
+                        value.offset or value.content in tables or made != broadcast_access(value, group.space)
+                    ):
                         return False
             if any(n is not first and self._reaches(n, first) for n in self._edges.get(second, ())):
                 return False
-        return True
+        axes = group.axes or other.axes
+        return not axes or _joined(group, other).walks_well(node, axes)
 
     def _merge(self, group: Group, other: Group) -> None:
-        group.nodes = sorted([*group.nodes, *other.nodes], key=lambda n: n.number)
-        group.made.update(other.made)
-        group.levels.update(other.levels)
-        group.costs.update(other.costs)
-        group.loads = {c for c in group.loads | other.loads if c not in group.made}
+        joined = _joined(group, other)
+        group.axes, group.nodes, group.made = joined.axes, joined.nodes, joined.made
+        group.levels, group.costs, group.loads = joined.levels, joined.costs, joined.loads
         group.needs = {n for n in group.needs | other.needs if n is not group and n is not other}
         for member in other.nodes:
             self.home[member] = group
@@ -366,12 +363,13 @@ class Fuser:
             return False
         related = False
         contents = set()
+        tables = tables_of(node)
         for value in node.values():
             made = group.made.get(value.content)
             contents.add(value.content)
             if made is not None:
                 related = True
-                if value.offset or made != group.access(node, value, axes):
+                if value.offset or value.content in tables or made != group.access(node, value, axes):
                     return False
             elif value.content in group.loads:
                 related = True
@@ -412,6 +410,15 @@ class Fuser:
                     done.add(item)
                     order.append(item)
         return order
+
+
+def _joined(first: Group, second: Group) -> Group:
+    """Return a group of the nodes of two, without what it needs."""
+    nodes = sorted([*first.nodes, *second.nodes], key=lambda n: n.number)
+    made = {**first.made, **second.made}
+    levels, costs = {**first.levels, **second.levels}, {**first.costs, **second.costs}
+    loads = {c for c in first.loads | second.loads if c not in made}
+    return Group(first.space, first.axes or second.axes, nodes, made, levels, costs, loads)
 
 
 def _first_number(item: Any) -> int:

@@ -21,6 +21,7 @@ from ._fuse import refusal
 from ._geometry import NeedsValues, imaginary
 from ._graph import INPUT, Content, Graph, Value, contiguous_strides, mapped
 from ._passes import Partition, without_common_nodes, without_dead_nodes
+from ._picks import with_picks
 from ._products import with_products
 from ._program import Program, compile_program
 from ._rows import decomposed
@@ -362,7 +363,7 @@ def _finished(traced: _Traced, backend: Any, machine_code: bool, start: float) -
     dead = without_dead_nodes(graph)
     common = without_common_nodes(graph)
     dead += without_dead_nodes(graph)
-    stages = with_products(decomposed(graph)) if machine_code else graph
+    stages = with_products(with_picks(decomposed(graph))) if machine_code else graph
     without_dead_nodes(stages)
     parts = Partition(stages, machine_code)
     overwritten = {c.before for n in stages.nodes for c in n.writes}
@@ -408,7 +409,7 @@ def _variant(made: Compiled, kinds: tuple[int, ...], inputs: Sequence[Tensor]) -
     without_common_nodes(graph)
     without_dead_nodes(graph)
     if made.machine_code:
-        graph = with_products(decomposed(graph))
+        graph = with_products(with_picks(decomposed(graph)))
         without_dead_nodes(graph)
     count = len(made.recording.inputs)
     for at, kind in enumerate([kind for kind in kinds if kind], count):

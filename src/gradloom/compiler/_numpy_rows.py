@@ -8,6 +8,7 @@ order; sums of parts are added in double precision.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 from math import prod
@@ -32,6 +33,8 @@ _COMBINE: dict[str, Any] = {
 @lru_cache(512)
 def compile_loops(program: LoopProgram) -> Callable[..., None]:
     """Return `run(arrays, numbers=())` for a program, with rows or without."""
+    if not program.inner and any(i.op in ("index", "gather") for i in program.passes[0].body):
+        program = replace(program, inner=1)
     return _Rows(program) if program.inner else compile_pointwise(program)
 
 

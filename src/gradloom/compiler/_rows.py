@@ -11,6 +11,7 @@ values of rows, which are small, and computes from them what is as large as the 
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -18,15 +19,33 @@ import numpy as np
 
 from ._graph import CONSTANT, RESULT, Content, Graph, Node, Value, contiguous_strides, dtype_name, size_of, values_in
 from ._loops import HALVES, VALUE_DTYPES, widened
-from ._scalar import COMBINE, CannotFuseError, Evaluator, Exprs, Stage, lower, parsed, row_table
+from ._scalar import (
+    COMBINE,
+    CannotFuseError,
+    Evaluator,
+    Exprs,
+    Stage,
+    class_dimension,
+    loads,
+    lower,
+    names_in,
+    parsed,
+    row_table,
+    tables_in,
+)
 
 
 def decomposed(graph: Graph) -> Graph:
     """Return the graph with operators on rows as their stages, where these can be loops."""
+    return expanded(graph, _stages)
+
+
+def expanded(graph: Graph, function: Callable[[Node], list[Node]]) -> Graph:
+    """Return the graph with several nodes in the place of each."""
     nodes: list[Node] = []
     forward = 0
     for i, node in enumerate(graph.nodes):
-        nodes += _stages(node)
+        nodes += function(node)
         if i < graph.forward:
             forward = len(nodes)
     return replace(graph, nodes=[replace(node, number=i) for i, node in enumerate(nodes)], forward=forward)
@@ -56,16 +75,17 @@ class _Decomposition:
         self.made: dict[str, Value] = {}  # values of `where:` that are nodes
         self.nodes: list[Node] = []
         self._leave_out_empty()
-        read = self._names_read()
-        self._along_channels()
-        tensors = [v for name, v in self.arguments.items() if v.__class__ is Value and name in read]
+        read, tables = self._names_read()
+        whole = self._beside(tables)
+        tensors = [v for name, v in self.arguments.items() if v.__class__ is Value and name in read - tables]
         if any(v.__class__ in (tuple, list) and any(True for _ in values_in(v)) for v in self.arguments.values()):
             raise CannotFuseError("a list of tensors")
         if not tensors or any(r.__class__ is not Value for r in self.results if r is not None):
             raise CannotFuseError("no tensors")
-        self.space = np.broadcast_shapes(*(v.shape for v in tensors))
+        self.space = np.broadcast_shapes(*(v.shape for v in tensors), *whole)
         present = [r for r in self.results if r is not None]
-        for value in (*tensors, *present):
+        looked_up = [v for name, v in self.arguments.items() if v.__class__ is Value and name in tables]
+        for value in (*tensors, *looked_up, *present):
             if (
                 not size_of(value.shape)
                 or dtype_name(value.dtype) not in VALUE_DTYPES | HALVES
@@ -92,26 +112,37 @@ class _Decomposition:
                 self.node.made = tuple([c for c in self.node.made if c is not result.content])
                 self.results[i] = None
 
-    def _names_read(self) -> set[str]:
-        """Return the names in the definitions of results that there are, and of what these use."""
+    def _names_read(self) -> tuple[set[str], set[str]]:
+        """Return the names in the definitions of results that there are, and of what these use; and those of tables."""
         sources = [d for d, r in zip(self.definitions, self.results, strict=True) if r is not None]
         found: set[str] = set()
+        tables: set[str] = set()
         while sources:
-            names = {n.id for n in ast.walk(parsed(sources.pop())) if isinstance(n, ast.Name)} - found
+            source = sources.pop()
+            tables |= tables_in(source)
+            names = names_in(source) - found
             found |= names
             sources += [self.named[n] for n in names if n in self.named]
-        return found
+        return found, tables
 
-    def _along_channels(self) -> None:
-        """Lay tensors of one dimension along dimension 1 of the others, for operators on channels."""
+    def _beside(self, tables: set[str]) -> list[tuple[int, ...]]:
+        """Lay tensors of other dimensions beside that of `channels()` or `classes()`; return its shape."""
         word, _, name = self.over[0].rstrip(")").rpartition("(")
-        if word != "channels":
-            return
-        count = len(self.arguments[name].shape)
+        if word not in ("channels", "classes"):
+            return []
+        shape = self.arguments[name].shape
+        count, along = len(shape), class_dimension(len(shape))
+        without = shape[:along] + shape[along + 1 :]
         for key, v in self.arguments.items():
-            if v.__class__ is Value and key != name and len(v.shape) == 1 and count > 2:
+            if v.__class__ is not Value or key == name or key in tables:
+                continue
+            if word == "channels" and len(v.shape) == 1 and count > 2:
                 ones = (1,) * (count - 2)
                 self.arguments[key] = v._replace(shape=v.shape + ones, strides=v.strides + (0,) * (count - 2))
+            elif word == "classes" and v.shape == without and without:
+                strides = v.strides[:along] + (0,) + v.strides[along:]
+                self.arguments[key] = v._replace(shape=shape[:along] + (1,) + shape[along + 1 :], strides=strides)
+        return [shape]
 
     def stages(self) -> list[Node]:
         writes = self.node.writes
@@ -159,9 +190,7 @@ class _Decomposition:
         )
         content.node = node
         exprs = Exprs()
-        lower(
-            node, exprs, lambda v: exprs.make("load", (), widened(dtype_name(v.dtype)), v), dtype_name(content.dtype)
-        )  # raises
+        lower(node, exprs, loads(exprs), dtype_name(content.dtype))  # raises
         self.nodes.append(node)
 
     def _axes(self, over: str) -> tuple[int, ...]:
@@ -171,6 +200,8 @@ class _Decomposition:
             axes: tuple[int, ...] = tuple(range(count))
         elif word == "channels":
             axes = tuple([d for d in range(count) if d != 1])
+        elif word == "classes":
+            axes = (class_dimension(count),)
         elif word:
             trailing = len(self.arguments[name])
             axes = tuple(range(count - trailing, count) if word == "last" else range(count - trailing))
@@ -194,15 +225,19 @@ class _Decomposition:
         return ast.unparse(tree), sorted({n.id for n in ast.walk(tree) if isinstance(n, ast.Name)})
 
     def _stage(self, name: str, axes: tuple[int, ...]) -> bool:
-        """Make the stage of a name of `where:`, if it is constant along rows; return whether it is one."""
+        """Make the stage of a name of `where:`, if it is constant along rows, or an element of a table; return whether
+        it is one."""
         key = f"{name} {axes}"
         if key in self.made:
             self.made[name] = self.made[key]
             return True
         source, needed = self._inlined(self.named[name], axes)
-        if not _combines(source):
+        if isinstance(parsed(source), ast.Subscript):
+            value = self._element(name, source, needed)
+        elif _combines(source):
+            value = self._value(name, axes)
+        else:
             return False
-        value = self._value(name, axes)
         self._add(source, needed, axes, value.content, value, dtype_name(value.dtype), name)
         self.made[key] = self.made[name] = value
         return True
@@ -212,9 +247,21 @@ class _Decomposition:
         shape = tuple([1 if d in axes else n for d, n in enumerate(self.space)])
         dtype = np.dtype(widened(self.dtype))
         for definition, result, over in zip(self.definitions, self.results, self.over, strict=True):
-            if definition == name and result is not None and (result.shape, result.dtype) == (shape, dtype):
+            if definition != name or result is None or result.dtype != dtype:
+                continue
+            if result.shape == shape or not result.shape and size_of(shape) == 1:
                 if result.is_whole and self._axes(over) == axes and result.content in self.node.made:
                     return result
+        return self._new(name, shape, dtype)
+
+    def _element(self, name: str, source: str, needed: list[str]) -> Value:
+        """Return the value of a stage that reads elements of a table, at the indices that a tensor gives."""
+        (table,) = tables_in(source)
+        known = {**self.arguments, **self.made}
+        shapes = [known[n].shape for n in needed if n != table and known.get(n).__class__ is Value]
+        return self._new(name, np.broadcast_shapes(*shapes), np.dtype(widened(dtype_name(known[table].dtype))))
+
+    def _new(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Value:
         first = self.node.made[0]
         content = Content(f"{first.number}.{name}", RESULT, shape, contiguous_strides(shape, dtype.itemsize), dtype)
         return Value(content, shape, content.strides, dtype)
@@ -230,7 +277,7 @@ class _Decomposition:
         node = replace(self.node, name=title, wrapper=stage, args=args, result=value, made=(content,))
         content.node = node
         exprs = Exprs()
-        lower(node, exprs, lambda v: exprs.make("load", (), widened(dtype_name(v.dtype)), v), dtype)  # raises
+        lower(node, exprs, loads(exprs), dtype)  # raises
         if value.shape not in (stage.space, stage.kept, stage.dropped):
             raise CannotFuseError("a result of another shape")
         self.nodes.append(node)

@@ -128,6 +128,10 @@ def run(compiled: Compiled, inputs: Sequence[Any]) -> list[Any]:
     state.flags = flags | GRAD_OFF
     try:
         found = compiled.forward.run(list(arrays))
+    except IndexError:  # of a loop that reads a table
+        state.flags = flags
+        _refused(compiled, inputs)
+        raise
     finally:
         state.flags = flags
     results = [wrap(a) for a in found[: len(compiled.results)]]
@@ -139,6 +143,19 @@ def run(compiled: Compiled, inputs: Sequence[Any]) -> list[Any]:
     if compiled.differentiable and not flags & GRAD_OFF:
         _record(compiled, inputs, results, found)
     return [results[at] if kind == "result" else inputs[at] for kind, at in compiled.outputs]
+
+
+def _refused(compiled: Compiled, inputs: Sequence[Any]) -> None:
+    """Run the operators of a program that a loop refused, for their error; on copies of what it writes to."""
+    flags = state.flags
+    try:
+        known = {
+            slot.number: t.clone() if i in compiled.mutated else t
+            for i, (slot, t) in enumerate(zip(compiled.recording.inputs, inputs, strict=True))
+        }
+        replay(compiled.recording, known)
+    finally:
+        state.flags = flags
 
 
 def _record(compiled: Compiled, inputs: Any, results: list[Any], found: list[Any]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from ..dispatch.promotion import result_type_of
 from ..types.dtype import FLOATING, default
-from ._graph import Node, Value, dtype_name
+from ._graph import Content, Node, Value, dtype_name
 from ._loops import FLOATS, HALVES, OPERATORS, VALUE_DTYPES, widened
 
 # Operators with a meaning of their own for integers: division by zero raises, overflow wraps ...
@@ -99,6 +99,12 @@ class Exprs:
     def where(self, condition: Expr, yes: Expr, no: Expr) -> Expr:
         return self.make("where", (condition, yes, no), yes.dtype)
 
+    def index(self, dim: int, space: tuple[int, ...]) -> Expr:
+        """Return the number of an element along a dimension of the space."""
+        if space[dim] == 1:
+            return self.const(0, "int64")
+        return self.make("index", (), "int64", dim)
+
     def rounded(self, arg: Expr, numpy_type: str) -> Expr:
         """Return a value as a buffer of a dtype holds it."""
         if numpy_type not in HALVES:
@@ -175,11 +181,42 @@ def parsed(source: str) -> ast.expr:
     return ast.parse(source, mode="eval").body
 
 
-def lower(node: Node, exprs: Exprs, operand: Callable[[Value], Expr], result_dtype: str) -> Expr:
+@lru_cache(1024)
+def names_in(source: str) -> frozenset[str]:
+    """Return the names in a definition, those of functions included."""
+    return frozenset(n.id for n in ast.walk(parsed(source)) if isinstance(n, ast.Name))
+
+
+@lru_cache(1024)
+def tables_in(source: str) -> frozenset[str]:
+    """Return the arguments that a definition reads single elements of, as in `self[target]`."""
+    return frozenset(n.value.id for n in ast.walk(parsed(source)) if isinstance(n, ast.Subscript))  # type: ignore[attr-defined]
+
+
+def tables_of(node: Node) -> set[Content]:
+    """Return the contents that a node reads single elements of."""
+    stage = node.wrapper
+    if stage.__class__ is not Stage:
+        return set()
+    tables = tables_in(stage.source)
+    return {v.content for name, v in zip(stage.names, node.args, strict=True) if name in tables}
+
+
+def loads(exprs: Exprs) -> Callable[..., Expr]:
+    """Return an `operand` for `lower` that loads each tensor from its own place."""
+
+    def operand(value: Value, *indices: Expr) -> Expr:
+        return exprs.make("gather" if indices else "load", indices, widened(dtype_name(value.dtype)), value)
+
+    return operand
+
+
+def lower(node: Node, exprs: Exprs, operand: Callable[..., Expr], result_dtype: str) -> Expr:
     """Return the expression of a pointwise node's result.
 
     Args:
-        operand: returns the expression of a tensor argument, in `widened` of its dtype.
+        operand: returns the expression of a tensor argument, in `widened` of its dtype; with an index for each of its
+            dimensions, that of one element.
         result_dtype: NumPy dtype name of the result.
 
     Raises:
@@ -219,13 +256,18 @@ def lower(node: Node, exprs: Exprs, operand: Callable[[Value], Expr], result_dty
     return exprs.rounded(result, result_dtype)
 
 
-def _lower_stage(node: Node, exprs: Exprs, operand: Callable[[Value], Expr], result_dtype: str) -> Expr:
+def _lower_stage(node: Node, exprs: Exprs, operand: Callable[..., Expr], result_dtype: str) -> Expr:
     stage: Stage = node.wrapper
     kind = widened(stage.dtype)
     env: dict[str, Any] = {"count": stage.length}
+    if len(stage.axes) == 1 and "index" in names_in(stage.source):
+        env["index"] = exprs.index(stage.axes[0], stage.space)
+    tables = tables_in(stage.source)
     for name, value in zip(stage.names, node.args, strict=True):
         env[name] = value
-        if value.__class__ is Value:
+        if name in tables:
+            env[name] = Table(exprs, stage, value, operand)
+        elif value.__class__ is Value:
             found = operand(value)
             env[name] = exprs.cast(found, kind) if {found.dtype, kind} <= FLOATS else found
     result: Any = expression(stage.source, env, exprs, kind)
@@ -314,6 +356,39 @@ _BY_NUMBERS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
+class Table:
+    """A tensor of which a definition reads single elements.
+
+    An index is that of the dimension of classes: number 1, or the only one. In the others, an element is where the one
+    is that is computed.
+    """
+
+    def __init__(self, exprs: Exprs, stage: Stage, value: Value, operand: Callable[..., Expr]) -> None:
+        self.exprs, self.stage, self.value, self.operand = exprs, stage, value, operand
+
+    def at(self, index: Expr) -> Expr:
+        """Return the expression of an element; a negative number is outside of the table."""
+        exprs, space, count = self.exprs, self.stage.space, len(self.value.shape)
+        along = class_dimension(count)
+        if count == 1:
+            dims: list[int] = []
+        elif count - len(space) in (0, 1):
+            dims = [d for d in range(count) if d != along]
+        else:
+            raise CannotFuseError("a tensor of another number of dimensions")
+        lead = count > len(space)  # the space has no dimension of classes
+        places = [exprs.index(d - (lead and d > along), space) for d in dims]
+        index = exprs.cast(index, "int64")
+        outside = exprs.const(self.value.shape[along], "int64")
+        places.insert(along, exprs.where(exprs.operation("<", index, exprs.const(0, "int64")), outside, index))
+        return self.operand(self.value, *places)
+
+
+def class_dimension(count: int) -> int:
+    """Return which dimension of a tensor with `count` of them has an element for each class."""
+    return 1 if count > 1 else 0
+
+
 class Evaluator:
     """Evaluates a definition: on numbers by Python, on elements of tensors to expressions."""
 
@@ -325,10 +400,18 @@ class Evaluator:
 
     def _Name(self, tree: ast.Name) -> Any:
         if tree.id in self.env:
-            return self.env[tree.id]
+            found = self.env[tree.id]
+            if found.__class__ is Table:
+                raise CannotFuseError(f"{tree.id} is a table")
+            return found
         if tree.id not in _CONSTANTS:
             raise CannotFuseError(f"the argument {tree.id} is not given")
         return _CONSTANTS[tree.id]
+
+    def _Subscript(self, tree: ast.Subscript) -> Any:
+        index = self.value(tree.slice)
+        table = self.env[tree.value.id]  # type: ignore[attr-defined]
+        return table.at(index if isinstance(index, Expr) else self.exprs.const(index, "int64"))
 
     def _Constant(self, tree: ast.Constant) -> Any:
         return tree.value

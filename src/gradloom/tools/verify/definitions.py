@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -112,25 +113,51 @@ def evaluate_rows(rows: Rows, which: int | str, arguments: dict[str, Any]) -> np
     """
     names = {name: value._array if isinstance(value, gradloom.Tensor) else value for name, value in arguments.items()}
     over = rows.over[which if isinstance(which, int) else 0]
-    if over.startswith("channels"):
-        whole = names[over.rpartition("(")[2][:-1]]
-        for name, value in names.items():
-            if isinstance(value, np.ndarray) and value is not whole and value.ndim == 1:
-                names[name] = value.reshape(-1, *[1] * (whole.ndim - 2))
-    # Shape (0,) stands for statistics that are not there.
-    space = np.broadcast_shapes(*(v.shape for v in names.values() if isinstance(v, np.ndarray) and v.shape != (0,)))
-    axes = _axes(over, names, len(space))
     definition = rows.results[which] if isinstance(which, int) else dict(rows.written)[which]
+    tables = {name for scalar in (definition, *dict(rows.named).values()) for name in _tables(scalar.source)}
+    word, _, first = over.rstrip(")").rpartition("(")
+    whole = names[first] if word in ("channels", "classes") else None
+    for name, value in names.items():
+        if whole is None or not isinstance(value, np.ndarray) or value is whole or name in tables:
+            continue
+        if word == "channels" and value.ndim == 1:
+            names[name] = value.reshape(-1, *[1] * (whole.ndim - 2))
+        elif word == "classes" and value.ndim and value.ndim == whole.ndim - 1:
+            names[name] = np.expand_dims(value, 1)
+    # Shape (0,) stands for statistics that are not there.
+    beside = [v.shape for n, v in names.items() if isinstance(v, np.ndarray) and v.shape != (0,) and n not in tables]
+    space = np.broadcast_shapes(*beside)
+    axes = _axes(over, names, len(space))
 
     def combine(function):
         return lambda value: function(np.broadcast_to(value, space), axis=axes, keepdims=True)
 
     known = _functions() | {word: combine(getattr(np, word)) for word in COMBINE}
     names["count"] = int(np.prod([space[d] for d in axes], dtype=np.int64))
+    if len(axes) == 1:
+        names["index"] = np.arange(space[axes[0]]).reshape(-1, *[1] * (len(space) - axes[0] - 1))
+    names |= {name: _Table(names[name]) for name in tables if names[name] is not None}
     with np.errstate(all="ignore"):
         for name, value in rows.named:
             names[name] = eval(_code(value.source), {"__builtins__": {}, **known}, names)
         return np.asarray(eval(_code(definition.source), {"__builtins__": {}, **known}, names))
+
+
+class _Table:
+    """An array of which a definition reads the elements with some number in dimension 1, or in its only one."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __getitem__(self, index: np.ndarray) -> np.ndarray:
+        if self.array.ndim == 1:
+            return self.array[index]
+        return np.take_along_axis(self.array, np.expand_dims(index, 1), 1).squeeze(1)
+
+
+@cache
+def _tables(source: str) -> frozenset[str]:
+    return frozenset(n.value.id for n in ast.walk(ast.parse(source)) if isinstance(n, ast.Subscript))  # type: ignore[attr-defined]
 
 
 def _axes(over: str, arguments: dict[str, Any], count: int) -> tuple[int, ...]:
@@ -140,6 +167,8 @@ def _axes(over: str, arguments: dict[str, Any], count: int) -> tuple[int, ...]:
     given = arguments[name]
     if word == "channels":
         return tuple(d for d in range(count) if d != 1)
+    if word == "classes":
+        return (1 if count > 1 else 0,)
     if word:
         return tuple(range(count - len(given), count) if word == "last" else range(count - len(given)))
     dims = [given] if isinstance(given, int) else given
