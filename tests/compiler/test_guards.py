@@ -237,8 +237,8 @@ def test_a_module_may_change(name):
         expected.sum().backward()
         for a, b in zip(net.parameters(), other.parameters(), strict=True):
             assert (a.grad is None) == (b.grad is None)
-            if a.grad is not None:
-                torch.testing.assert_close(a.grad, b.grad)
+            if a.grad is not None:  # differences of sums over the batch: errors scale with the largest
+                torch.testing.assert_close(a.grad, b.grad, rtol=0, atol=2e-5 * max(1.0, float(b.grad.abs().max())))
         for a, b in zip(net.buffers(), other.buffers(), strict=True):
             torch.testing.assert_close(a, b)
 

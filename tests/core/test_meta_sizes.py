@@ -1,11 +1,15 @@
 """Operators on huge tensors of the meta device: no memory that depends on their size, forward and backward."""
 
+import math
+import subprocess
+import sys
 import tracemalloc
 
 import pytest
 
 import gradloom as torch
 from gradloom import nn
+from tests.waiting import LIMIT
 
 F = nn.functional
 MOST = 64 << 20  # bytes; the smallest of the tensors below have 100 times as many
@@ -229,3 +233,22 @@ def test_a_wrapper_subclass_may_be_on_the_meta_device():
     y.sum().backward()
     assert isinstance(x.grad, Wrapper) and x.grad.is_meta
     assert Wrapper(torch.ones(2)).device.type == "cpu"
+
+
+SHAPES_ONLY = """
+import sys
+import gradloom as torch
+x = torch.empty(3, 4, device="meta")
+print(torch.erf(x).shape == torch.nn.functional.gelu(x).shape == x.shape, torch.erfc(x.double()).dtype)
+print("scipy.special" in sys.modules, torch.erf(torch.tensor([0.5])).item())
+"""
+
+
+def test_shapes_are_told_without_scipy():
+    """The import of SciPy takes longer than everything else that the meta device and the compiler do."""
+    found = subprocess.run(
+        [sys.executable, "-c", SHAPES_ONLY], capture_output=True, text=True, timeout=LIMIT, check=True
+    )
+    first, second = found.stdout.splitlines()
+    assert first == "True torch.float64"
+    assert second.split()[0] == "False" and abs(float(second.split()[1]) - math.erf(0.5)) < 1e-6

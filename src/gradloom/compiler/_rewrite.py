@@ -122,14 +122,27 @@ def _source_of(code: CodeType) -> _Function:
 
 
 def _candidates(tree: ast.Module, code: CodeType) -> Iterator[_Function]:
-    for node in ast.walk(tree):
+    for node in _nodes_at(tree, code.co_firstlineno):
         if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
-            if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == code.co_firstlineno:
+            if _first_line(node) == code.co_firstlineno:
                 yield node
         elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
             names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
             if _encloses(node.body, code) and tuple(names) == code.co_varnames[: code.co_argcount]:
                 yield node
+
+
+def _nodes_at(node: ast.AST, line: int) -> Iterator[ast.AST]:
+    """Yield the nodes below one that a line belongs to."""
+    for child in ast.iter_child_nodes(node):
+        last = getattr(child, "end_lineno", None)
+        if last is None or _first_line(child) <= line <= last:  # arguments and the like have no place
+            yield child
+            yield from _nodes_at(child, line)
+
+
+def _first_line(node: Any) -> int:
+    return min([node.lineno, *[d.lineno for d in getattr(node, "decorator_list", ())]])
 
 
 def _encloses(body: ast.expr, code: CodeType) -> bool:

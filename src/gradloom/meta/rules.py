@@ -30,6 +30,7 @@ from ..core.meta import wrap_meta
 from ..core.tensor import Tensor, wrap
 from ..dispatch.interception import Call, call_wrapper
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, REDISPATCH, state
+from ..kernels._common.numbers import asked
 from ..kernels.random.streams import default_stream
 from ..memory.metadata import MetaArray
 from ..memory.ownership import owner
@@ -269,6 +270,7 @@ class _Run:
             stream = default_stream if generator is None else generator._stream
             position = stream.mark(), stream.cached_normal
         state.flags = (flags | GRAD_OFF) & ~(INTERCEPT | AUTOCAST | FORWARD_AD | REDISPATCH)
+        before, asked.geometry = asked.geometry, True
         try:
             with np.errstate(all="ignore"):
                 found = call_wrapper(self.call.wrapper, tuple(args))
@@ -280,7 +282,7 @@ class _Run:
                 raise UnannouncedWriteError(str(error)) from error
             raise
         finally:
-            state.flags = flags
+            state.flags, asked.geometry = flags, before
             if position is not None:
                 stream.rewind(position[0])
                 stream.cached_normal = position[1]

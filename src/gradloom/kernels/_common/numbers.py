@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache, wraps
 from math import isinf
+from sys import modules
+from threading import local
 
 import numpy as np
 
@@ -33,9 +35,28 @@ def widen(a: np.ndarray) -> np.ndarray:
     return as_type(a, _FLOAT32) if dtype.itemsize == 2 and dtype.kind in "fV" else a
 
 
-@cache
+class Asked(local):
+    """What this thread wants of kernels.
+
+    Attributes:
+        geometry: only shapes, strides and dtypes; values do not matter.
+    """
+
+    geometry = False
+
+
+asked = Asked()
+
+
 def from_scipy(name: str):
-    """Return a function of scipy.special, which is imported when the first one is needed."""
+    """Return a function of one floating array from scipy.special, which is imported when values are first needed."""
+    if asked.geometry and "scipy.special" not in modules:
+        return np.positive  # the import takes longer than compiling a network
+    return _from_scipy(name)
+
+
+@cache
+def _from_scipy(name: str):
     from scipy import special
 
     return getattr(special, name)
