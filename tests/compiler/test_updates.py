@@ -249,3 +249,118 @@ def test_closures_sparse_gradients_and_recorded_steps():
     torch.compile(torch.optim.SGD([s], lr=0.5, differentiable=True).step, backend="llvm")()
     s.sum().backward()
     assert r.grad.tolist() == [0, 0, 0]
+
+
+def clips_norm(model, loss):
+    return torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+
+
+def clips_some(model, loss):
+    torch.nn.utils.clip_grad_norm_(model[0].parameters(recurse=False), max_norm=0.1, norm_type=1)
+
+
+def clips_values(model, loss):
+    torch.nn.utils.clip_grad_value_([model[0].weight, model[2].bias], 0.01)
+
+
+def clips_twice(model, loss):
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.5, error_if_nonfinite=True)
+    torch.nn.utils.clip_grads_with_norm_(list(PARAMETERS), 0.1, norm)
+    return norm, torch.nn.utils.clip_grad_norm_(PARAMETERS, 0.05)
+
+
+PARAMETERS: list = []
+
+
+def trained(clip, compiles, steps=5):
+    """Train with limits of gradients; return what each step gave, the weights, and the step."""
+    model = net()
+    PARAMETERS[:] = model.parameters()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).square().sum()
+        loss.backward()
+        norm = clip(model, loss)
+        optimizer.step()
+        return loss, norm
+
+    f = torch.compile(step, backend="llvm", **compiles) if compiles is not None else step
+    torch.manual_seed(3)
+    found = [f(torch.randn(2, 4) * 3) for _ in range(steps)]
+    return found, [p.detach() for p in model.parameters()], f
+
+
+@pytest.mark.parametrize("clip", [clips_norm, clips_some, clips_values])
+def test_limits_of_gradients_are_part_of_a_step(clip):
+    expected, weights, _ = trained(clip, None)
+    found, mine, f = trained(clip, {"fullgraph": True})
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(mine, weights)
+    assert optimized_of(f).calls == [4, 1]
+    assert f"after the graph: {clip.__code__.co_names[3]}" in str(f.explain(torch.ones(2, 4)))
+
+
+def test_norms_are_returned_and_passed_on():
+    expected, weights, _ = trained(clips_twice, None)
+    found, mine, _ = trained(clips_twice, {})
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(mine, weights)
+
+
+def test_parameters_after_backward_are_those_of_the_call():
+    model, extra = net(), nn.Linear(4, 1)
+
+    def step(x):
+        model(x).sum().backward()
+        extra(x).sum().backward() if x.shape[0] > 3 else None
+        torch.nn.utils.clip_grad_value_(model.parameters(), 0.25)
+
+    f = torch.compile(step, backend="llvm", fullgraph=True)
+    for count in range(4):
+        if count == 2:  # a parameter that the graph does not know
+            model.register_parameter("late", nn.Parameter(torch.zeros(2)))
+            model.late.grad = torch.tensor([3.0, -3.0])
+        model.zero_grad() if count != 2 else None
+        f(torch.full((2, 4), 5.0))
+        assert all(p.grad is None or p.grad.abs().max() <= 0.25 for p in model.parameters())
+    assert optimized_of(f).calls[0] >= 2
+
+
+def reads_norm(model, loss):
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+    return float(norm)
+
+
+def computes_with_norm(model, loss):
+    return torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1) * 2
+
+
+def walks_parameters(model, loss):
+    return [p.grad for p in model.parameters() if p.grad is not None][0].clone(), next(model.parameters()).sum()
+
+
+@pytest.mark.parametrize("clip", [reads_norm, computes_with_norm, walks_parameters])
+def test_what_reads_gradients_runs_as_python(clip):
+    expected, weights, _ = trained(clip, None)
+    found, mine, f = trained(clip, {})
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(mine, weights)
+    assert optimized_of(f).breaks
+
+
+def test_an_infinite_norm_is_the_errors_of_eager():
+    model = net()
+
+    def step(x):
+        model(x).sum().backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1, error_if_nonfinite=True)
+
+    f = torch.compile(step, backend="llvm", fullgraph=True)
+    for _ in range(3):
+        model.zero_grad()
+        f(torch.ones(2, 4))
+    with pytest.raises(RuntimeError, match="non-finite"):
+        f(torch.full((2, 4), float("inf")))
+    assert optimized_of(f).calls == [3, 1]

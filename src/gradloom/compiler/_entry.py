@@ -12,6 +12,7 @@ from ..core.tensor import Tensor
 from ..dispatch.state import AUTOCAST, GRAD_OFF, state
 from ..types.dtype import default
 from . import _run
+from ._effects import Found
 from ._joint import Compiled, compiled, without_tensors
 from ._known import NUMBERS, is_library_value, is_plain_dataclass
 from ._reads import static
@@ -196,6 +197,9 @@ def template_of(value: Any, outputs: dict[int, int], recorder: Recorder) -> Any:
     """
     cls = value.__class__
     if isinstance(value, Tensor):
+        result = recorder.results.get(id(value))
+        if result is not None:
+            return lambda found: found.results[result]
         number = outputs.setdefault(id(value), len(outputs))
         return lambda found: found[number]
     if cls in NUMBERS:
@@ -295,9 +299,9 @@ class Entry:
         del inputs[self.count :]
         for effect in self.before:
             effect.run(())
-        found = [*_run.run(self.compiled, inputs), *returned]
+        found = Found([*_run.run(self.compiled, inputs), *returned])
         for effect in self.after:
-            effect.run(found)
+            found.results.append(effect.run(found))
         return self.template(found)
 
     @property

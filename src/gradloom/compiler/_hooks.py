@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from . import _known as known
-from ._effects import called as effect, is_effect
+from ._effects import called as effect, is_effect, is_limit, parameters_after
 from ._reads import CONTAINERS, LAZY, OBJECT, VIEWS, Reads, static
 from ._recorder import active
 from ._rewrite import CannotRewriteError, rewritten
@@ -49,6 +49,9 @@ def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: 
     if cls is MethodType:
         if is_effect(function):
             return effect(r, function, args, kwargs)
+        after = parameters_after(r, function, args, kwargs)
+        if after is not None:
+            return after
         if known.is_module(function.__self__) and _calls_module(function.__func__):
             return _module_followed(hooks, r, function.__self__, args, kwargs)
         if known.is_operator(function.__func__):
@@ -57,6 +60,8 @@ def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: 
     if known.is_operator(function):
         return _operated(r, function, args, kwargs)
     if isinstance(function, FunctionType):
+        if is_limit(function):
+            return effect(r, function, args, kwargs)
         if "_compiled_original" in function.__dict__:
             return _called(hooks, r, r.read(function.__dict__["_compiled_original"]), args, kwargs)
         if "_compile_allowed" in function.__dict__:

@@ -21,6 +21,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from . import _known as known
+from ._effects import Parameters
 from ._recorder import MISSING, active
 
 _OPERATORS = {
@@ -180,6 +181,9 @@ class Reads:
             if cls in LAZY and cls is not range and r.is_outer(obj):
                 r.taint("it consumes an iterator from outside")
             found = obj
+        elif cls is Parameters:
+            r.taint(f"it reads the parameters of a module after {r.sealed}")
+            return obj
         else:
             method = static(cls, "__iter__")
             if not isinstance(method, FunctionType):

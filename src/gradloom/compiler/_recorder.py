@@ -52,6 +52,7 @@ class Recorder:
         first: the hooks of the first function that was followed.
         machine_code: whether loops are machine code.
         effects: calls that change objects from outside, in their order; Note [Effects].
+        results: what those after the graph returned, by identity -> the call's number.
         sealed: after one that changes more than gradients are cleared, its name.
     """
 
@@ -62,6 +63,7 @@ class Recorder:
         self.first: Any = None
         self.machine_code = False
         self.effects: list[Any] = []
+        self.results: dict[int, int] = {}
         self.sealed: str | None = None
         self.recording = Recording(flags=state.flags & GRAD_OFF)
         self.reason: str | None = None
@@ -81,7 +83,9 @@ class Recorder:
     def forget(self) -> None:
         """Let go of all objects, when the guards are written: tensors, above all."""
         self.recording = Recording(flags=self.recording.flags)
-        for table in (self.outer, self.whole, self.tensors, self.found, self.facts, self.guards, self.paths):
+        for table in (
+            self.outer, self.whole, self.tensors, self.found, self.facts, self.guards, self.paths, self.results,
+        ):  # fmt: skip
             table.clear()
         self.sources.clear()
         self.kept.clear()
