@@ -5,10 +5,11 @@
       largest: max(self)
     scalar: exp(self - largest) / sum(exp(self - largest))
 
-A *row* is the elements that differ in the dimensions of `over:` only. `sum`, `prod`, `max`, `min`, `any` and `all`
-combine what an expression is for each element of a row to one value; `count` is how many there are, and `index` is the
-number of an element. `where:` names values; a program that computes several operators in one loop keeps those of whole
-rows. `self[target]` is the element of an argument with that number in dimension 1, or in its only one.
+A *row* is the elements that differ in the dimensions of `over:` only. `sum`, `prod`, `max`, `min`, `any`, `all`,
+`argmax` and `argmin` combine what an expression is for each element of a row to one value; `count` is how many there
+are, and `index` is the number of an element. `self[target]` is the element of an argument with that number in dimension
+1, or in its only one. `where:` names values; a program that computes several operators in one loop keeps those of whole
+rows.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from ..schema import FunctionSchema
 from .array_language import parse_expression
 from .scalars import FUNCTIONS, Checker, Scalar
 
-COMBINE = ("sum", "prod", "max", "min", "any", "all")
+COMBINE = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 ROW_FUNCTIONS = {**FUNCTIONS, **dict.fromkeys(COMBINE, 1)}
 ROW_NAMES = ("count", "index")
 

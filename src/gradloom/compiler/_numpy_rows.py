@@ -28,6 +28,7 @@ _COMBINE: dict[str, Any] = {
     "sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum, "any": np.logical_or,
     "all": np.logical_and,
 }  # fmt: skip
+_PLACES = ("argmax", "argmin")
 
 
 @lru_cache(512)
@@ -62,6 +63,8 @@ class _Pass:
 
 
 def _reducer(kind: str, axes: tuple[int, ...]) -> Callable[[Any, Any], Any]:
+    if kind in _PLACES:
+        return _finder(kind, axes[0])
     reduce = _COMBINE[kind].reduce
 
     def reducer(value: Any, shape: Any) -> Any:
@@ -71,6 +74,31 @@ def _reducer(kind: str, axes: tuple[int, ...]) -> Callable[[Any, Any], Any]:
         return reduce(value, axis=axes, dtype=value.dtype, keepdims=True)
 
     return reducer
+
+
+def _finder(kind: str, outer: int) -> Callable[[Any, Any], Any]:
+    """Return what finds the extreme elements of rows, and their numbers; `outer` dimensions are not a row's."""
+    find = getattr(np, kind)
+
+    def finder(value: Any, shape: Any) -> Any:
+        rows = np.broadcast_to(value, shape).reshape(*shape[:outer], -1)
+        place = np.expand_dims(find(rows, axis=-1), -1)
+        kept = (*shape[:outer], *(1 for _ in shape[outer:]))
+        return np.take_along_axis(rows, place, -1).reshape(kept), place.reshape(kept)
+
+    return finder
+
+
+def _first_place(kind: str, found: list[tuple[Any, Any]], starts: list[int]) -> Any:
+    """Return the numbers of the extreme elements, from those of the parts of rows, which begin at `starts`."""
+    best, place = found[0]
+    for (value, at), start in zip(found[1:], starts[1:], strict=True):
+        better = value > best if kind == "argmax" else value < best
+        if value.dtype.kind == "f":
+            better |= np.isnan(value) & ~np.isnan(best)
+            better &= ~np.isnan(best)
+        best, place = np.where(better, value, best), np.where(better, at + start, place)
+    return place
 
 
 class _Rows:
@@ -179,7 +207,10 @@ class _Rows:
         found = share(run, starts) if shares and len(starts) > 1 else [run(start) for start in starts]
         for number, (name, kind, dtype) in enumerate(part.reductions):
             values = [each[number] for each in found]
-            if len(values) > 1:
+            if kind in _PLACES and values:
+                row = prod(self.inner[1:])
+                values = [_first_place(kind, values, [start * row for start in starts])]
+            elif len(values) > 1:
                 wide = np.float64 if kind in ("sum", "prod") and dtype.kind == "f" else dtype
                 total = values[0].astype(wide)
                 for value in values[1:]:

@@ -95,7 +95,7 @@ class _Decomposition:
             if any(s % value.dtype.itemsize for s in value.strides) or value.offset % value.dtype.itemsize:
                 raise CannotFuseError("a tensor is not aligned to its elements")
         kind = present[0].dtype
-        self.dtype = str(tensors[0].dtype if kind.kind == "b" else kind)
+        self.dtype = str(tensors[0].dtype if kind.kind == "b" or self._finds_places() else kind)
 
     def _chosen(self, source: str) -> str:
         """Return a definition with the branches that the call's arguments choose, for any of its values."""
@@ -111,6 +111,10 @@ class _Decomposition:
                 result.content.kind, result.content.array = CONSTANT, np.empty(result.content.shape, result.dtype)
                 self.node.made = tuple([c for c in self.node.made if c is not result.content])
                 self.results[i] = None
+
+    def _finds_places(self) -> bool:
+        """Return whether a definition has the number of an element of a row."""
+        return any(names_in(d) & {"argmax", "argmin"} for d in self.definitions if d)
 
     def _names_read(self) -> tuple[set[str], set[str]]:
         """Return the names in the definitions of results that there are, and of what these use; and those of tables."""
@@ -211,6 +215,8 @@ class _Decomposition:
             axes = tuple(sorted({d % count for d in dims})) if dims and count else tuple(range(count))
         if not axes:
             raise CannotFuseError("rows of nothing")
+        if len(axes) > 1 and self._finds_places():
+            raise CannotFuseError("numbers of elements in several dimensions")
         return axes
 
     def _result(self, value: Value, definition: str, axes: tuple[int, ...]) -> None:

@@ -28,7 +28,7 @@ COSTLY = frozenset(
 )
 
 
-COMBINE = frozenset(("sum", "prod", "max", "min", "any", "all"))  # what reduces a row
+COMBINE = frozenset(("sum", "prod", "max", "min", "any", "all", "argmax", "argmin"))  # what reduces a row
 
 
 Named = tuple[tuple[str, str], ...]  # names and their definitions
@@ -512,7 +512,7 @@ class Evaluator:
             value = exprs.cast(value, "bool")
         elif kind in ("sum", "prod"):
             value = exprs.cast(value, self.dtype)
-        return exprs.make("reduce", (value,), value.dtype, kind)
+        return exprs.make("reduce", (value,), "int64" if kind.startswith("arg") else value.dtype, kind)
 
 
 def _is_one(value: Any) -> bool:

@@ -129,10 +129,13 @@ def evaluate_rows(rows: Rows, which: int | str, arguments: dict[str, Any]) -> np
     space = np.broadcast_shapes(*beside)
     axes = _axes(over, names, len(space))
 
-    def combine(function):
+    def combine(word: str):
+        function = getattr(np, word)
+        if word in ("argmax", "argmin"):
+            return lambda value: _place(function, np.broadcast_to(value, space), axes)
         return lambda value: function(np.broadcast_to(value, space), axis=axes, keepdims=True)
 
-    known = _functions() | {word: combine(getattr(np, word)) for word in COMBINE}
+    known = _functions() | {word: combine(word) for word in COMBINE}
     names["count"] = int(np.prod([space[d] for d in axes], dtype=np.int64))
     if len(axes) == 1:
         names["index"] = np.arange(space[axes[0]]).reshape(-1, *[1] * (len(space) - axes[0] - 1))
@@ -141,6 +144,14 @@ def evaluate_rows(rows: Rows, which: int | str, arguments: dict[str, Any]) -> np
         for name, value in rows.named:
             names[name] = eval(_code(value.source), {"__builtins__": {}, **known}, names)
         return np.asarray(eval(_code(definition.source), {"__builtins__": {}, **known}, names))
+
+
+def _place(function: Any, value: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """Return the number of the element of each row that argmax or argmin finds."""
+    rows = np.moveaxis(value, axes, range(-len(axes), 0)) if axes else value[..., None]
+    count = value.ndim - len(axes)
+    found = function(rows.reshape(*rows.shape[:count], -1), axis=-1)
+    return found.reshape([1 if d in axes else n for d, n in enumerate(value.shape)])
 
 
 class _Table:
