@@ -243,3 +243,29 @@ def test_patterns(pattern, names):
 def test_it_loads_when_asked_for():
     program = "import sys, gradloom; assert 'gradloom.package' not in sys.modules; gradloom.package.PackageExporter"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+def test_the_modules_that_a_callable_uses(boxed):
+    from gradloom.package.analyze import trace_dependencies
+
+    def own_function():
+        return boxed.net.double(3)
+
+    assert trace_dependencies(boxed.net.helped, [(1,)]) == ["boxed.net", "helping.tools", "numpy"]
+    assert trace_dependencies(boxed.net.Net(), [(torch.ones(2),)]) == ["boxed.net", "gradloom"]
+    assert trace_dependencies(own_function, [(), ()]) == sorted([__name__, "boxed.net"])
+    assert trace_dependencies(own_function, []) == []
+    before = sys.getprofile()
+    with pytest.raises(TypeError, match="double"):
+        trace_dependencies(boxed.net.double, [()])
+    assert sys.getprofile() is before
+
+
+def test_where_broken_modules_come_from():
+    from gradloom.package import analyze
+
+    with pytest.raises(PackagingError) as found:
+        packed(lambda exporter: exporter.save_source_string("n", "import sys"))
+    assert analyze.find_first_use_of_broken_modules(found.value) == {"sys": ["n", "sys"]}
+    with pytest.raises(TypeError, match="must be a PackagingError, not int"):
+        analyze.find_first_use_of_broken_modules(3)

@@ -16,6 +16,7 @@ The archive is an uncompressed zip file with all members under one folder: sourc
 `gradloom.save` do, so that each library reads the other's archives.
 """
 
+from . import analyze as analyze
 from .glob_group import Directory, GlobGroup
 from .importer import Importer, ObjMismatchError, ObjNotFoundError, OrderedImporter, is_from_package, sys_importer
 from .package_exporter import EmptyMatchError, PackageExporter, PackagingError
