@@ -166,6 +166,21 @@ def test_the_graph_of_a_module_has_its_operators_in_the_boxes_of_modules(folder)
     assert model.rest[1].running_mean.tolist() == [0.0] * 4  # as before
 
 
+def test_a_graph_comes_with_the_metadata_of_a_run(folder, capsys):
+    torch = pytest.importorskip("torch")
+    from torch.utils.tensorboard import _pytorch_graph as theirs  # tensorboardX calls it
+
+    from gradloom.utils.tensorboard import _pytorch_graph as ours
+
+    definition, run = ours.graph(gl.nn.Linear(3, 4), gl.ones(2, 3), verbose=True)
+    expected = theirs.graph(torch.nn.Linear(3, 4), torch.ones(2, 3))
+    assert (type(definition), run) == (type(expected[0]), expected[1])
+    assert "addmm" in capsys.readouterr().out
+    with SummaryWriter(folder) as writer:
+        writer.add_graph(gl.nn.Linear(3, 4), (gl.ones(2, 3),))
+    assert events(folder).RunMetadata("step1") == run
+
+
 def test_images_and_sounds(folder):
     with SummaryWriter(folder) as writer:
         writer.add_image("one", gl.zeros(3, 2, 4))

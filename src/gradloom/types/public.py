@@ -34,8 +34,8 @@ def found_in(module: str, *things: Any) -> None:
 
 
 def found_in_tensors(name: str, function: Any) -> Any:
-    """Name a function that only tensors have as PyTorch names its method, `torch._C.TensorBase.<name>`, by which pickles
-    find it. Return the function."""
+    """Name a function that only tensors have as PyTorch does, `torch._C.TensorBase.<name>`: pickles find it there.
+    Return the function."""
     function.__name__, function.__qualname__ = name, f"TensorBase.{name}"
     function.__module__ = f"{sys.modules['gradloom'].__name__}._C"  # torch._C in `gradloom.as_torch`
     return function

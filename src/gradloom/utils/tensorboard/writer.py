@@ -552,12 +552,9 @@ class SummaryWriter:
             verbose: print the operators.
             use_strict_trace: accepted for compatibility.
         """
-        from ._graph import graph_of
+        from ._pytorch_graph import graph
 
-        definition = graph_of(model, input_to_model if isinstance(input_to_model, tuple) else (input_to_model,))
-        if verbose:
-            print(definition)
-        self._add_graph(definition)
+        self._get_file_writer().add_graph(graph(model, input_to_model, verbose, use_strict_trace))
 
     def add_onnx_graph(self, prototxt: str | os.PathLike[str]) -> None:
         """Write the operators of an ONNX model. Needs the package onnx: `pip install 'gradloom[onnx]'`.
@@ -565,12 +562,9 @@ class SummaryWriter:
         Args:
             prototxt: path of the model.
         """
-        from ._graph import graph_of_file
+        from ._pytorch_graph import graph_of_file
 
-        self._add_graph(graph_of_file(prototxt))
-
-    def _add_graph(self, definition: Any) -> None:
-        self._get_file_writer().add_onnx_graph(definition)
+        self._get_file_writer().add_onnx_graph(graph_of_file(prototxt))
 
     # --- files ---
 

@@ -49,6 +49,25 @@ def _scopes(tracer: _Scoped, model: Module) -> Iterator[None]:
             handle.remove()
 
 
+def graph(model: Module, args: Any, verbose: bool = False, use_strict_trace: bool = True) -> tuple[Any, Any]:
+    """Return what FileWriter.add_graph takes: the GraphDef of what a module runs, and a RunMetadata without times.
+
+    tensorboardX calls it.
+
+    Args:
+        model: the module.
+        args: its argument, or a tuple of them.
+        verbose: print the operators.
+        use_strict_trace: accepted for compatibility.
+    """
+    definition = graph_of(model, args if isinstance(args, tuple) else (args,))
+    if verbose:
+        print(definition)
+    steps = package("compat.proto.step_stats_pb2")
+    devices = steps.StepStats(dev_stats=[steps.DeviceStepStats(device="/device:CPU:0")])
+    return definition, package("compat.proto.config_pb2").RunMetadata(step_stats=devices)
+
+
 def graph_of(model: Module, args: tuple[Any, ...]) -> Any:
     """Return the graph of what a module runs for some arguments, a GraphDef.
 
