@@ -32,6 +32,11 @@ CALLS = {
     "var": lambda x: x.var(-1),
     "var without correction": lambda x: x.var(1, correction=0, keepdim=True),
     "std": lambda x: x.std(-1),
+    "prod": lambda x: x.prod(-1),
+    **{name: lambda x, name=name: getattr(x, name)(-1, keepdim=True) for name in ("amax", "amin")},
+    **{f"{name} of all": lambda x, name=name: getattr(x, name)() for name in ("sum", "mean", "max", "min")},
+    "max_pool2d": lambda x: F.max_pool2d(x.reshape(2, 3, 2, -1), 2),
+    "max_pool2d of windows that overlap": lambda x: F.max_pool2d(x.reshape(2, 1, 6, -1), (2, 3), (2, 1), 0, (3, 2)),
     **{
         name: getattr(F, name)
         for name in (
@@ -155,6 +160,24 @@ def test_normal_numbers_are_the_same_bits(size):
         if host.host().fma:
             assert any(key[0] in ("box_muller", "_fill_groups") for key in _eager._kernels)
     np.testing.assert_array_equal(found, expected)
+
+
+def test_extrema_and_pooling_with_equal_elements_infinities_and_nans():
+    x = torch.zeros(2, 3, 6, 6)
+    x[0, 0], x[0, 1, 0, 0], x[1, 0, 1, 1:3], x[1, 1, 2, 2] = -torch.inf, torch.nan, torch.nan, torch.inf
+
+    def found():
+        pooled = F.max_pool2d(x, 3, 1, return_indices=True)
+        return *pooled, x.amax(-1), x.amin(-1), x.prod(-1), x.max(), x.min(), x[1, 2].max(), x[0, 0].min(), x.sum()
+
+    expected = found()
+    with torch.set_kernels("llvm"):
+        for a, b in zip(found(), expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=0, atol=0, equal_nan=True)
+        assert F.max_pool2d(x[:1].to(memory_format=torch.channels_last), 2).is_contiguous(
+            memory_format=torch.channels_last
+        )
+        torch.testing.assert_close(F.max_pool2d(x, 2, padding=1, ceil_mode=True)[1, 2], torch.zeros(4, 4))
 
 
 def test_gather_refuses_indices_out_of_range():

@@ -20,7 +20,7 @@ from ._eager_pointwise import POINTWISE, replacement
 from ._eager_programs import (
     LAYER_NORM_PARAMETERS,
     NLL_LOSS,
-    ROW_SUM,
+    ROW_REDUCTION,
     ROW_VARIANCE,
     ROWS,
     layer_norm,
@@ -46,10 +46,10 @@ class set_kernels:
     Args:
         name: "numpy", the default, or "llvm": machine code for pointwise operators that take NumPy several calls
             (sigmoid, gelu, elu, softplus, erf, lerp ...), softmax, log_softmax, layer_norm, batch norm in training,
-            the mean and the sum of nll_loss and binary_cross_entropy_with_logits, gather, normal numbers, dropout, and
-            sums, means and variances of rows, for contiguous float32 and float64 tensors. The first call with a shape
-            compiles, or takes code from the cache on disk; results differ from NumPy's by rounding. It holds for all
-            threads.
+            the mean and the sum of nll_loss and binary_cross_entropy_with_logits, gather, normal numbers, dropout,
+            max_pool2d without padding, and sums, products, means, extrema and variances of rows, for contiguous
+            float32 and float64 tensors. The first call with a shape compiles, or takes code from the cache on disk;
+            results differ from NumPy's by rounding. It holds for all threads.
 
     Raises:
         ValueError: for another name.
@@ -275,20 +275,58 @@ def _reduced(name: str, x: Any, keepdim: bool, text: str, result: str, numbers: 
     if kernel is None:
         count, dtype = x.shape[-1], _DTYPES[x.dtype.char]
         filled = result.format(dtype=dtype, count=count)
-        kernel = _compiled(key, text.format(rows=x.size // count, count=count, dtype=dtype, result=filled))
+        parts = {"rows": x.size // count, "count": count, "dtype": dtype, "result": filled}
+        kernel = _compiled(key, text.format(**parts, operator=_OPERATORS.get(name)))
     out = empty((*x.shape[:-1], 1) if keepdim else x.shape[:-1], x.dtype)
     kernel.call(x, out, *numbers)
     return out
 
 
+_OPERATORS = {"sum_dim": "sum", "mean_dim": "sum", "sum": "sum", "mean": "sum", "prod_dim": "prod"}
+_OPERATORS |= {"amax": "max", "amin": "min"}
+_RESULT, _MEAN = "store 0 s", "n = const {count}.0: {dtype}\n  r = / s n: {dtype}\n  store 0 r"
+
+
 def _sum_dim(name: str) -> Callable[[Any], Any]:
-    result = "store 0 s" if name == "sum_dim" else "n = const {count}.0: {dtype}\n  r = / s n: {dtype}\n  store 0 r"
+    result = _MEAN if name == "mean_dim" else _RESULT
 
     def make(original: Any) -> Any:
         def kernel(self: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
             if dtype is None and _is_last(self, dim):
-                return _reduced(name, self, keepdim, ROW_SUM, result)
+                return _reduced(name, self, keepdim, ROW_REDUCTION, result)
             return original(self, dim, keepdim, dtype)
+
+        return kernel
+
+    return make
+
+
+def _extreme(name: str) -> Callable[[Any], Any]:
+    def make(original: Any) -> Any:
+        def kernel(self: Any, dim: Any = (), keepdim: bool = False) -> Any:
+            if _is_last(self, dim):
+                return _reduced(name, self, keepdim, ROW_REDUCTION, _RESULT)
+            return original(self, dim, keepdim)
+
+        return kernel
+
+    return make
+
+
+_WHOLE = 1 << 12  # elements, up to which one loop reduces all: NumPy's sums of more are in pairs
+
+
+def _whole(name: str) -> Callable[[Any], Any]:
+    result = _MEAN if name == "mean" else _RESULT
+
+    def make(original: Any) -> Any:
+        def kernel(self: Any, dtype: Any = None) -> Any:
+            if (
+                dtype is None and type(self) is ndarray and self.dtype.char in "fd"
+                and 0 < self.size <= _WHOLE and self.flags.c_contiguous
+            ):  # fmt: skip
+                return _reduced(name, self.reshape(1, -1), False, ROW_REDUCTION, result).reshape(())
+            return original(self) if dtype is None else original(self, dtype)
 
         return kernel
 
@@ -350,9 +388,12 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
     "loss.pointwise": {"binary_cross_entropy_with_logits": _of_kernels("bce_with_logits")},
     "loss.classes": {"nll_loss_forward": _nll_loss},
     "reduction.sums": {
-        **{name: _sum_dim(name) for name in ("sum_dim", "mean_dim")},
+        **{name: _sum_dim(name) for name in ("sum_dim", "mean_dim", "prod_dim")},
+        **{name: _whole(name) for name in ("sum", "mean")},
         **{name: _variance(name) for name in ("var", "std")},
     },
+    "reduction.extrema": {**{name: _extreme(name) for name in ("amax", "amin")}},
+    "pool.pooling": {"max_pool2d_with_indices": _of_kernels("max_pool")},
     "random.distributions": {
         "draw_dropout": _dropout,
         "box_muller": _of_kernels("normal_numbers"),

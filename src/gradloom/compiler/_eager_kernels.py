@@ -1,4 +1,4 @@
-"""Eager replacements of batch_norm in training, gather, binary_cross_entropy_with_logits and normal numbers.
+"""Eager replacements of batch_norm in training, max_pool2d, gather, bce_with_logits and normal numbers.
 
 Each function takes the compiled programs that are kept and what compiles one for a key, and returns what makes the
 replacement of a kernel from the kernel. See `_eager`.
@@ -6,11 +6,14 @@ replacement of a kernel from the kernel. See `_eager`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ..kernels._common.layout import suggested_format
+from ..kernels.pool import pooling
 from ..kernels.random.streams import BLOCK
 from . import _eager_programs as programs
 from ._eager_random import box_muller
@@ -104,6 +107,49 @@ def bce_with_logits(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 code.call(self, target, out)
                 return out
             return original(self, target, weight, pos_weight, reduction)
+
+        return kernel
+
+    return make
+
+
+_MOST_TAPS = 9  # elements of a pooling kernel
+
+
+def max_pool(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
+    """Largest elements of windows without padding and their places."""
+
+    def find(key: Any, self: Any, settings: tuple[Any, ...]) -> Any:
+        windows = pooling.describe("max_pool2d", self, 2, *settings)
+        taken = not any(windows.padding) and not settings[-1] and math.prod(windows.kernel) <= _MOST_TAPS
+        if not taken or suggested_format(self) is not None:
+            kept[key] = False
+            return False
+        shape = (*self.shape[:-2], *windows.output)
+        program = programs.max_pool(math.prod(shape[:-2]), windows, _DTYPES[self.dtype.char])
+        found = kept[key] = compiled(key, program), shape, programs.places_in_window(windows)
+        return found
+
+    def make(original: Any) -> Any:
+        def kernel(
+            self: Any, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
+        ) -> Any:
+            settings = kernel_size, stride, padding, dilation, ceil_mode
+            if (
+                type(self) is ndarray and self.dtype.char in "fd" and self.ndim == 4 and self.size
+                and self.flags.c_contiguous and kernel_size.__class__ is stride.__class__ is tuple
+            ):  # fmt: skip
+                key = "max_pool2d_with_indices", self.shape, self.strides, self.dtype.char, settings
+                found = kept.get(key)
+                if found is None:
+                    found = find(key, self, settings)
+                if found:
+                    code, shape, places = found
+                    flat = self.reshape(-1)
+                    out, indices = empty(shape, self.dtype), empty(shape, np.int64)
+                    code.call(*[flat[place:] for place in places], out, indices)
+                    return out, indices
+            return original(self, *settings)
 
         return kernel
 

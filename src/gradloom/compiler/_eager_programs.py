@@ -229,12 +229,12 @@ row:
   store 1 weight"""
 
 
-ROW_SUM = """loop [{rows}, {count}] inner 1
+ROW_REDUCTION = """loop [{rows}, {count}] inner 1
 input 0: {dtype} strides [{count}, 1]
 output 0: {dtype} strides [1, 0]
 pass 0:
   x = load 0: {dtype}
-  s = reduce sum x: {dtype}
+  s = reduce {operator} x: {dtype}
 row:
   {result}"""
 ROW_VARIANCE = """loop [{rows}, {count}] inner 1
@@ -310,3 +310,48 @@ row:
   m = / s n: T
   store 0 {"m" if mean else "s"}"""
     return text.replace(": T", f": {dtype}")
+
+
+def max_pool(planes: int, windows: Any, dtype: str) -> str:
+    """Return the program of the largest element of each window without padding, and its place in the plane.
+
+    Each element of the kernel has an input: the planes from the place on where it stands in the first window.
+    """
+    (_, width), (rows, columns), (down, right) = windows.size, windows.output, windows.stride
+    plane = math.prod(windows.size)
+    outputs = f"strides [{rows * columns}, {columns}, 1]"
+    count = math.prod(windows.kernel)
+    lines = [f"loop [{planes}, {rows}, {columns}] inner 0"]
+    lines += [f"input {k}: T strides [{plane}, {down * width}, {right}]" for k in range(count)]
+    lines += [f"output 0: T {outputs}", f"output 1: int64 {outputs}", "pass 0:"]
+    lines += ["  m0 = load 0: T", "  i0 = const 0: int64"]
+    for k, place in enumerate(places_in_window(windows)[1:], 1):
+        lines += [
+            f"  x{k} = load {k}: T",
+            f"  greater{k} = > x{k} m{k - 1}: bool",
+            f"  nan{k} = isnan x{k}: bool",
+            f"  taken{k} = | greater{k} nan{k}: bool",
+            f"  m{k} = where taken{k} x{k} m{k - 1}: T",
+            f"  place{k} = const {place}: int64",
+            f"  i{k} = where taken{k} place{k} i{k - 1}: int64",
+        ]
+    lines += [
+        "  row = index 1: int64",
+        "  column = index 2: int64",
+        f"  down = const {down * width}: int64",
+        f"  right = const {right}: int64",
+        "  above = * row down: int64",
+        "  left = * column right: int64",
+        "  corner = + above left: int64",
+        f"  found = + corner i{count - 1}: int64",
+        f"  store 0 m{count - 1}",
+        "  store 1 found",
+    ]
+    return "\n".join(lines).replace(": T", f": {dtype}")
+
+
+def places_in_window(windows: Any) -> list[int]:
+    """Return the place of each element of the kernel in a plane, relative to the window's corner."""
+    width = windows.size[1]
+    down, right = windows.dilation
+    return [i * down * width + j * right for i in range(windows.kernel[0]) for j in range(windows.kernel[1])]
