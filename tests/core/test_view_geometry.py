@@ -7,7 +7,9 @@ from math import prod
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
+from gradloom.kernels.shape import views
 from gradloom.memory.metadata import is_imaginary, view_geometry
 
 SIZES = [s for n in range(4) for s in product((0, 1, 2, 3, 4, 6, 12), repeat=n) if prod(s) in (0, 12)]
@@ -47,3 +49,15 @@ def test_views_are_found_where_numpy_finds_them(view):
 
 def test_ordinary_memory_is_real():
     assert not is_imaginary(np.zeros(3)[1:]) and not is_imaginary(np.frombuffer(b"abcd", np.uint8))
+
+
+def test_views_of_contiguous_arrays_have_these_strides_whatever_those_of_dimensions_of_size_1():
+    sizes = [(12,), (1, 12), (12, 1), (3, 4), (1, 3, 4), (3, 1, 4), (3, 4, 1), (1, 12, 1), (2, 6), (2, 1, 3, 2)]
+    for source, shape in product(sizes, sizes):
+        plain = np.arange(12, dtype=np.float32).reshape(source)
+        strides = [20 if n == 1 else s for n, s in zip(source, plain.strides, strict=True)]
+        array = as_strided(plain, source, strides)
+        found, (_, _, expected) = views.view(array, shape), view_geometry(array, shape)
+        if expected is None:  # those of a new array
+            expected = plain.reshape(shape).strides
+        assert (found.shape, found.strides) == (shape, tuple(expected))

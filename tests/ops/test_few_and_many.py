@@ -12,6 +12,7 @@ from gradloom.kernels.indexing import places, tensors
 from gradloom.kernels.pool import blocks
 from gradloom.kernels.random import streams
 from gradloom.kernels.reduction import extrema, running
+from gradloom.kernels.shape import joins
 
 FLOATS = (np.float32, np.float64)
 
@@ -273,6 +274,14 @@ def test_extremes_of_few_elements_equal_those_of_many(kernel, monkeypatch):
         many = np.asarray(kernel(x))
         np.testing.assert_array_equal(np.asarray(found), many)
         assert np.asarray(found).dtype == many.dtype and np.shape(found) == many.shape
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64, np.complex64])
+def test_stacked_contiguous_arrays_equal_others(dtype):
+    x, y = (draw(3, 4, seed=seed).astype(dtype) for seed in (0, 1))
+    np.testing.assert_array_equal(joins.stack([x, y]), joins.stack([np.asfortranarray(x), y]))
+    assert joins.stack([x, y, y.astype(np.complex128)]).dtype == np.complex128
+    assert joins.stack([x[:0], y[:0]]).shape == (2, 0, 4)
 
 
 def test_a_kept_zero_has_no_sign():

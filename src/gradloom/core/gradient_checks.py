@@ -57,6 +57,8 @@ def sum_to(tensor, shape):
         return _operators.sum(tensor)
     found = tensor._array.shape
     leading = len(found) - len(shape)
+    if found[leading:] == shape:
+        return _operators.sum_dim_IntList(tensor, tuple(range(leading)), False, None) if leading else tensor
     dims = tuple(range(leading)) + tuple(
         [i + leading for i, n in enumerate(shape) if n == 1 and found[i + leading] != 1]
     )

@@ -7,6 +7,7 @@ import numpy as np
 from .._common.errors import not_implemented, refuse, type_name
 from .._common.layout import check_no_internal_overlap
 from .._common.numbers import LARGE, are_alike, floating, in_blocks, widen
+from .._common.tables import number
 from .._common.threads import get_num_threads
 from ..elementwise.choices import bounded, keep_where, select
 
@@ -31,14 +32,14 @@ def _check_clamp(self: np.ndarray, refusal: str) -> None:
 def relu(self: np.ndarray) -> np.ndarray:
     """max(self, 0); NaN stays."""
     _check_clamp(self, "Boolean inputs not supported for relu")
-    return bounded(np.maximum, self, self.dtype.type(0))
+    return bounded(np.maximum, self, number(0, self.dtype))
 
 
 def relu_(self: np.ndarray) -> np.ndarray:
     """`relu` in place."""
     _check_clamp(self, "Boolean inputs not supported for relu")
     check_no_internal_overlap(self)
-    return bounded(np.maximum, self, self.dtype.type(0), self)
+    return bounded(np.maximum, self, number(0, self.dtype), self)
 
 
 def threshold(self: np.ndarray, threshold, value) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ...types.dtype import TYPE_OF, type_text
 from .._common.errors import type_name
+from .._common.tables import starts
 from .places import add_rows, check_range, workspace, writable
 
 
@@ -92,13 +93,14 @@ def one_hot(self, num_classes=-1):
         if num_classes <= 0:
             raise RuntimeError("Can not infer total number of classes from empty tensor.")
         return np.zeros((*self.shape, num_classes), np.int64)
-    if self.min() < 0:
+    if self.item(self.argmin()) < 0:  # argmin takes less than min
         raise RuntimeError("Class values must be non-negative.")
+    largest = self.item(self.argmax())
     if num_classes == -1:
-        num_classes = int(self.max()) + 1
-    elif num_classes <= self.max():
+        num_classes = largest + 1
+    elif num_classes <= largest:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return (self[..., None] == np.arange(num_classes)).astype(np.int64, order="C")
+    return (self[..., None] == starts(num_classes, 1)).astype(np.int64, order="C")
 
 
 SUM, MEAN, MAX = range(3)

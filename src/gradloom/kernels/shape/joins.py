@@ -94,7 +94,14 @@ def stack(tensors, dim=0):
     """Join arrays of one shape along a new dimension, in their common dtype."""
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
-    shape = tensors[0].shape
+    first = tensors[0]
+    shape = first.shape
+    if dim == 0 and 0 < len(shape) < 4:  # contiguous arrays one after the other, none of which is channels-last
+        for a in tensors:
+            if a.dtype is not first.dtype or not a.flags.c_contiguous or a.shape != shape:
+                break
+        else:
+            return np.concatenate(tensors).reshape((len(tensors), *shape))
     dim = wrap_dim(dim, len(shape) + 1)
     for i, a in enumerate(tensors):
         if a.shape != shape:
