@@ -150,6 +150,19 @@ L.arange()  L.tril_indices(-1, 2)  L.logspace(0, 1, -2)  (x * 1).unbind()[0].add
 (x * 1).split(1)[0].mul_(2)  (x * 1).chunk(2)[1].add_(1)  L.hann_window(-1)  L.signal.windows.hann(-1)
 L.signal.windows.gaussian(3, std=0)  L.signal.windows.hann(3, dtype=L.int32)
 L.signal.windows.general_cosine(3, a=2)  L.signal.windows.exponential(3, center=1)
+L.nn.functional.unfold(L.ones(2, 3, 0), (0, 2), 0)  L.nn.functional.unfold(L.ones(2), 1, (2, 0), -1, -1)
+L.nn.functional.unfold(L.ones(2, 3), 1, 1, (0, -1), 0)  L.nn.functional.unfold(L.ones(2, 3, 0), 1, stride=(0, 1))
+L.nn.functional.unfold(L.ones(2, 3), 1)  L.nn.functional.unfold(L.ones(2, 0), 1)
+L.nn.functional.unfold(L.ones(2, 0, 3), 1)  L.nn.functional.unfold(L.ones(1, 2, 2), 3)
+L.nn.functional.fold(L.ones(2), (4, 5), (0, 1), 0)  L.nn.functional.fold(L.ones(2), 4, 1, 0, -1, (0, 1))
+L.nn.functional.fold(L.ones(2), 4, 1, 0, -1)  L.nn.functional.fold(L.ones(2), 4, 1, padding=(1, -1))
+L.nn.functional.fold(L.ones(2), 4, 1)  L.nn.functional.fold(L.ones(0, 2), 4, 1)
+L.nn.functional.fold(L.ones(3, 2), 0, 2)  L.nn.functional.fold(L.ones(4, 2), 0, 2)
+L.nn.functional.fold(L.ones(4, 1), 0, 2)  L.nn.functional.fold(L.ones(4, 2), 4, 2)
+L.meshgrid(L.tensor([1]), L.ones(2, 2), indexing="a")  L.meshgrid(L.ones(2), L.ones(2), indexing="a")
+x.as_strided((-1,), (-1,), -1)  L.as_strided_scatter(x, v, (3,), (1, 1), -1)
+L.as_strided_scatter(x, v, (3,), (-1,), -1)  L.as_strided_scatter(x, v, (-3,), (1,), -1)
+L.as_strided_scatter(x, v, (2,), (1,))  L.as_strided_scatter(x, L.ones(20), (20,), (1,))
 """
 
 SAME_GRADIENTS = """

@@ -98,6 +98,10 @@ class _Extent:
         }
 
 
+def negative_strides(strides) -> RuntimeError:
+    return RuntimeError(f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}")
+
+
 def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
     """Return a view of the memory that `array` belongs to.
 
@@ -114,9 +118,7 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
     memory: Any = array.memory if is_meta else flat(owner(array))  # type: ignore[attr-defined]
     item = array.itemsize
     if min(strides, default=0) < 0:
-        raise RuntimeError(
-            f"as_strided: Negative strides are not supported at the moment, got strides: {list(strides)}"
-        )
+        raise negative_strides(strides)
     if min(shape, default=0) < 0:
         raise RuntimeError(
             f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(strides)}: "

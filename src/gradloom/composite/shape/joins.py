@@ -134,16 +134,17 @@ def meshgrid_indexing(tensors, indexing):
     """Return the coordinates of the grid that vectors span; "xy" swaps the first two dimensions."""
     if not tensors:
         raise RuntimeError("meshgrid expects a non-empty TensorList")
-    if indexing not in ("xy", "ij"):
-        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     for t in tensors:
-        if t._array.ndim > 1:
-            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {t}")
         if t.dtype is not tensors[0].dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+    if indexing not in ("xy", "ij"):
+        raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     order = list(range(len(tensors)))
     if indexing == "xy" and len(order) > 1:
         order[:2] = 1, 0
+    for i in order:
+        if tensors[i]._array.ndim > 1:
+            raise RuntimeError(f"torch.meshgrid: Expected 0D or 1D tensor in the tensor list but got: {tensors[i]}")
     shape = [tensors[i]._array.size for i in order]
     grids = []
     for place, i in enumerate(order):

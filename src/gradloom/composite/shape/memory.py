@@ -109,10 +109,10 @@ def resize_(self, size, memory_format):
         raise RuntimeError("cannot resize variables that require grad")
     if state.flags & FORWARD_AD and tangent_of(self) is not None:
         raise RuntimeError("cannot resize variables that has a forward grad")
-    if memory_format is preserve_format:
-        raise RuntimeError("Unsupported memory formatPreserve")
     if min(size, default=0) < 0:
         raise negative_size(size)
+    if memory_format is preserve_format:
+        raise RuntimeError("Unsupported memory formatPreserve")
     array = self._array
     if array.shape == tuple(size) and memory_format is None:
         return self

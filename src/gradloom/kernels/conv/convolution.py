@@ -127,8 +127,23 @@ def result_layout(
 def im2col(input: np.ndarray, kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> np.ndarray:
     """aten::im2col: (N, C, H, W) gives (N, C * KH * KW, L), L the number of window positions; the batch dimension may
     be absent. Raises RuntimeError for another rank, settings out of range, and where no window fits."""
-    x, lead = _batched(input, 3, "3D or 4D (batch mode)")
-    windows = _blocks_of(x.shape[2:], kernel_size, dilation, padding, stride)
+    settings = _settings(kernel_size, dilation, padding, stride, ("kernel size", "dilation", "padding", "stride"))
+    if input.ndim not in (3, 4) or 0 in input.shape[-3:]:
+        require_dim(1, input.ndim)
+        if input.shape[1]:
+            require_dim(2, input.ndim)
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other non-zero dimensions for input, "
+            f"but got: {list(input.shape)}"
+        )
+    x, lead = _batched(input, 3)
+    windows = _blocks_of(x.shape[2:], *settings)
+    if min(windows.output) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {windows.size}, kernel_size={windows.kernel}, dilation={windows.dilation}, "
+            f"padding={windows.padding}, calculated shape of the array of sliding blocks as {windows.output}, "
+            "but its components must be at least one."
+        )
     view = window_view(padded(x, windows, slice(0, windows.output[0]), False), windows, windows.output[0], False)
     columns = x.shape[1] * volume(windows.kernel)
     return np.array(view, order="C").reshape(*lead, columns, volume(windows.output))
@@ -139,20 +154,35 @@ def col2im(
 ) -> np.ndarray:
     """aten::col2im, the adjoint of im2col: (N, C * KH * KW, L) gives (N, C, *output_size), with overlapping windows
     added; the batch dimension is optional. Raises RuntimeError if shapes and settings do not fit together."""
-    x, lead = _batched(input, 2, "2D or 3D (batch mode)")
-    windows = _blocks_of(as_tuple(output_size, 2, "output_size"), kernel_size, dilation, padding, stride)
+    size = as_tuple(output_size, 2, "output_size")
+    settings = _settings(kernel_size, dilation, padding, stride, ("kernel size", "stride", "dilation", "padding"))
+    if input.ndim not in (2, 3) or 0 in input.shape[-2:]:
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size and non-zero dimensions for "
+            f"input, but got: {list(input.shape)}"
+        )
+    x, lead = _batched(input, 2)
+    windows = _blocks_of(size, *settings)
     if x.shape[1] % volume(windows.kernel):
         raise RuntimeError(
             "Expected size of input's dimension 1 to be divisible by the product of kernel_size, but got "
             f"input.size(1)={x.shape[1]} and kernel_size={windows.kernel}."
         )
-    if x.shape[2] != volume(windows.output):
-        high, wide = windows.output
+    high, wide = windows.output
+    given = (
+        f"Given output_size={windows.size}, kernel_size={windows.kernel}, dilation={windows.dilation}, "
+        f"padding={windows.padding}, stride={windows.stride}"
+    )
+    if x.shape[2] != high * wide:
         raise RuntimeError(
-            f"Given output_size={windows.size}, kernel_size={windows.kernel}, dilation={windows.dilation}, "
-            f"padding={windows.padding}, stride={windows.stride}, expected size of input's dimension 2 "
+            f"{given}, expected size of input's dimension 2 "
             f"to match the calculated number of sliding blocks {high} * {wide} = {high * wide}, "
             f"but got input.size(2)={x.shape[2]}."
+        )
+    if min(high, wide) < 1:
+        raise RuntimeError(
+            f"{given}, calculated shape of the array of sliding blocks as {windows.output}, which is too small "
+            "(non-positive)"
         )
     channels = x.shape[1] // volume(windows.kernel)
     terms = x.reshape(len(x), channels, *windows.kernel, *windows.output)
@@ -342,36 +372,42 @@ def _by(sizes: Sequence[int]) -> str:
     return " x ".join(map(str, sizes))
 
 
-def _batched(input: np.ndarray, dims: int, ranks: str) -> tuple[np.ndarray, tuple[int, ...]]:
+def _batched(input: np.ndarray, dims: int) -> tuple[np.ndarray, tuple[int, ...]]:
     """Return the input with a batch dimension, and the result's batch dimension."""
-    if input.ndim not in (dims, dims + 1) or 0 in input.shape[-dims:]:
-        for dim in range(1, dims):
-            require_dim(dim, input.ndim)
-        raise RuntimeError(
-            f"Expected {ranks} tensor with possibly 0 batch size and other non-zero dimensions for input, but got: "
-            f"{list(input.shape)}"
-        )
     return (input[None], ()) if input.ndim == dims else (input, input.shape[:1])
 
 
-def _blocks_of(size: tuple[int, ...], kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints) -> Windows:
+def _settings(
+    kernel_size: Ints, dilation: Ints, padding: Ints, stride: Ints, order: tuple[str, ...]
+) -> tuple[tuple[int, ...], ...]:
+    """Return the settings as pairs; raise RuntimeError for one out of its range, in the given order of checks."""
     kernel, dilation = as_tuple(kernel_size, 2, "kernel_size"), as_tuple(dilation, 2, "dilation")
     padding, stride = as_tuple(padding, 2, "padding"), as_tuple(stride, 2, "stride")
-    for name, values in (("kernel size", kernel), ("stride", stride), ("dilation", dilation)):
-        if min(values) < 1:
-            raise RuntimeError(f"{name} should be greater than zero, but got {list(values)}")
-    if min(padding) < 0:
-        raise RuntimeError(f"padding should be non-negative, but got {list(padding)}")
+    pairs = {
+        "kernel size": ("kernel", kernel),
+        "dilation": ("dilation", dilation),
+        "padding": ("pad", padding),
+        "stride": ("stride", stride),
+    }
+    for what in order:
+        name, (high, wide) = pairs[what]
+        if min(high, wide) < (0 if what == "padding" else 1):
+            limit = "non-negative" if what == "padding" else "greater than zero"
+            raise RuntimeError(f"{what} should be {limit}, but got {name}_height: {high} {name}_width: {wide}")
+    return kernel, dilation, padding, stride
+
+
+def _blocks_of(
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
+    dilation: tuple[int, ...],
+    padding: tuple[int, ...],
+    stride: tuple[int, ...],
+) -> Windows:
     output = tuple(
         (n + 2 * p - d * (k - 1) - 1) // s + 1
         for n, p, d, k, s in zip(size, padding, dilation, kernel, stride, strict=True)
     )
-    if min(output) < 1:
-        raise RuntimeError(
-            f"Given input with spatial size {tuple(size)}, kernel_size={kernel}, dilation={dilation}, "
-            f"padding={padding}, calculated shape of the array of sliding blocks as {output}, "
-            "but its components must be at least one."
-        )
     return Windows(tuple(size), kernel, stride, padding, dilation, output)
 
 

@@ -242,14 +242,5 @@ def _replaced(out, part, src):
 
 def as_strided_scatter(self, src, size, stride, storage_offset=None):
     """Return a copy of `self`, with the rest of its memory, and `src` written to a strided view of that."""
-    from ...memory.ownership import offset_in_elements, strided_view
-
     out = _in_place_copy(self)
-    part = strided_view(out, size, stride, offset_in_elements(out) if storage_offset is None else storage_offset)
-    if part.shape != src.shape:
-        raise RuntimeError(
-            f"expected src to have a size equal to the slice of self. src size = {list(src.shape)}, "
-            f"slice size = {list(part.shape)}"
-        )
-    part[...] = src
-    return out
+    return _replaced(out, views.as_strided(out, size, stride, storage_offset), src)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...memory.metadata import reshape_view, view_geometry
-from ...memory.ownership import offset_in_elements, strided_view
+from ...memory.ownership import negative_strides, offset_in_elements, strided_view
 from ...types.dtype import TYPE_OF, type_text
 from .._common.dims import infer_size, wrap_dim, wrap_dims
 from .._common.errors import check_count, type_name
@@ -229,6 +229,8 @@ def as_strided(self, size, stride, storage_offset=None):
     """Return a view of the memory of `self`; sizes, strides and offset in elements."""
     if len(size) != len(stride):
         raise RuntimeError("mismatch in length of strides and shape")
+    if min(stride, default=0) < 0:
+        raise negative_strides(stride)
     if storage_offset is not None and storage_offset < 0:
         raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
     return strided_view(self, size, stride, offset_in_elements(self) if storage_offset is None else storage_offset)
