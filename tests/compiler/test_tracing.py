@@ -9,7 +9,7 @@ import pytest
 
 import gradloom as torch
 from gradloom import nn
-from gradloom.compiler import _joint
+from gradloom.compiler import _backends, _build, _joint
 from gradloom.compiler._api import optimized_of
 from gradloom.nn import functional as F
 
@@ -180,3 +180,39 @@ def test_a_large_gradient_of_equal_elements_is_read_as_one(monkeypatch, function
     (entry,) = optimized_of(compiled).entries
     (variant,) = [v for kinds, v in entry.compiled.variants.items() if _run.REPEATED in kinds]
     assert (variant.contents[0].shape != ()) == copies
+
+
+@pytest.mark.parametrize("backend", ["numpy", "llvm"])
+def test_the_loops_of_equal_blocks_are_built_once(backend, monkeypatch):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite")
+    built, made = [], []
+    builder, loops = _build._Builder, _backends.find(backend).loops
+    monkeypatch.setattr(_build, "_Builder", lambda *args: built.append(args) or builder(*args))
+    monkeypatch.setattr(_backends.find(backend), "loops", lambda program: made.append(program) or loops(program))
+
+    class Block(nn.Module):
+        def __init__(self, factor):
+            super().__init__()
+            self.norm, self.inner, self.factor = nn.LayerNorm(8), nn.Linear(8, 8), factor
+
+        def forward(self, x):
+            return x + F.silu(self.inner(self.norm(x))) * self.factor * 0.7
+
+    def build(*factors):
+        """Return how many loops are built for blocks, after comparing with eager mode."""
+        net = nn.Sequential(*map(Block, factors))
+        built.clear(), made.clear()
+        compiled = torch.compile(net, fullgraph=True, backend=backend)
+        x = torch.linspace(-3, 3, 24).sin().reshape(3, 8)
+        grads = []
+        for f in (net, compiled, compiled):
+            net.zero_grad()
+            (f(x) ** 2).sum().backward()
+            grads.append([p.grad.clone() for p in net.parameters()])
+        torch.testing.assert_close(grads[2], grads[0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(compiled(x), net(x))
+        return len(built), len(made)
+
+    assert build(*[2.0] * 6) == build(*[2.0] * 4)
+    assert build(2.0, 2.0, 3.0, 3.0)[0] > build(2.0, 2.0, 2.0, 2.0)[0]  # other numbers, other loops

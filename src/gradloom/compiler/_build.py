@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from ..types.dtype import default
 from ._fuse import Access, Group, result_of
 from ._graph import Content, Node, Value, dtype_name, size_of
 from ._loops import Buffer, Instruction, LoopProgram, Pass, widened
-from ._scalar import Expr, Exprs, lower, ordered
+from ._scalar import Expr, Exprs, Stage, lower, ordered
 
 
 class Kernel(NamedTuple):
@@ -31,9 +32,48 @@ class Kernel(NamedTuple):
         return sum(v.nbytes if a is not None else min(v.nbytes, elements * v.dtype.itemsize) for v, a in pairs)
 
 
-def kernel_of(group: Group, needed: Iterable[Content]) -> Kernel:
-    """Return the loop program of a group, which stores the contents that are needed outside of it."""
-    return _Builder(group, set(needed)).kernel()
+class Kernels:
+    """Makes the kernels of a graph: of equal groups, such as those of equal blocks of a network, only one is built."""
+
+    def __init__(self) -> None:
+        self.found: dict[Any, tuple[Kernel, dict[Content, int]]] = {}
+
+    def of(self, group: Group, needed: Iterable[Content]) -> Kernel:
+        """Return the kernel of a group, which stores the contents that are needed outside of it."""
+        needed = set(needed)
+        numbers: dict[Content, int] = {}
+        form = _form(group, needed, numbers)
+        if form not in self.found:
+            self.found[form] = _Builder(group, needed).kernel(), numbers
+        kernel, others = self.found[form]
+        if others is numbers:
+            return kernel
+        contents = list(numbers)
+
+        def own(value: Value) -> Value:
+            return value.of(contents[others[value.content]])
+
+        inputs, outputs = tuple(map(own, kernel.inputs)), tuple(map(own, kernel.outputs))
+        return kernel._replace(inputs=inputs, outputs=outputs, nodes=tuple(group.nodes))
+
+
+def _form(group: Group, needed: set[Content], numbers: dict[Content, int]) -> Any:
+    """Return all that a group's kernel depends on, with contents by `numbers` in the order of their first use."""
+
+    def part(value: Any) -> Any:
+        if value.__class__ is Value:
+            number = numbers.setdefault(value.content, len(numbers))
+            return number, value.shape, value.strides, value.dtype, value.offset
+        if value.__class__ in (tuple, list):
+            return (value.__class__, *map(part, value))
+        python = getattr(value, "_wrapped_number", None)
+        if python is not None:
+            return python.__class__, repr(python), value._array.dtype
+        return value.__class__, repr(value)
+
+    nodes = [(n.wrapper if n.wrapper.__class__ is Stage else n.name, part(n.args), part(n.result)) for n in group.nodes]
+    stored = [(group.made[n.result.content], n.result.content in needed) for n in group.nodes]
+    return group.space, group.axes, default.float, tuple(nodes), tuple(stored)
 
 
 class _Builder:

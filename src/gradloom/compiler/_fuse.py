@@ -309,7 +309,10 @@ class Fuser:
         result = result_of(node)
         assert result is not None
         joined: Group | None = None
+        contents = {value.content for value in node.values()}
         for group in reversed(self.open[-MOST_OPEN:]):
+            if contents.isdisjoint(group.made) and contents.isdisjoint(group.loads):
+                continue
             if not self._joins(node, group, needs):
                 continue
             if joined is None:
@@ -361,19 +364,16 @@ class Fuser:
         axes = group.takes(node)
         if len(group.nodes) >= MOST_NODES or axes is None:
             return False
-        related = False
-        contents = set()
         tables = tables_of(node)
+        contents = set()
         for value in node.values():
-            made = group.made.get(value.content)
             contents.add(value.content)
-            if made is not None:
-                related = True
-                if value.offset or value.content in tables or made != group.access(node, value, axes):
-                    return False
-            elif value.content in group.loads:
-                related = True
-        if not related or len(contents | group.loads | set(group.made)) > MOST_BUFFERS + MOST_NODES:
+            made = group.made.get(value.content)
+            if made is not None and (
+                value.offset or value.content in tables or made != group.access(node, value, axes)
+            ):
+                return False
+        if len(contents | group.loads | set(group.made)) > MOST_BUFFERS + MOST_NODES:
             return False
         if any(c.before is not None and c.before in group.made for c in node.made):
             return False

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.tensor import wrap
 from ..kernels.matmul import multiply
-from ._build import Kernel, kernel_of
+from ._build import Kernel, Kernels
 from ._fuse import Fuser, Group
 from ._graph import CONSTANT, Content, Node, Value, contiguous_strides, values_in
 from ._loops import LoopProgram
@@ -60,6 +60,7 @@ class _Writer:
         self.views: dict[Value, str] = {}
         self.shared: dict[str, int] = {}  # variable -> how many contents it holds
         self.kernels: list[Kernel] = []
+        self.built = Kernels()
         self.steps, self.given, self.results = steps, given, results
         self.last: dict[Content, int] = {}
         self.fixed: set[Content] = set()  # contents in memory that the program does not own
@@ -174,7 +175,7 @@ class _Writer:
         needed = [c for c in group.made if self.last.get(c, -1) > step]
         if not needed:
             return
-        kernel = kernel_of(group, needed)
+        kernel = self.built.of(group, needed)
         accesses: dict[Content, set[Any]] = {}
         for value, walked in zip(kernel.inputs, kernel.accesses, strict=False):
             accesses.setdefault(value.content, set()).add((value.offset, walked, value.dtype))
@@ -344,9 +345,13 @@ def compile_program(
     writer = _Writer(fuser.steps, given, results)
     source = writer.write()
     names = writer.names
+    loops: dict[LoopProgram, Callable[..., None]] = {}
     for i, kernel in enumerate(writer.kernels):
         assert backend is not None
-        names[f"kernel{i}"] = backend(kernel.program)
+        loop = loops.get(kernel.program)
+        if loop is None:
+            loop = loops[kernel.program] = backend(kernel.program)
+        names[f"kernel{i}"] = loop
     exec(compile(source, "<compiled graph>", "exec"), names)
     nodes = [s for s in fuser.steps if s.__class__ is Node]
     products = [n for n in nodes if n.wrapper is PRODUCT]
