@@ -412,4 +412,18 @@ ROWS = {
         (("scaled", "grad_out if weight is None else grad_out * weight"), ("normalized", "(input - mean) * rstd"), ),
         (),
     ),
+    "native_group_norm": (
+        ("(input - mean) * rstd * (1 if weight is None else weight) + (0 if bias is None else bias)", "mean", "rstd", ),
+        "input, weight, bias, N, C, HxW, group, eps",
+        ("groups(group)", "groups(group)", "groups(group)", ),
+        (("mean", "sum(input) / count"), ("rstd", "1 / sqrt(sum((input - mean) * (input - mean)) / count + eps)"), ),
+        (),
+    ),
+    "native_group_norm_backward": (
+        ("(scaled - sum(scaled) / count - normalized * (sum(scaled * normalized) / count)) * rstd", "sum(grad_out * normalized)", "sum(grad_out)", ),
+        "grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask",
+        ("groups(group)", "positions(group)", "positions(group)", ),
+        (("scaled", "grad_out if weight is None else grad_out * weight"), ("normalized", "(input - mean) * rstd"), ),
+        (),
+    ),
 }

@@ -29,10 +29,10 @@ COMBINE = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
 ROW_FUNCTIONS = {**FUNCTIONS, **dict.fromkeys(COMBINE, 1)}
 ROW_NAMES = ("count", "index")
 
-_OVER = re.compile(r"(?:(last|rest|channels|classes)\((\w+)\)|(\w+))")
+_OVER = re.compile(r"(?:(last|rest|channels|classes|groups|positions)\((\w+)\)|(\w+))")
 _OVER_HINT = (
-    "write `all`, an argument with numbers of dimensions, `last(sizes)`, `rest(sizes)`, `channels(tensor)` or "
-    "`classes(tensor)`"
+    "write `all`, an argument with numbers of dimensions, `last(sizes)`, `rest(sizes)`, `channels(tensor)`, "
+    "`classes(tensor)`, `groups(count)` or `positions(count)`"
 )
 
 
@@ -43,7 +43,7 @@ class Rows:
     Attributes:
         results: one definition for each result; None for one that the definition leaves out (`None`).
         over: for each result, what its rows extend over: `all`, an argument, `last(argument)`, `rest(argument)`,
-            `channels(argument)` or `classes(argument)`.
+            `channels(argument)`, `classes(argument)`, `groups(argument)` or `positions(argument)`.
         named: the values of `where:`, each with names of those before it.
         written: arguments that the operator writes to, and what a row gives for them.
     """

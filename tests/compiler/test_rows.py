@@ -268,6 +268,71 @@ def test_batch_norm_is_a_loop(name, training, backend):
         assert not [n for n in entry.compiled.backward.calls if "batch_norm" in n.name]
 
 
+GROUP_NORMS = {
+    "images": (nn.GroupNorm(2, 4), (3, 4, 5, 6)),
+    "sequences": (nn.GroupNorm(3, 6), (4, 6, 7)),
+    "vectors": (nn.GroupNorm(2, 6), (5, 6)),
+    "one group": (nn.GroupNorm(1, 4), (3, 4, 5)),
+    "groups of one": (nn.GroupNorm(4, 4), (3, 4, 5, 2)),
+    "volumes": (nn.GroupNorm(2, 4), (2, 4, 3, 2, 2)),
+    "no parameters": (nn.GroupNorm(2, 4, affine=False), (3, 4, 5, 6)),
+    "small groups": (nn.GroupNorm(2, 2), (1, 2, 3)),
+    "channels last": (nn.GroupNorm(2, 4), (3, 4, 5, 6)),
+    "frozen": (nn.GroupNorm(2, 4).requires_grad_(False), (3, 4, 5, 6)),
+    "float64": (nn.GroupNorm(2, 4).double(), (3, 4, 5, 6)),
+    "bfloat16": (nn.GroupNorm(2, 4).bfloat16(), (3, 4, 5, 6)),
+}
+
+
+@pytest.mark.parametrize("of_input", [True, False])
+@pytest.mark.parametrize("name", GROUP_NORMS)
+def test_group_norm_is_a_loop(name, of_input, backend):
+    module, shape = GROUP_NORMS[name]
+    modules = [copy.deepcopy(module) for _ in range(2)]
+    dtype = torch.bfloat16 if name == "bfloat16" else torch.float64 if name == "float64" else torch.float32
+    functions = [lambda x, m=m: torch.relu(m(x * 2)) + 1 for m in modules]
+    functions[1] = torch.compile(functions[1], backend=backend, fullgraph=True)
+    torch.manual_seed(0)
+    for step in range(3):
+        x = (torch.randn(shape) + step).to(dtype)
+        if name == "channels last":
+            x = x.contiguous(memory_format=torch.channels_last)
+        found = []
+        for f, m in zip(functions, modules, strict=True):
+            m.zero_grad()
+            leaf = x.clone().requires_grad_(of_input)
+            y = f(leaf)
+            if y.requires_grad:
+                (y * torch.linspace(0, 1, y.numel()).view(shape).to(dtype)).sum().backward()
+            found.append([y, leaf.grad, *(p.grad for p in m.parameters())])
+        for eager, ours in zip(*found, strict=True):
+            assert (eager is None) == (ours is None)
+            if eager is not None:
+                tolerance = {"bfloat16": 0.05, "float64": 1e-9}.get(name, 1e-4)
+                torch.testing.assert_close(ours, eager, rtol=tolerance, atol=tolerance)
+                assert ours.stride() == eager.stride()
+    if backend == "llvm":
+        (entry,) = optimized_of(functions[1]).entries
+        programs = [p for p in (entry.compiled.forward, entry.compiled.backward) if p is not None]
+        assert not [n for p in programs for n in p.calls if "group_norm" in n.name]
+
+
+def test_group_norm_of_other_shapes_and_its_double_backward(backend):
+    torch.manual_seed(0)
+    run(lambda x: torch.native_group_norm(x, None, None, 1, 4, 6, 2, 1e-5), [torch.randn(4, 6)], backend)
+    run(lambda x: torch.native_group_norm(x, None, None, 2, 4, 6, 2, 1e-5), [torch.randn(8, 6)], backend)
+    run(lambda x: torch.native_group_norm(x, None, None, 2, 4, 6, 2, 1e-5), [torch.randn(2, 24)], backend)
+    x, found = torch.randn(2, 4, 3), []
+    f = torch.compile(lambda x: F.group_norm(x, 2).tanh(), backend=backend, fullgraph=True)
+    for _ in range(2):
+        for function in (f, lambda x: F.group_norm(x, 2).tanh()):
+            leaf = x.clone().requires_grad_()
+            (g,) = torch.autograd.grad(function(leaf).square().sum(), leaf, create_graph=True)
+            g.square().sum().backward()
+            found.append(leaf.grad)
+    torch.testing.assert_close(found[2], found[3])
+
+
 @pytest.mark.parametrize("function", [F.softplus, F.relu, F.gelu, lambda x: F.softplus(x * 2), lambda x: F.relu(x + 1)])
 def test_numpy_leaves_what_it_would_compute_slower_to_kernels(function):
     compiled = run(function, [torch.randn(30, 40)], "numpy")

@@ -197,11 +197,11 @@ def cost_of(node: Node) -> tuple[int, int]:
 
 
 def result_of(node: Node) -> Value | None:
-    """Return the result of a node that could be fused: one new content, written whole."""
+    """Return the result of a node that could be fused: one new content, all of whose elements are written."""
     value = node.result
     if value.__class__ is not Value or len(node.made) != 1 or node.made[0] is not value.content:
         return None
-    return value if value.is_whole and not node.is_random else None
+    return value if value.covers and not node.is_random else None
 
 
 def refusal(node: Node) -> str | None:

@@ -82,6 +82,14 @@ class Value(NamedTuple):
         c = self.content
         return not self.offset and self.dtype == c.dtype and same_layout(self.shape, self.strides, c.shape, c.strides)
 
+    @property
+    def covers(self) -> bool:
+        """Whether its elements are those of its content in their order; the dimensions may be split otherwise."""
+        c = self.content
+        if self.offset or self.dtype != c.dtype:
+            return False
+        return self.is_whole or _merged(self.shape, self.strides) == _merged(c.shape, c.strides)
+
     def of(self, content: Content) -> Value:
         """Return the same place in another content of the memory."""
         return Value(content, self.shape, self.strides, self.dtype, self.offset)
@@ -179,6 +187,17 @@ def same_layout(
     if strides == other_strides:
         return True
     return all(n == 1 or a == b for n, a, b in zip(shape, strides, other_strides, strict=True)) or not size_of(shape)
+
+
+def _merged(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Return sizes and strides with those dimensions as one that are walked through as one."""
+    merged: list[tuple[int, int]] = []
+    for n, stride in zip(shape, strides, strict=True):
+        if n != 1 and merged and merged[-1][1] == stride * n:
+            merged[-1] = merged[-1][0] * n, stride
+        elif n != 1:
+            merged.append((n, stride))
+    return merged
 
 
 def contiguous_strides(shape: tuple[int, ...], itemsize: int) -> tuple[int, ...]:

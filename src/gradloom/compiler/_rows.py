@@ -77,6 +77,7 @@ class _Decomposition:
         self._leave_out_empty()
         read, tables = self._names_read()
         whole = self._beside(tables)
+        self._in_groups()
         tensors = [v for name, v in self.arguments.items() if v.__class__ is Value and name in read - tables]
         if any(v.__class__ in (tuple, list) and any(True for _ in values_in(v)) for v in self.arguments.values()):
             raise CannotFuseError("a list of tensors")
@@ -148,6 +149,33 @@ class _Decomposition:
                 self.arguments[key] = v._replace(shape=shape[:along] + (1,) + shape[along + 1 :], strides=strides)
         return [shape]
 
+    def _in_groups(self) -> None:
+        """Split dimension 1, or the only one, into groups and their channels for `groups()` and `positions()`."""
+        word, _, name = self.over[0].rstrip(")").rpartition("(")
+        if word not in ("groups", "positions"):
+            return
+        count = self.arguments[name]
+        values = [v for v in (*self.arguments.values(), *self.results) if v.__class__ is Value]
+        whole = max((v.shape for v in values), key=len, default=())
+        dims = len(whole)
+        if dims < 2 or any(v.shape[:1] != (whole[:1] if len(v.shape) > 1 else whole[1:2]) for v in values):
+            raise CannotFuseError("no channels")
+        if any(v.shape[len(v.shape) > 1] % count for v in values):
+            raise CannotFuseError("no groups of channels")
+
+        def split(v: Any) -> Any:
+            if v.__class__ is not Value:
+                return v
+            if len(v.shape) == 1:
+                v = v._replace(shape=(1, *v.shape), strides=(0, *v.strides))
+            (first, n, *rest), (step, s, *steps) = v.shape, v.strides
+            ones = dims - len(v.shape)
+            shape = (first, count, n // count, *rest, *[1] * ones)
+            return v._replace(shape=shape, strides=(step, s * (n // count), s, *steps, *[0] * ones))
+
+        self.arguments = {key: split(v) for key, v in self.arguments.items()}
+        self.results = [split(v) for v in self.results]
+
     def stages(self) -> list[Node]:
         writes = self.node.writes
         if len(self.node.made) - len(writes) != sum(r is not None for r in self.results):
@@ -206,6 +234,10 @@ class _Decomposition:
             axes = tuple([d for d in range(count) if d != 1])
         elif word == "classes":
             axes = (class_dimension(count),)
+        elif word == "groups":
+            axes = tuple(range(2, count))
+        elif word == "positions":
+            axes = (0, *range(3, count))
         elif word:
             trailing = len(self.arguments[name])
             axes = tuple(range(count - trailing, count) if word == "last" else range(count - trailing))
@@ -220,7 +252,7 @@ class _Decomposition:
         return axes
 
     def _result(self, value: Value, definition: str, axes: tuple[int, ...]) -> None:
-        if not value.is_whole or value.content not in self.node.made:
+        if not value.covers or value.content not in self.node.made:
             raise CannotFuseError("a result that is a view")
         source, needed = self._inlined(definition, axes)
         self._add(source, needed, axes, value.content, value, dtype_name(value.dtype), "")
@@ -256,7 +288,7 @@ class _Decomposition:
             if definition != name or result is None or result.dtype != dtype:
                 continue
             if result.shape == shape or not result.shape and size_of(shape) == 1:
-                if result.is_whole and self._axes(over) == axes and result.content in self.node.made:
+                if result.covers and self._axes(over) == axes and result.content in self.node.made:
                     return result
         return self._new(name, shape, dtype)
 

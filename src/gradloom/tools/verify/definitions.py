@@ -124,6 +124,9 @@ def evaluate_rows(rows: Rows, which: int | str, arguments: dict[str, Any]) -> np
             names[name] = value.reshape(-1, *[1] * (whole.ndim - 2))
         elif word == "classes" and value.ndim and value.ndim == whole.ndim - 1:
             names[name] = np.expand_dims(value, 1)
+    if word in ("groups", "positions"):
+        dims = max(v.ndim for v in names.values() if isinstance(v, np.ndarray))
+        names |= {n: _in_groups(v, names[first], dims) for n, v in names.items() if isinstance(v, np.ndarray)}
     # Shape (0,) stands for statistics that are not there.
     beside = [v.shape for n, v in names.items() if isinstance(v, np.ndarray) and v.shape != (0,) and n not in tables]
     space = np.broadcast_shapes(*beside)
@@ -154,6 +157,13 @@ def _place(function: Any, value: np.ndarray, axes: tuple[int, ...]) -> np.ndarra
     return found.reshape([1 if d in axes else n for d, n in enumerate(value.shape)])
 
 
+def _in_groups(value: np.ndarray, count: int, dims: int) -> np.ndarray:
+    """Return an array with dimension 1, or its only one, as groups and the channels of each."""
+    at = 1 if value.ndim > 1 else 0
+    shape = (*value.shape[:at], count, value.shape[at] // count, *value.shape[at + 1 :])
+    return value.reshape(*shape, *[1] * (dims + at - len(shape)))
+
+
 class _Table:
     """An array of which a definition reads the elements with some number in dimension 1, or in its only one."""
 
@@ -180,6 +190,8 @@ def _axes(over: str, arguments: dict[str, Any], count: int) -> tuple[int, ...]:
         return tuple(d for d in range(count) if d != 1)
     if word == "classes":
         return (1 if count > 1 else 0,)
+    if word in ("groups", "positions"):
+        return tuple(range(2, count)) if word == "groups" else (0, *range(3, count))
     if word:
         return tuple(range(count - len(given), count) if word == "last" else range(count - len(given)))
     dims = [given] if isinstance(given, int) else given
