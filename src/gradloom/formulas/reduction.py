@@ -293,7 +293,7 @@ def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
     # powers of |x| or the norm alone would overflow, in half precision from 257 ** 2 on
     zero = norm == 0
     ratio = size / ops.masked_fill(norm, zero, 1)
-    return ops.masked_fill(self / norm, zero, 0) * ratio ** (p - 2) * grad
+    return self * ratio ** (p - 2) * ops.masked_fill(grad / norm, zero, 0)
 
 
 def norm_jvp(self, self_t, p, norm, dim=None, keepdim=False):

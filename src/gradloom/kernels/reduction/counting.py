@@ -10,7 +10,6 @@ from ...types.dtype import c_name
 from .._common.dims import axes
 from .._common.errors import check_sizes, not_implemented, refuse
 from .._common.layout import row_major
-from .._common.numbers import is_half
 from ..creation import linspace
 from .sums import add, reduce
 
@@ -111,9 +110,8 @@ def histc(self, bins=100, min=0, max=0):
     refuse("histogram_cpu", self, "iubc")
     _check_bins(bins)
     low, high = _limits(self, min, max, "torch.histc")
-    x = self.astype(np.float32) if is_half(self.dtype) else self
-    low, high = x.dtype.type(low), x.dtype.type(high)
-    x = x[(x >= low) & (x <= high)]
+    low, high = self.dtype.type(low), self.dtype.type(high)
+    x = self[(self >= low) & (self <= high)]
     places = ((x - low) * x.dtype.type(bins) / (high - low)).astype(np.int64)
     return np.bincount(np.minimum(places, bins - 1), minlength=bins).astype(self.dtype)
 
