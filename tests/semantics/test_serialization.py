@@ -362,3 +362,14 @@ def test_code_in_a_file_of_the_old_format_is_not_run(torch):
 def test_only_files_can_be_written_to(torch):
     with pytest.raises(AttributeError, match="file-like object with a 'write' attribute"):
         torch.save(torch.ones(1), 3)
+
+
+def test_errors_of_a_file_that_cannot_seek_are_its_own(torch):
+    class Remote:
+        def seek(self, offset, whence=0):
+            raise NotImplementedError("no seek here")
+
+        tell = read = readinto = readline = seek
+
+    with pytest.raises(NotImplementedError, match="no seek here"):
+        torch.load(Remote())

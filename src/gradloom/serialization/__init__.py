@@ -280,9 +280,9 @@ def load(
             "wrap the data in an io.BytesIO"
         )
     unpickler: Any = None
+    f.seek(0, 2)  # a file that cannot raises its own error
+    size = f.tell()
     try:
-        f.seek(0, 2)
-        size = f.tell()
         is_archive = zipfile.is_zipfile(f)
         f.seek(0)
         if is_archive:
