@@ -80,6 +80,16 @@ def test_files_name_torch():
         """).splitlines() == ["True torch.float32"]
 
 
+@pytest.mark.parametrize("before", ["", "copy.deepcopy(x)", "x.new_tensor([1.0])", "torch.FloatTensor([1.0])"])
+def test_pickles_of_tensors_name_torch_whatever_ran_before(before):
+    assert shown(f"""
+        import gradloom.as_torch, copy, pickle, pickletools, torch
+        x = torch.ones(2)
+        {before}
+        print([name for op, name, _ in pickletools.genops(pickle.dumps(x, 2)) if op.name == "GLOBAL"])
+        """).startswith("['torch._utils _rebuild_tensor_v2', 'torch.storage _load_from_bytes', ")
+
+
 def test_classes_imported_later_say_torch():
     assert "torch.nn.utils.parametrize.ParametrizationList\n" == shown("""
         import gradloom.as_torch, sys

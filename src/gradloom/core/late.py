@@ -83,6 +83,7 @@ def provide(loader: Callable[[], Mapping[str, _Function]], *names: str) -> None:
 def __getattr__(name: str) -> _Function:
     if name not in _loaders:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals().update(_loaders[name]())
+    for own, function in _loaders[name]().items():
+        globals().setdefault(own, function)  # what a feature has set stays
     found: _Function = globals()[name]
     return found
