@@ -184,3 +184,22 @@ def test_numpy_leaves_the_loss_to_its_kernel():
 def test_loops_without_machine_code_read_tables():
     x, t = made("matrix")
     check(lambda x, t: torch.lgamma(F.cross_entropy(x, t, reduction="none")).sum(), x, t)
+
+
+def test_explain_shows_what_loops_read():
+    x, t = made("matrix")
+    f = torch.compile(lambda x, t: F.cross_entropy(x, t), backend="llvm")
+    text = str(f.explain(x.requires_grad_(), t))
+    assert "nll_loss_forward chosen: scalar: self[where(target == ignore_index, 0, target)]" in text
+    assert "_log_softmax: scalar: self - largest - total" in text
+    assert "not fused" not in text
+
+
+def test_labels_in_any_layout():
+    x, t = made("matrix")
+    twice = torch.stack([t, t], 1)
+    check(lambda x, t: F.cross_entropy(x, t[:, 1]), x, twice)
+    check(lambda x, t: F.cross_entropy(x, t[2:3].expand(6)), x, t)
+    check(lambda x, t: F.cross_entropy(x.view(2, 3, 10).transpose(0, 1).reshape(-1, 10), t.flip(0)), x, t)
+    check(lambda x, t: F.cross_entropy(x.view(1, 6, 10).view(-1, 10), t.view(2, 3).view(-1)), x, t)
+    check(lambda x, t: F.cross_entropy(x, x.detach().argmax(1)) + t.sum() * 0, x, t)

@@ -9,7 +9,7 @@ from typing import Any
 from ._build import Kernel
 from ._graph import Node, values_in
 from ._program import Program
-from ._scalar import definition_of
+from ._scalar import Stage, definition_of
 
 
 class Explanation:
@@ -133,8 +133,9 @@ def _updates(updates: Any, sources: bool) -> Iterator[str]:
 def _definitions(kernel: Kernel) -> Iterator[str]:
     """Yield, as comments, what native_functions.yaml says of the operators that a kernel computes."""
     for name, node in {n.name: n for n in kernel.nodes}.items():
-        row = definition_of(node)
-        yield f"# native_functions.yaml, {name}: {'' if row is None else f'scalar: {row[0]}'}".rstrip(": ")
+        stage, row = node.wrapper, definition_of(node)
+        source = stage.source if stage.__class__ is Stage else "" if row is None else row[0]
+        yield f"# native_functions.yaml, {name}: {f'scalar: {source}' if source else ''}".rstrip(": ")
 
 
 def _machine_code(kernel: Kernel, function: Any) -> str:
