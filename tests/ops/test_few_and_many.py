@@ -79,6 +79,7 @@ def test_functions_of_numpy_give_the_same_on_several_threads(expression):
     gradloom.testing.assert_close(found[0], found[1])
 
 
+@pytest.mark.parametrize("in_vectors", [False, True])
 @pytest.mark.parametrize(
     "kernel, exact, domain",
     [
@@ -86,14 +87,17 @@ def test_functions_of_numpy_give_the_same_on_several_threads(expression):
         (single.log1p_of_unit, np.log1p, np.logspace(-37, 0, 1 << 14)),
     ],
 )
-def test_float32_functions_are_off_by_a_few_units(kernel, exact, domain):
+def test_float32_functions_are_off_by_a_few_units(kernel, exact, domain, in_vectors, monkeypatch):
+    monkeypatch.setattr(single, "_IN_VECTORS", in_vectors)
     x = domain.astype(np.float32)
     wanted = exact(x.astype(np.float64))
     units = (kernel(x) - wanted) / np.spacing(np.abs(wanted).astype(np.float32))
     assert np.abs(units).max() < 6  # 3, and what another tanh of NumPy may add
 
 
-def test_float32_functions_keep_signs_of_zero_and_infinities():
+@pytest.mark.parametrize("in_vectors", [False, True])
+def test_float32_functions_keep_signs_of_zero_and_infinities(in_vectors, monkeypatch):
+    monkeypatch.setattr(single, "_IN_VECTORS", in_vectors)
     found = single.expm1_of_negative(np.array([-0.0, -np.inf, np.nan], np.float32))
     assert str(found.tolist()) == "[-0.0, -1.0, nan]"
     assert str(single.log1p_of_unit(np.array([0, np.nan], np.float32)).tolist()) == "[0.0, nan]"

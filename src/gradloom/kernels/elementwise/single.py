@@ -1,12 +1,17 @@
 """exp(x) - 1 and log(1 + x) of float32 numbers, at most 3 units in the last place off.
 
-NumPy's expm1 and log1p call the C library for one number after the other. These are made of functions that NumPy
-computes in vector instructions, and relative errors stay small near zero, where exp(x) - 1 and log(1 + x) lose digits.
+With AVX512 on Linux, NumPy computes expm1 and log1p in vector instructions, at most 2.2 units off. Elsewhere they call
+the C library for one number after the other; there these functions are made of others that NumPy computes in vectors,
+and relative errors stay small near zero, where exp(x) - 1 and log(1 + x) lose digits.
 """
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
+
+_IN_VECTORS = sys.platform == "linux" and bool(np._core._multiarray_umath.__cpu_features__.get("AVX512_SKX"))
 
 
 def _constants(*values: float) -> list[np.ndarray]:
@@ -22,6 +27,8 @@ _L = _constants(2.0000000079202955, 0.6666631469076604, 0.4002491002386289, 0.27
 
 def expm1_of_negative(x: np.ndarray) -> np.ndarray:
     """Overwrite float32 numbers x <= 0 (or NaN) by exp(x) - 1 = 2 t / (1 - t), with t = tanh(x / 2)."""
+    if _IN_VECTORS:
+        return np.expm1(x, x)
     np.multiply(x, _HALF, x)
     np.tanh(x, x)
     slope = np.subtract(_ONE, x)
@@ -31,6 +38,8 @@ def expm1_of_negative(x: np.ndarray) -> np.ndarray:
 
 def log1p_of_unit(x: np.ndarray) -> np.ndarray:
     """Overwrite float32 numbers 0 <= x <= 1 (or NaN) by log(1 + x) = 2 artanh(s), with s = x / (x + 2)."""
+    if _IN_VECTORS:
+        return np.log1p(x, x)
     square = np.add(x, _TWO)
     np.divide(x, square, x)
     np.multiply(x, x, square)
