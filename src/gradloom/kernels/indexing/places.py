@@ -13,6 +13,7 @@ import numpy as np
 from .._common.dims import wrap_dim
 from .._common.layout import check_apart, check_no_internal_overlap
 
+_ndarray = np.ndarray
 _UNSIGNED = {char: np.dtype(char.upper()) for char in "ilq"}  # char of a dtype -> its unsigned one
 
 
@@ -116,9 +117,13 @@ def writable(self, *read):
     """Return the array; raise RuntimeError if its elements share memory with each other or with arrays to read."""
     if 0 in self.strides:
         check_no_internal_overlap(self)
+    owns = self.base is None
     for other in read:
-        if other is self or other.base is not None or self.base is not None:
-            check_apart(self, other)
+        base = other.base
+        if owns and other is not self and (base is None or base.__class__ is _ndarray and base is not self):
+            if base is None or base.base is None:  # the memory of another array
+                continue
+        check_apart(self, other)
     return self
 
 
