@@ -48,13 +48,18 @@ def _sum(x: np.ndarray, dim: int) -> np.ndarray:
     """Return the sum along a dimension, with the dimension kept."""
     if x.ndim > 1 and dim in (-1, x.ndim - 1) and x.flags.c_contiguous and x.size:
         if x.ndim == 2:
-            return (x.dot(ones(x.dtype.char, x.shape[1])) if x.size <= _FEW else row_sums(x))[:, None]
+            return row_sums(x)[:, None]
         return row_sums(x.reshape(-1, x.shape[-1])).reshape(*x.shape[:-1], 1)
     return np.add.reduce(x, dim, None, None, True) if x.ndim else x.copy()
 
 
 def softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:
     """exp(self) / sum(exp(self)) along a dimension, shifted by the maximum where that is needed."""
+    if _few_rows(self, dim) and not half_to_float:
+        flat = self.reshape(-1)
+        if flat.dot(flat) < _BOUND:  # false for NaN
+            out = exp(self)
+            return divide(out, out.dot(ones(out.dtype.char, out.shape[1]))[:, None], out)
     x = _softmax_input(self, dim, half_to_float, "softmax")
     if x.ndim == 0:  # 1 for a finite number
         return np.asarray(exp(x - x), self.dtype)
@@ -69,6 +74,11 @@ def softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarr
     if _many_rows(x, dim):
         return narrowed(_by_rows(_shifted_softmax, x), self.dtype)
     return narrowed(_shifted_softmax(x, dim), self.dtype)
+
+
+def _few_rows(x, dim) -> bool:
+    """Return whether the rows of a small contiguous matrix are meant."""
+    return x.ndim == 2 and 0 < x.size <= _FEW and x.dtype.char in "fd" and dim in (1, -1) and x.flags.c_contiguous
 
 
 def _shifted_softmax(x, dim=1, out=None):
@@ -126,7 +136,13 @@ def safe_softmax(self: np.ndarray, dim: int, dtype: np.dtype | None = None) -> n
 
 
 def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:
-    """self - log(sum(exp(self))) along a dimension, shifted by the maximum."""
+    """self - log(sum(exp(self))) along a dimension, shifted by the maximum where that is needed."""
+    if _few_rows(self, dim) and not half_to_float:
+        flat = self.reshape(-1)
+        if flat.item(flat.argmax()) <= _SMALL and flat.item(flat.argmin()) >= -_SMALL:  # false for NaN
+            out = exp(self)
+            total = out.dot(ones(out.dtype.char, out.shape[1]))[:, None]
+            return subtract(self, log(total, total), out)
     x = _softmax_input(self, dim, half_to_float, "log_softmax")
     if x.ndim == 0:  # 0 for a finite number
         return np.asarray(x - x, self.dtype)
@@ -136,10 +152,6 @@ def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.n
         out = subtract(x, _maximum(x, dim), order="C")
         total = log(_sum(exp(out), dim).astype(self.dtype)).astype(x.dtype)
         return narrowed(subtract(out, total, out), self.dtype)
-    if x.size <= _FEW and x.item(x.argmax()) <= _SMALL and x.item(x.argmin()) >= -_SMALL:  # false for NaN
-        out = exp(x, order="C")
-        total = _sum(out, dim)
-        return narrowed(subtract(x, log(total, total), out), self.dtype)
     found = _by_rows(_shifted_log_softmax, x) if _many_rows(x, dim) else _shifted_log_softmax(x, dim)
     return narrowed(found, self.dtype)
 
