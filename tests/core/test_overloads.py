@@ -139,10 +139,12 @@ def test_integers_one_by_one_where_a_list_is_all_there_is(x):
 def test_a_plain_tensor_and_ints_skip_the_parser(x):
     expand = overloaded_method("expand", [entry("expand(Tensor self, int[] size, *, bool implicit=False)")])
     assert expand(x, 2, 3) == ("expand", (x, (2, 3), False))
-    assert expand(x, 2, True) == ("expand", (x, (2, 1), False))
+    assert expand(x, (2, 3)) == expand(x, [2, 3]) == ("expand", (x, (2, 3), False))
+    assert expand(x, ()) == ("expand", (x, (), False))
+    assert expand(x, (2, True)) == expand(x, 2, True) == ("expand", (x, (2, 1), False))
     assert expand(x, 4, implicit=True) == ("expand", (x, (4,), True))
     assert expand(x, size=(4,)) == ("expand", (x, (4,), False))
-    for args in [(), (x,), (x, "a"), (3, 4)]:
+    for args in [(), (x,), (x, "a"), (x, (2, 3), 4), (x, (2.0,)), (3, 4)]:
         with pytest.raises(TypeError):
             expand(*args)
     both = overloaded_method("both", [entry("both(Tensor self, int[] size)"), entry("both.one(Tensor self, int n)")])

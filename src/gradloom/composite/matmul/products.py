@@ -145,10 +145,11 @@ def bilinear(input1, input2, weight, bias=None):
 
 def outer(self, vec2):
     """Return all products of elements of two vectors: (n,) and (m,) give (n, m)."""
-    for name, vector in (("self", self), ("vec2", vec2)):
-        if vector._array.ndim != 1:
-            raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {vector.dim()}-D")
-    return ops.exact.reshape(self, (-1, 1)) * vec2
+    array = self._array
+    if not array.ndim == vec2._array.ndim == 1:
+        name, vector = ("self", self) if array.ndim != 1 else ("vec2", vec2)
+        raise RuntimeError(f"outer: Expected 1-D argument {name}, but got {vector.dim()}-D")
+    return ops.exact.reshape(self, (array.size, 1)) * vec2
 
 
 def inner(self, other):

@@ -12,7 +12,7 @@ def reshape(self, shape):
     """Return a view where the strides allow it, else a copy."""
     array = self._array
     if array.flags.c_contiguous:
-        return ops.exact.view(self, shape)
+        return ops.exact.view(self, (array.size,) if shape == (-1,) else shape)
     shape = infer_size(shape, array.size)
     try:
         seen = reshape_view(array, shape)

@@ -288,7 +288,7 @@ def takes_sizes(entries) -> bool:
 
 
 def _taking_sizes(overloads, parsed):
-    """Return a function that calls the wrapper itself for a plain tensor and ints, and `parsed` for other arguments."""
+    """Return a function that calls the wrapper itself for a plain tensor and ints or a tuple of them, else `parsed`."""
     Tensor = types.Tensor
     call = None
 
@@ -307,6 +307,12 @@ def _taking_sizes(overloads, parsed):
                     break
             else:
                 return (call or find())(a, rest)
+            if value.__class__ is tuple and len(rest) == 1:
+                for n in value:
+                    if n.__class__ is not int:
+                        break
+                else:
+                    return (call or find())(a, value)
         return parsed(a, *rest, **kwargs)
 
     return _described(function, overloads, parsed.__qualname__, parsed.__doc__, parsed.__module__)

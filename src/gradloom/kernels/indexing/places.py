@@ -155,7 +155,7 @@ def update(ufunc, self, places, values) -> None:
 
 def workspace(self):
     """Return the array if it is contiguous and NumPy adds its dtype fast; else such a copy (halves in float32)."""
-    if self.dtype.kind == "V" or self.dtype == np.float16:
+    if self.dtype.kind == "V" or self.dtype.char == "e":
         return self.astype(np.float32, order="C")
     return self if self.flags.c_contiguous else np.array(self, order="C")
 

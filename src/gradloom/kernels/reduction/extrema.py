@@ -48,10 +48,13 @@ def _extreme(ufunc, name, kernel, array, dim, keepdim):
             return ufunc.reduce(array, None)
         if axis.__class__ is int and size <= LONGEST and axis == array.ndim - 1 and array.flags.c_contiguous:
             # The place of the extremum takes less per row than a reduction, whatever the row holds.
-            n = array.shape[axis]
-            rows = array.reshape(-1, n)
-            places = rows.argmax(1) if ufunc is np.maximum else rows.argmin(1)
-            return array.take(places + starts(len(rows), n)).reshape((*array.shape[:-1], 1)[: array.ndim - 1 + keepdim])
+            shape = array.shape
+            n = shape[axis]
+            places = array.argmax(axis) if ufunc is np.maximum else array.argmin(axis)
+            if axis == 1 and not keepdim:
+                return array.take(places + starts(shape[0], n))
+            places = places.reshape(-1) + starts(size // n, n)
+            return array.take(places).reshape((*shape[:-1], 1)[: array.ndim - 1 + keepdim])
     refuse(kernel, array, _NO_COMPLEX)
     require_elements(name, array, axis, None if axis is None else dim if dim.__class__ is tuple else (dim,))
     return reduce(ufunc, array, axis, keepdim)
