@@ -118,6 +118,22 @@ def test_known_misses_that_refer_to_another_stage_give_its_reason(module, tmp_pa
     assert "| `foo` | forward, backward | rounding |" in table and "| `foo` | out | rounding; and aliases |" in table
 
 
+def test_known_misses_of_whole_runs_are_shown_with_the_others(module, tmp_path):
+    misses = tmp_path / "tests/conformance/known_misses.yaml"
+    misses.parent.mkdir(parents=True)
+    misses.write_text(
+        "operators:\n  add:\n    forward: rounding\nwith --whole:\n  operators:\n    add:\n      backward: order\n"
+        "  modules:\n    nn.Linear:\n      forward: width\n"
+    )
+    table = module("differences").known_misses(tmp_path).splitlines()
+    assert table[2:] == [
+        "| `add` | forward | rounding |",
+        "| `add` | backward | order |",
+        "| `nn.Linear` | forward | width |",
+    ]
+    module("differences").known_misses(ROOT)  # can be read as it is
+
+
 def test_formulas_are_set_and_wrong_ones_end_the_build(module):
     pytest.importorskip("latex2mathml")
     exceptions = pytest.importorskip("mkdocs.exceptions")
