@@ -216,3 +216,24 @@ def test_the_loops_of_equal_blocks_are_built_once(backend, monkeypatch):
 
     assert build(*[2.0] * 6) == build(*[2.0] * 4)
     assert build(2.0, 2.0, 3.0, 3.0)[0] > build(2.0, 2.0, 2.0, 2.0)[0]  # other numbers, other loops
+
+
+def test_a_recorded_call_frees_what_the_program_drops():
+    """The first call of a training step must not need the memory of all that it computes."""
+
+    @torch.compile(fullgraph=True, backend="numpy")
+    def f(x):
+        for _ in range(30):
+            x = torch.add(x, 1)
+        return x
+
+    x = torch.zeros(1 << 18)  # 1 MiB
+    f(x[:4])  # loads the compiler
+    tracemalloc.start()
+    try:
+        found = f(x)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert optimized_of(f).misses == 2 and not optimized_of(f).breaks
+    assert (found == 30).all() and peak < 10 * x.nbytes

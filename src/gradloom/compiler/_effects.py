@@ -182,6 +182,7 @@ def called(r: Any, function: Any, args: Any, kwargs: Any) -> Any:
     if clears and not keeps_memory and r.recording.steps and r.sealed is None:
         r.taint("it sets gradients to zero after it computed something")
     effect = Effect(function, args, kwargs, clears and r.sealed is None, r.machine_code)
+    r.kept.append((function, args, kwargs))  # of their tensors, some are results of the graph
     if not clears:
         r.sealed = function.__qualname__
     result = effect.call(effect.values)

@@ -13,7 +13,7 @@ from ..dispatch.state import AUTOCAST, GRAD_OFF, state
 from ..types.dtype import default
 from . import _run
 from ._effects import Found
-from ._joint import Compiled, compiled, without_tensors
+from ._joint import Compiled, compiled
 from ._known import NUMBERS, is_library_value, is_plain_dataclass
 from ._reads import static
 from ._recorder import MISSING, Recorder, cell_value, tensor_facts
@@ -278,19 +278,18 @@ class Entry:
         self.after = [e for e in effects if not e.is_first]
         recording = recorder.recording
         for identity in outputs:
-            tensor = recorder.tensors.get(identity)
-            if tensor is None and identity in recorder.found:
-                tensor = next(t for t in recorder.kept if id(t) == identity)
-                recorder.use(tensor)
+            if identity not in recorder.tensors and identity in recorder.found:
+                recorder.use(next(t for t in recorder.kept if id(t) == identity))
                 if recorder.reason is not None:
                     raise Opaque(recorder.reason)
-            if tensor is None:
+            slot = recorder.tensors.get(identity)
+            if slot is None:
                 raise Opaque("it returns a tensor that came from outside")
-            recording.outputs.append(tensor)
+            recording.outputs.append(slot)
         self.check, self.guards = check_of(recorder, arguments)
-        inputs, slots = list(recording.inputs), without_tensors(recording)
-        recorder.forget()  # results of the call that the program dropped
-        self.compiled: Compiled = compiled(slots, inputs, backend, machine_code)
+        inputs = list(recorder.inputs)
+        recorder.forget()
+        self.compiled: Compiled = compiled(recording, inputs, backend, machine_code)
         self.count = len(inputs)
         self.exclusive = self.compiled.mutated
 

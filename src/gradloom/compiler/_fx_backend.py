@@ -10,7 +10,7 @@ from ..dispatch.state import GRAD_OFF
 from ..fx import Graph, GraphModule
 from ..nn import Module
 from ._entry import Arguments, Backend, Entry, Opaque, check_of, template_of
-from ._joint import Recording, Slot, without_tensors
+from ._joint import Recording, Slot
 from ._recorder import Recorder
 
 
@@ -26,16 +26,16 @@ class _FunctionEntry(Entry):
         self.template = template_of(result, outputs, recorder)
         recording = recorder.recording
         for identity in outputs:
-            tensor = recorder.tensors.get(identity)
-            if tensor is None:
+            slot = recorder.tensors.get(identity)
+            if slot is None:
                 raise Opaque("it returns a tensor that came from outside")
-            recording.outputs.append(tensor)
+            recording.outputs.append(slot)
         if any((step.flags ^ recording.flags) & GRAD_OFF for step in recording.steps):
             raise Opaque("it changes the grad mode, which a GraphModule does not show")
         self.check, self.guards = check_of(recorder, arguments)
-        inputs = list(recording.inputs)
+        inputs = list(recorder.inputs)
         self.count = len(inputs)
-        self.module = graph_module(without_tensors(recording))
+        self.module = graph_module(recording)
         self.function = backend(self.module, inputs)
 
     def run(self, inputs: list[Any]) -> Any:

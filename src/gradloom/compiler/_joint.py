@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -65,12 +66,12 @@ class Step:
 
 @dataclass(eq=False)
 class Recording:
-    """What one call did.
+    """What one call did, with Slots for tensors.
 
     Attributes:
-        inputs: tensors that were not made in it, in the order of their first use.
+        inputs: those that were not made in it, in the order of their first use.
         steps: what it called.
-        outputs: tensors that it returned, each once.
+        outputs: those that it returned, each once.
         flags: the thread's GRAD_OFF bit when it began.
     """
 
@@ -92,37 +93,45 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
             yield from tensors_in(v)
 
 
-def without_tensors(recording: Recording) -> Recording:
-    """Return a recording with Slots in place of its tensors, so that it keeps none of them alive."""
-    slots: dict[int, Slot] = {}
+class Slots:
+    """Slots for the tensors of a recording, which keeps none of them alive: a call needs no more memory for it.
 
-    def slot(tensor: Any) -> Slot:
-        found = slots.get(id(tensor))
-        if found is None:
-            found = slots[id(tensor)] = Slot(len(slots), tensor)
-        return found
+    Attributes:
+        known: identity of a tensor that lives -> its Slot.
+    """
 
-    def shown(value: Any) -> Any:
+    def __init__(self) -> None:
+        self.known: dict[int, Slot] = {}
+        self._count = 0
+        self._living: dict[int, Any] = {}
+
+    def add(self, tensor: Tensor) -> Slot:
+        """Return a new Slot for a tensor."""
+        identity = id(tensor)
+
+        def forget(_: Any) -> None:  # another tensor may get its identity
+            self.known.pop(identity, None)
+            self._living.pop(identity, None)
+
+        self._living[identity] = ref(tensor, forget)
+        slot = self.known[identity] = Slot(self._count, tensor)
+        self._count += 1
+        return slot
+
+    def shown(self, value: Any) -> Any:
+        """Return a copy of nested tuples, lists and dictionaries, with Slots in place of tensors."""
         if isinstance(value, Tensor):
-            return slot(value)
+            return self.known.get(id(value)) or self.add(value)
         cls = value.__class__
         if cls in (tuple, list):
-            return cls([shown(v) for v in value])
+            return cls([self.shown(v) for v in value])
         if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return tuple([shown(v) for v in value])
+            return tuple([self.shown(v) for v in value])
         if cls is dict:
-            return {k: shown(v) for k, v in value.items()}
+            return {k: self.shown(v) for k, v in value.items()}
         if cls is slice:
-            return slice(shown(value.start), shown(value.stop), shown(value.step))
+            return slice(self.shown(value.start), self.shown(value.stop), self.shown(value.step))
         return value
-
-    new = Recording(flags=recording.flags)
-    new.inputs = [slot(t) for t in recording.inputs]
-    for step in recording.steps:
-        made = Step(step.function, shown(step.args), shown(step.kwargs), shown(step.result), step.flags, step.where)
-        new.steps.append(made)
-    new.outputs = [slot(t) for t in recording.outputs]
-    return new
 
 
 def filled(value: Any, known: dict[int, Any]) -> Any:
@@ -224,7 +233,7 @@ class Variant:
 
 
 def compiled(recording: Recording, inputs: Sequence[Tensor], backend: Any, machine_code: bool) -> Compiled:
-    """Compile a recording without tensors, for inputs like the given ones. Raises TraceError if it cannot be."""
+    """Compile a recording for inputs like the given ones. Raises TraceError if it cannot be."""
     start = perf_counter()
     return _finished(_traced(recording, inputs, None), backend, machine_code, start)
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from ..dispatch.state import AUTOCAST, GRAD_OFF, state
-from ._joint import Recording, Step, tensors_in
+from ._joint import Recording, Slots, Step, tensors_in
 from ._known import NUMBERS, is_plain
 from ._rewrite import HOOKS
 
@@ -73,7 +73,9 @@ class Recorder:
         self.sources: list[tuple[str, Any]] = []
         self.outer: dict[int, Any] = {}  # objects from outside, by identity
         self.whole: dict[int, Any] = {}  # containers whose contents are guarded
-        self.tensors: dict[int, Any] = {}  # tensors of the recording, by identity
+        self.slots = Slots()
+        self.tensors = self.slots.known  # of the recording, by identity
+        self.inputs: list[Any] = []  # the tensors of the recording's inputs
         self.found: dict[int, tuple[str, Any]] = {}  # tensors from outside, by identity -> their source
         self.facts: dict[int, tuple[Any, ...]] = {}
         self.paths: dict[int, str] = {}  # containers among the arguments, by identity -> where they are
@@ -88,6 +90,7 @@ class Recorder:
         ):  # fmt: skip
             table.clear()
         self.sources.clear()
+        self.inputs.clear()
         self.kept.clear()
 
     # --- taint ----------------------------------------------------------------------------------------------------
@@ -191,8 +194,8 @@ class Recorder:
         if trouble is not None:
             self.taint(trouble)
             return False
-        self.tensors[id(tensor)] = tensor
-        self.recording.inputs.append(tensor)
+        self.recording.inputs.append(self.slots.add(tensor))
+        self.inputs.append(tensor)
         self.sources.append(source)
         if source[0] == "object":
             self.guard(("tensor", id(tensor)), "same_tensor({0}, {1})", tensor, facts)
@@ -217,7 +220,8 @@ class Recorder:
                 )
             else:
                 self._made(result)
-                step = Step(function, _frozen(args), _frozen(kwargs), result, flags & GRAD_OFF, place())
+                shown = self.slots.shown
+                step = Step(function, shown(args), shown(kwargs), shown(result), flags & GRAD_OFF, place())
                 self.recording.steps.append(step)
         return result
 
@@ -226,17 +230,7 @@ class Recorder:
             if id(tensor) not in self.tensors:
                 if not is_plain(tensor):
                     self.taint(f"it makes a {type(tensor).__name__}")
-                self.tensors[id(tensor)] = tensor
-
-
-def _frozen(value: Any) -> Any:
-    """Return nested lists and dictionaries as copies: the program may change them."""
-    cls = value.__class__
-    if cls in (list, tuple):
-        return cls([_frozen(v) for v in value])
-    if cls is dict:
-        return {k: _frozen(v) for k, v in value.items()}
-    return value
+                self.slots.add(tensor)
 
 
 def _trouble_with(tensor: Any) -> str | None:
