@@ -95,12 +95,15 @@ def _bind_functions(family: str, found: Any) -> None:
     for function in (*found.OPERATORS.values(), *found.METHODS.values()):
         if function.__module__ == _ROOT:
             function.__module__ = root.__name__  # another one in `gradloom.as_torch`
-    for module, members in _namespaces.MODULES.items():
-        inside = [found.OPERATORS[name] for name in members.values() if name in found.OPERATORS]
-        found_in(f"{root.__name__}._C._{module}", *inside)
     for name, method in found.METHODS.items():
         if name not in _functions:
             found_in_tensors(name, method)
+    for module, members in _namespaces.MODULES.items():
+        for name in members.values():
+            if name in found.OPERATORS:
+                function = found.OPERATORS[name]
+                function.__qualname__ = name  # some are methods, too
+                found_in(f"{root.__name__}._C._{module}", function)
     functions = {name: function for name, function in found.OPERATORS.items() if name in _functions}
     found_in(root.__name__, *functions.values())
     for name, wrapper in {**found.OVERLOADS, **found.OPERATORS}.items():
