@@ -99,8 +99,11 @@ def _callable_schemas(functions: NativeFunctions) -> Iterator[tuple[FunctionSche
     """Yield every schema with the variants in which formulas may call it, and its namespace."""
     for function in functions:
         for schema in function.schemas:
-            derived = {"functional": ("function",), "inplace": ("method",)}.get(schema.kind, ())
-            yield (schema, function.variants if schema is function.schema else derived, function.python_module or "")
+            variants = function.variants_of(schema)
+            if schema is not function.schema:
+                derived = {"functional": ("function",), "inplace": ("method",) if "method" in variants else ()}
+                variants = derived.get(schema.kind, ())
+            yield schema, variants, function.python_module or ""
 
 
 class _Loader:

@@ -237,7 +237,7 @@ def _shadows(function: NativeFunction, namespace: str) -> Iterator[SpecError]:
     elsewhere = f"; the function is gradloom.ops.{namespace}.{{}}" if namespace else ""
     method = next((w for w in words_of(function.entry, "variants") if w.value == "method"), None)
     key = function.entry.get("top_level")
-    is_function = function.top_level or ("function" in function.variants and not (namespace or function.python_module))
+    in_main = function.top_level or not (namespace or function.python_module)
     methods, functions = [], []
     for schema, text in ((function.schema, function.text), *((v.schema, v.text) for v in function.derived)):
         name, overload = schema.name.name, schema.name.overload
@@ -246,11 +246,12 @@ def _shadows(function: NativeFunction, namespace: str) -> Iterator[SpecError]:
             message = f"`{overload}` cannot be the name of an overload"
             yield text.error(message, hint, len(name) + 1, len(overload))
         is_copy = schema.name.base != function.schema.name.base
-        if not is_copy and schema.kind != "out" and (method or (schema.kind == "inplace" and not namespace)):
+        if not is_copy and schema.kind != "out" and method:
             found = origin("method", name)
             if found in taken or (found is None and name in ATTRIBUTE_NAMES | METHOD_NAMES):
-                methods.append((method or text.word(0, len(name)), name))
-        if schema.kind != "out" and (is_function or (is_copy and not namespace)) and origin("function", name) in taken:
+                methods.append((method, name))
+        is_function = in_main and ("function" in function.variants_of(schema) or is_copy)
+        if schema.kind != "out" and is_function and origin("function", name) in taken:
             functions.append((key if isinstance(key, Text) else text.word(0, len(name)), name))
     for place, name in methods[:1]:
         hint = f"{'remove `method`, or ' if method else ''}choose another name{elsewhere}".format(name)

@@ -31,7 +31,7 @@ class Key:
     required: bool = False
 
 
-VARIANTS = ("function", "method", "internal")
+VARIANTS = ("function", "method", "function_", "internal")
 
 PYTHON_MODULES = ("nn", "linalg", "fft", "special")
 
@@ -65,7 +65,9 @@ KEYS = {
     "where": Key("any", "names of values in `scalar:`, beside `over:`"),
     "writes": Key("any", "what it writes to arguments, beside `over:`"),
     "composite": Key("text", "instead of a kernel: `family.function` in composite/, made of other operators"),
-    "variants": Key("words", "`function`, `method` or both, or `internal`; a function by default", VARIANTS),
+    "variants": Key(
+        "words", "`function`, `method` or both, `function_` for its in-place variant, or `internal`", VARIANTS
+    ),
     "autogen": Key("words", "the variants to derive: `name_`, `name.out`, `name_copy`"),
     "tags": Key("words", "what analysis and tests may rely on", TAGS),
     "python_module": Key("text", "the namespace that it is in, besides the main one", PYTHON_MODULES),

@@ -43,7 +43,7 @@ class NativeFunction:
     entry: Entry
     text: Text  # the `func:` value, for errors about the operator
     schema: FunctionSchema  # the operator
-    variants: tuple[str, ...]  # 'function', 'method', 'internal'
+    variants: tuple[str, ...]  # 'function', 'method', 'function_', 'internal'
     kernel: KernelExpr | None  # its kernel; None for a composite
     scalar: Scalar | None  # what it computes element by element, by `scalar:` or by its kernel; None if neither says
     composite: str | None  # 'family.function' in src/gradloom/composite/, None for an operator with a kernel
@@ -81,6 +81,14 @@ class NativeFunction:
     def schemas(self) -> tuple[FunctionSchema, ...]:
         """The operator itself and its derived variants."""
         return (self.schema, *(v.schema for v in self.derived))
+
+    def variants_of(self, schema: FunctionSchema) -> tuple[str, ...]:
+        """Return how Python calls the operator or its in-place variant: `function`, `method` or both, or `internal`."""
+        words = tuple(w for w in self.variants if w != "function_")
+        is_derived = schema.kind == "inplace" and schema.name != self.schema.name
+        if is_derived and "method" in words and "function_" not in self.variants:
+            return ("method",)
+        return words
 
     @property
     def out_takes(self) -> tuple[str, ...]:
@@ -207,6 +215,7 @@ class _Loader:
         kernel, composite = self.implementation(entry, text, schema, scalar)
         self.check_method(entry, schema, variants)
         derived = tuple(derive(schema, word) for word in words_of(entry, "autogen"))
+        self.check_inplace_function(entry, variants, derived)
         tags = tuple(w.value for w in words_of(entry, "tags"))
         return NativeFunction(
             entry=entry,
@@ -340,6 +349,15 @@ class _Loader:
             hint = "name the tensor that it is a method of `self`, or remove `method`"
             raise word.error(f"`{schema.name}` cannot be a method: it has no argument `Tensor self`", hint)
 
+    def check_inplace_function(self, entry: Entry, variants: tuple[str, ...], derived: tuple[Variant, ...]) -> None:
+        word = next((w for w in words_of(entry, "variants") if w.value == "function_"), None)
+        if word is None or ("method" in variants and any(v.kind == "inplace" for v in derived)):
+            return
+        raise word.error(
+            "`function_` makes the in-place variant of a method a function, too, and there is none",
+            "remove it, or write `method` here and the in-place variant in `autogen:`",
+        )
+
 
 def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:
     """Return errors for names that two entries have or derive."""
@@ -368,7 +386,7 @@ def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
     for group in groups.values():
         if len(group) == 1:
             continue
-        for earlier, later in ambiguous_pairs((s, frozenset(f.variants)) for f, s in group):
+        for earlier, later in ambiguous_pairs((s, frozenset(f.variants_of(s))) for f, s in group):
             (first, _), (second, schema) = group[earlier], group[later]
             errors.append(
                 second.text.error(

@@ -47,7 +47,8 @@ class Functions:
         around = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
         self.paths[key] = path
         self.modules[key] = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
-        self._foreign[key] = {a.asname or a.name for n in ast.walk(tree) if isinstance(n, ast.Import) for a in n.names}
+        imports = (n for n in _statements(tree.body) if isinstance(n, ast.Import))
+        self._foreign[key] = {a.asname or a.name for n in imports for a in n.names}
         self._values[key] = dict(pair for n in tree.body if isinstance(n, ast.Assign) for pair in _assigned(n))
         self._imports[key] = {
             (a.asname or a.name): (keys.get(module, module), a.name)
@@ -235,11 +236,23 @@ def _results(function: ast.FunctionDef) -> Iterator[tuple[int, int]]:
 
 
 def _own_nodes(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
-    """Yield nodes and their parts, without those of functions and classes defined in them."""
-    for node in nodes:
+    """Yield nodes and their parts in their order, without those of functions and classes defined in them."""
+    left = [*nodes][::-1]
+    while left:
+        node = left.pop()
         yield node
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Lambda):
-            yield from _own_nodes(ast.iter_child_nodes(node))
+            left += [*ast.iter_child_nodes(node)][::-1]
+
+
+def _statements(body: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield statements and those inside them, of functions and classes, too, but no expressions."""
+    left = [*body]
+    while left:
+        node = left.pop()
+        yield node
+        for field_ in ("body", "orelse", "finalbody", "handlers", "cases"):
+            left += getattr(node, field_, ())
 
 
 def _counts(value: ast.expr | None) -> Iterator[int]:

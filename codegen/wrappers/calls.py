@@ -211,7 +211,6 @@ class Calls:
     has_out: bool
     composite: str | None = None
     operators: str = OPERATORS  # the operator's module in generated code
-    of_methods: bool = True  # whether an in-place variant is always a method
     replacement: str = ""  # for a replaced derivative, the module with the names that the new formulas call
     debug: bool = False  # whether its code asserts what gradloom.core.debug_checks lists
 
@@ -336,7 +335,7 @@ class Calls:
     @property
     def variants(self) -> tuple[str, ...]:
         """The ways to call it: `function`, `method`; the copy variant of a view is a function."""
-        return ("function",) if self.kind == "copy" else self.native.variants
+        return ("function",) if self.kind == "copy" else self.native.variants_of(self.schema)
 
     @property
     def makes_leaf(self) -> bool:

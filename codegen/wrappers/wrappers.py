@@ -69,7 +69,6 @@ def make_wrapper(
         has_out=kind != "inplace" and any(v.kind == out_kind for v in native.derived),
         composite=_composite(native),
         operators=OPERATORS if target is None else target.operators,
-        of_methods=target is None or target.is_own,
     )
 
 
@@ -106,13 +105,8 @@ class PublicName:
 
     @property
     def method_entries(self) -> tuple[int, ...]:
-        """The positions of the overloads that are methods, as all in-place variants are."""
-        return tuple(
-            i
-            for i, w in enumerate(self.wrappers)
-            if "method" in w.variants
-            or (w.of_methods and w.kind == "inplace" and w.parameters[0].argument.name == "self")
-        )
+        """The positions of the overloads that are methods."""
+        return tuple(i for i, w in enumerate(self.wrappers) if "method" in w.variants)
 
     @property
     def top_level(self) -> bool:

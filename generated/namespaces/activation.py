@@ -212,23 +212,10 @@ GUARDS = {
 }
 
 METHODS = {
-    "celu_": activation.celu_,
-    "elu_": activation.elu_,
-    "gelu_": activation.gelu_,
     "hardshrink": activation.hardshrink,
-    "hardshrink_backward": activation.hardshrink_backward,
-    "hardsigmoid_": activation.hardsigmoid_,
-    "hardswish_": activation.hardswish_,
-    "hardtanh_": activation.hardtanh_,
-    "leaky_relu_": activation.leaky_relu_,
     "log_softmax": overloaded_method("log_softmax", (ENTRIES["log_softmax"][0], )),
-    "mish_": activation.mish_,
     "prelu": activation.prelu,
     "relu": activation.relu,
-    "relu6_": activation.relu6_,
     "relu_": activation.relu_,
-    "selu_": activation.selu_,
-    "silu_": activation.silu_,
     "softmax": overloaded_method("softmax", (ENTRIES["softmax"][0], )),
-    "threshold_": activation.threshold_,
 }

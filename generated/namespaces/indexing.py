@@ -248,9 +248,7 @@ GUARDS = {
 }
 
 METHODS = {
-    "_index_put_impl_": overloaded_method("_index_put_impl_", (ENTRIES["_index_put_impl_"][0], )),
     "argwhere": indexing.argwhere,
-    "embedding_renorm_": indexing.embedding_renorm_,
     "gather": indexing.gather,
     "index_add": indexing.index_add,
     "index_add_": indexing.index_add_,
@@ -269,7 +267,6 @@ METHODS = {
     "masked_scatter_": indexing.masked_scatter_,
     "masked_select": indexing.masked_select,
     "nonzero": indexing.nonzero,
-    "nonzero_numpy": indexing.nonzero_numpy,
     "nonzero_static": indexing.nonzero_static,
     "put": indexing.put,
     "put_": indexing.put_,

@@ -231,20 +231,14 @@ GUARDS = {
 }
 
 METHODS = {
-    "alpha_dropout_": random.alpha_dropout_,
     "bernoulli": overloaded_method("bernoulli", (ENTRIES["bernoulli"][0], ENTRIES["bernoulli"][1], )),
     "bernoulli_": overloaded_method("bernoulli_", (ENTRIES["bernoulli_"][0], ENTRIES["bernoulli_"][1], )),
     "cauchy_": overloaded_method("cauchy_", (ENTRIES["cauchy_"][0], )),
-    "dropout_": random.dropout_,
     "exponential_": overloaded_method("exponential_", (ENTRIES["exponential_"][0], )),
-    "feature_alpha_dropout_": random.feature_alpha_dropout_,
-    "feature_dropout_": random.feature_dropout_,
     "geometric_": overloaded_method("geometric_", (ENTRIES["geometric_"][0], )),
     "log_normal_": overloaded_method("log_normal_", (ENTRIES["log_normal_"][0], )),
     "multinomial": overloaded_method("multinomial", (ENTRIES["multinomial"][0], )),
     "normal_": overloaded_method("normal_", (ENTRIES["normal_"][0], )),
     "random_": overloaded_method("random_", (ENTRIES["random_"][0], ENTRIES["random_"][1], ENTRIES["random_"][2], )),
-    "rrelu_": overloaded_method("rrelu_", (ENTRIES["rrelu_"][0], )),
-    "rrelu_with_noise_": overloaded_method("rrelu_with_noise_", (ENTRIES["rrelu_with_noise_"][0], )),
     "uniform_": overloaded_method("uniform_", (ENTRIES["uniform_"][0], )),
 }

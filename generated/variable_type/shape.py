@@ -1886,21 +1886,21 @@ def moveaxis_int(input, source, destination):
     return composite_shape_reshapes.movedim_int(input, source, destination)
 
 
-def numpy_T(self):
+def numpy_T(input):
     """numpy_T(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.shape.numpy_T, and differentiable through them.
     """
     try:
-        self_ = self._operand
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
-        return _NUMPY_T(self)
+        return _NUMPY_T(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(numpy_T, (self,), None, composite_shape_reshapes.numpy_T)
-    return composite_shape_reshapes.numpy_T(self)
+        return intercept(numpy_T, (input,), None, composite_shape_reshapes.numpy_T)
+    return composite_shape_reshapes.numpy_T(input)
 
 
 _NUMPY_T = GuardedOverload("numpy_T", ((
@@ -1909,21 +1909,21 @@ _NUMPY_T = GuardedOverload("numpy_T", ((
 ),), composite_shape_reshapes.numpy_T)
 
 
-def matrix_H(self):
+def matrix_H(input):
     """matrix_H(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.shape.matrix_H, and differentiable through them.
     """
     try:
-        self_ = self._operand
+        self_ = input._operand
     except AttributeError:
         self_ = None
     if self_ is None:
-        return _MATRIX_H(self)
+        return _MATRIX_H(input)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(matrix_H, (self,), None, composite_shape_reshapes.matrix_H)
-    return composite_shape_reshapes.matrix_H(self)
+        return intercept(matrix_H, (input,), None, composite_shape_reshapes.matrix_H)
+    return composite_shape_reshapes.matrix_H(input)
 
 
 _MATRIX_H = GuardedOverload("matrix_H", ((

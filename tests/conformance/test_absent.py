@@ -5,6 +5,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 
+from gradloom.binding import families  # noqa: E402
+
 from . import absent  # noqa: E402
 
 
@@ -35,3 +37,10 @@ def test_each_reason_concerns_missing_names_only():
     for reason in absent.REASONS:
         assert any(absent.reason_of(name) == reason for name in missing), f"no missing name has the reason: {reason}"
     assert not any(absent.reason_of(name) for name in ("torch.add", "torch.nn.Linear", "torch.Tensor.to_sparse"))
+
+
+@pytest.mark.parametrize("names, theirs", [(families.function_names, torch), (families.method_names, torch.Tensor)])
+def test_operators_have_no_names_that_pytorch_lacks(names, theirs):
+    found = names()
+    assert len(found) > 400
+    assert [name for name in sorted(found) if not hasattr(theirs, name)] == []

@@ -229,7 +229,7 @@ _RANK = {
     complex64: 10,
     complex128: 11,
 }
-_WIDE_UNSIGNED = (uint16, uint32, uint64)
+WIDE_UNSIGNED = (uint16, uint32, uint64)
 
 
 def promote_types(a: dtype, b: dtype) -> dtype:
@@ -262,7 +262,7 @@ def promote_types(a: dtype, b: dtype) -> dtype:
         return a if _RANK[a] > _RANK[b] else b
     if b.category == BOOL:
         return a
-    if a in _WIDE_UNSIGNED or b in _WIDE_UNSIGNED:
+    if a in WIDE_UNSIGNED or b in WIDE_UNSIGNED:
         return _promote_wide_unsigned(a, b)
     if {a, b} == {uint8, int8}:
         return int16
