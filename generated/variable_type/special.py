@@ -30,7 +30,7 @@ from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
     require_gradient, write_inplace, write_out)
 from gradloom.kernels.elementwise import dtypes as kernels_elementwise_dtypes
-from gradloom.kernels import special as kernels_special
+from gradloom.kernels.special import functions as kernels_special_functions, polynomials as kernels_special_polynomials
 from gradloom.composite import special as composite_special
 from gradloom.formulas.special import i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, only_second, xlog1py_self_backward
 from gradloom.generated.functions.special import (
@@ -84,7 +84,7 @@ def i0(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.i0(self_)
+            result_ = kernels_special_functions.i0(self_)
         except Exception as error:
             raise refusal(error, 'i0', self_) from None
         if result_.__class__ is not ndarray:
@@ -171,7 +171,7 @@ def i0_(input):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            changed = kernels_special.i0(self_)
+            changed = kernels_special_functions.i0(self_)
         except Exception as error:
             raise refusal(error, 'i0', self_) from None
         write_inplace(written, changed)
@@ -223,7 +223,7 @@ def special_i0e(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.i0e(self_)
+            result_ = kernels_special_functions.i0e(self_)
         except Exception as error:
             raise refusal(error, 'special_i0e', self_) from None
         if result_.__class__ is not ndarray:
@@ -297,7 +297,7 @@ def special_i1(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.i1(self_)
+            result_ = kernels_special_functions.i1(self_)
         except Exception as error:
             raise refusal(error, 'special_i1', self_) from None
         if result_.__class__ is not ndarray:
@@ -371,7 +371,7 @@ def special_i1e(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.i1e(self_)
+            result_ = kernels_special_functions.i1e(self_)
         except Exception as error:
             raise refusal(error, 'special_i1e', self_) from None
         if result_.__class__ is not ndarray:
@@ -446,7 +446,7 @@ def igamma(input, other, *, out=None):
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
             self_, other_ = promote_to_float((input, other,), ())
         try:
-            result_ = kernels_special.igamma(self_, other_)
+            result_ = kernels_special_functions.igamma(self_, other_)
         except Exception as error:
             raise refusal(error, 'igamma', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -546,7 +546,7 @@ def igamma_(input, other):
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
             self_, other_ = promote_to_float((input, other,), ())
         try:
-            changed = kernels_special.igamma(self_, other_)
+            changed = kernels_special_functions.igamma(self_, other_)
         except Exception as error:
             raise refusal(error, 'igamma', self_, other_) from None
         write_inplace(written, changed)
@@ -605,7 +605,7 @@ def igammac(input, other, *, out=None):
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
             self_, other_ = promote_to_float((input, other,), ())
         try:
-            result_ = kernels_special.igammac(self_, other_)
+            result_ = kernels_special_functions.igammac(self_, other_)
         except Exception as error:
             raise refusal(error, 'igammac', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -705,7 +705,7 @@ def igammac_(input, other):
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
             self_, other_ = promote_to_float((input, other,), ())
         try:
-            changed = kernels_special.igammac(self_, other_)
+            changed = kernels_special_functions.igammac(self_, other_)
         except Exception as error:
             raise refusal(error, 'igammac', self_, other_) from None
         write_inplace(written, changed)
@@ -763,7 +763,7 @@ def special_entr(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.entr(self_)
+            result_ = kernels_special_functions.entr(self_)
         except Exception as error:
             raise refusal(error, 'special_entr', self_) from None
         if result_.__class__ is not ndarray:
@@ -835,7 +835,7 @@ def special_erfcx(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.erfcx(self_)
+            result_ = kernels_special_functions.erfcx(self_)
         except Exception as error:
             raise refusal(error, 'special_erfcx', self_) from None
         if result_.__class__ is not ndarray:
@@ -908,7 +908,7 @@ def special_ndtri(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.ndtri(self_)
+            result_ = kernels_special_functions.ndtri(self_)
         except Exception as error:
             raise refusal(error, 'special_ndtri', self_) from None
         if result_.__class__ is not ndarray:
@@ -979,7 +979,7 @@ def special_log_ndtr(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.log_ndtr(self_)
+            result_ = kernels_special_functions.log_ndtr(self_)
         except Exception as error:
             raise refusal(error, 'special_log_ndtr', self_) from None
         if result_.__class__ is not ndarray:
@@ -1077,7 +1077,7 @@ def special_xlog1py(input, other, *, out=None):
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
             self_, other_ = promote_to_float((input, other,), ())
         try:
-            result_ = kernels_special.xlog1py(self_, other_)
+            result_ = kernels_special_functions.xlog1py(self_, other_)
         except Exception as error:
             raise refusal(error, 'special_xlog1py', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -1150,7 +1150,7 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
         if other_.dtype.kind not in 'fcV':
             other_, = promote_to_float((other,), ())
         try:
-            result_ = kernels_special.xlog1py_of_scalar(input, other_)
+            result_ = kernels_special_functions.xlog1py_of_scalar(input, other_)
         except Exception as error:
             raise refusal(error, 'special_xlog1py', other_) from None
         if result_.__class__ is not ndarray:
@@ -1216,7 +1216,7 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.xlog1py_by_scalar(self_, other)
+            result_ = kernels_special_functions.xlog1py_by_scalar(self_, other)
         except Exception as error:
             raise refusal(error, 'special_xlog1py', self_) from None
         if result_.__class__ is not ndarray:
@@ -1283,7 +1283,7 @@ def special_zeta(input, other, *, out=None):
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
             self_, other_ = promote_to_float((input, other,), ())
         try:
-            result_ = kernels_special.zeta(self_, other_)
+            result_ = kernels_special_functions.zeta(self_, other_)
         except Exception as error:
             raise refusal(error, 'special_zeta', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -1356,7 +1356,7 @@ def special_zeta_self_scalar(input, other, *, out=None):
         if other_.dtype.kind not in 'fcV':
             other_, = promote_to_float((other,), ())
         try:
-            result_ = kernels_special.zeta_of_scalar(input, other_)
+            result_ = kernels_special_functions.zeta_of_scalar(input, other_)
         except Exception as error:
             raise refusal(error, 'special_zeta', other_) from None
         if result_.__class__ is not ndarray:
@@ -1420,7 +1420,7 @@ def special_zeta_other_scalar(input, other, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.zeta_by_scalar(self_, other)
+            result_ = kernels_special_functions.zeta_by_scalar(self_, other)
         except Exception as error:
             raise refusal(error, 'special_zeta', self_) from None
         if result_.__class__ is not ndarray:
@@ -1472,7 +1472,7 @@ def special_bessel_j0(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.bessel_j0(self_)
+            result_ = kernels_special_functions.bessel_j0(self_)
         except Exception as error:
             raise refusal(error, 'special_bessel_j0', self_) from None
         if result_.__class__ is not ndarray:
@@ -1515,7 +1515,7 @@ def special_bessel_j1(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.bessel_j1(self_)
+            result_ = kernels_special_functions.bessel_j1(self_)
         except Exception as error:
             raise refusal(error, 'special_bessel_j1', self_) from None
         if result_.__class__ is not ndarray:
@@ -1558,7 +1558,7 @@ def special_bessel_y0(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.bessel_y0(self_)
+            result_ = kernels_special_functions.bessel_y0(self_)
         except Exception as error:
             raise refusal(error, 'special_bessel_y0', self_) from None
         if result_.__class__ is not ndarray:
@@ -1601,7 +1601,7 @@ def special_bessel_y1(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.bessel_y1(self_)
+            result_ = kernels_special_functions.bessel_y1(self_)
         except Exception as error:
             raise refusal(error, 'special_bessel_y1', self_) from None
         if result_.__class__ is not ndarray:
@@ -1644,7 +1644,7 @@ def special_modified_bessel_k0(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.modified_bessel_k0(self_)
+            result_ = kernels_special_functions.modified_bessel_k0(self_)
         except Exception as error:
             raise refusal(error, 'special_modified_bessel_k0', self_) from None
         if result_.__class__ is not ndarray:
@@ -1687,7 +1687,7 @@ def special_modified_bessel_k1(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.modified_bessel_k1(self_)
+            result_ = kernels_special_functions.modified_bessel_k1(self_)
         except Exception as error:
             raise refusal(error, 'special_modified_bessel_k1', self_) from None
         if result_.__class__ is not ndarray:
@@ -1730,7 +1730,7 @@ def special_scaled_modified_bessel_k0(x, *, out=None):
         if x_.dtype.kind not in 'fcV':
             x_, = promote_to_float((x,), ())
         try:
-            result_ = kernels_special.scaled_modified_bessel_k0(x_)
+            result_ = kernels_special_functions.scaled_modified_bessel_k0(x_)
         except Exception as error:
             raise refusal(error, 'special_scaled_modified_bessel_k0', x_) from None
         if result_.__class__ is not ndarray:
@@ -1773,7 +1773,7 @@ def special_scaled_modified_bessel_k1(x, *, out=None):
         if x_.dtype.kind not in 'fcV':
             x_, = promote_to_float((x,), ())
         try:
-            result_ = kernels_special.scaled_modified_bessel_k1(x_)
+            result_ = kernels_special_functions.scaled_modified_bessel_k1(x_)
         except Exception as error:
             raise refusal(error, 'special_scaled_modified_bessel_k1', x_) from None
         if result_.__class__ is not ndarray:
@@ -1816,7 +1816,7 @@ def special_airy_ai(x, *, out=None):
         if x_.dtype.kind not in 'fcV':
             x_, = promote_to_float((x,), ())
         try:
-            result_ = kernels_special.airy_ai(x_)
+            result_ = kernels_special_functions.airy_ai(x_)
         except Exception as error:
             raise refusal(error, 'special_airy_ai', x_) from None
         if result_.__class__ is not ndarray:
@@ -1859,7 +1859,7 @@ def special_spherical_bessel_j0(x, *, out=None):
         if x_.dtype.kind not in 'fcV':
             x_, = promote_to_float((x,), ())
         try:
-            result_ = kernels_special.spherical_bessel_j0(x_)
+            result_ = kernels_special_functions.spherical_bessel_j0(x_)
         except Exception as error:
             raise refusal(error, 'special_spherical_bessel_j0', x_) from None
         if result_.__class__ is not ndarray:
@@ -1902,7 +1902,7 @@ def special_modified_bessel_i0(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.i0(self_)
+            result_ = kernels_special_functions.i0(self_)
         except Exception as error:
             raise refusal(error, 'special_modified_bessel_i0', self_) from None
         if result_.__class__ is not ndarray:
@@ -1945,7 +1945,7 @@ def special_modified_bessel_i1(input, *, out=None):
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
-            result_ = kernels_special.i1(self_)
+            result_ = kernels_special_functions.i1(self_)
         except Exception as error:
             raise refusal(error, 'special_modified_bessel_i1', self_) from None
         if result_.__class__ is not ndarray:
@@ -1986,7 +1986,7 @@ def special_chebyshev_polynomial_t(x, n, *, out=None):
         if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
             x_, n_ = promote_to_float((x, n,), ())
         try:
-            result_ = kernels_special.chebyshev_polynomial_t(x_, n_)
+            result_ = kernels_special_polynomials.chebyshev_polynomial_t(x_, n_)
         except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_t', x_, n_) from None
         if result_.__class__ is not ndarray:
@@ -2023,7 +2023,7 @@ def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
         if n_.dtype.kind not in 'fcV':
             n_, = promote_to_float((n,), ())
         try:
-            result_ = kernels_special.chebyshev_polynomial_t(kernels_elementwise_dtypes.like(x, n_), n_)
+            result_ = kernels_special_polynomials.chebyshev_polynomial_t(kernels_elementwise_dtypes.like(x, n_), n_)
         except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_t', n_) from None
         if result_.__class__ is not ndarray:
@@ -2058,7 +2058,7 @@ def special_chebyshev_polynomial_u(x, n, *, out=None):
         if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
             x_, n_ = promote_to_float((x, n,), ())
         try:
-            result_ = kernels_special.chebyshev_polynomial_u(x_, n_)
+            result_ = kernels_special_polynomials.chebyshev_polynomial_u(x_, n_)
         except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_u', x_, n_) from None
         if result_.__class__ is not ndarray:
@@ -2095,7 +2095,7 @@ def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
         if n_.dtype.kind not in 'fcV':
             n_, = promote_to_float((n,), ())
         try:
-            result_ = kernels_special.chebyshev_polynomial_u(kernels_elementwise_dtypes.like(x, n_), n_)
+            result_ = kernels_special_polynomials.chebyshev_polynomial_u(kernels_elementwise_dtypes.like(x, n_), n_)
         except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_u', n_) from None
         if result_.__class__ is not ndarray:
@@ -2130,7 +2130,7 @@ def special_chebyshev_polynomial_v(x, n, *, out=None):
         if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
             x_, n_ = promote_to_float((x, n,), ())
         try:
-            result_ = kernels_special.chebyshev_polynomial_v(x_, n_)
+            result_ = kernels_special_polynomials.chebyshev_polynomial_v(x_, n_)
         except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_v', x_, n_) from None
         if result_.__class__ is not ndarray:
@@ -2167,7 +2167,7 @@ def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
         if n_.dtype.kind not in 'fcV':
             n_, = promote_to_float((n,), ())
         try:
-            result_ = kernels_special.chebyshev_polynomial_v(kernels_elementwise_dtypes.like(x, n_), n_)
+            result_ = kernels_special_polynomials.chebyshev_polynomial_v(kernels_elementwise_dtypes.like(x, n_), n_)
         except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_v', n_) from None
         if result_.__class__ is not ndarray:
@@ -2202,7 +2202,7 @@ def special_chebyshev_polynomial_w(x, n, *, out=None):
         if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
             x_, n_ = promote_to_float((x, n,), ())
         try:
-            result_ = kernels_special.chebyshev_polynomial_w(x_, n_)
+            result_ = kernels_special_polynomials.chebyshev_polynomial_w(x_, n_)
         except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_w', x_, n_) from None
         if result_.__class__ is not ndarray:
@@ -2239,7 +2239,7 @@ def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
         if n_.dtype.kind not in 'fcV':
             n_, = promote_to_float((n,), ())
         try:
-            result_ = kernels_special.chebyshev_polynomial_w(kernels_elementwise_dtypes.like(x, n_), n_)
+            result_ = kernels_special_polynomials.chebyshev_polynomial_w(kernels_elementwise_dtypes.like(x, n_), n_)
         except Exception as error:
             raise refusal(error, 'special_chebyshev_polynomial_w', n_) from None
         if result_.__class__ is not ndarray:
@@ -2274,7 +2274,7 @@ def special_shifted_chebyshev_polynomial_t(x, n, *, out=None):
         if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
             x_, n_ = promote_to_float((x, n,), ())
         try:
-            result_ = kernels_special.shifted_chebyshev_polynomial_t(x_, n_)
+            result_ = kernels_special_polynomials.shifted_chebyshev_polynomial_t(x_, n_)
         except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_t', x_, n_) from None
         if result_.__class__ is not ndarray:
@@ -2311,7 +2311,7 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
         if n_.dtype.kind not in 'fcV':
             n_, = promote_to_float((n,), ())
         try:
-            result_ = kernels_special.shifted_chebyshev_polynomial_t(kernels_elementwise_dtypes.like(x, n_), n_)
+            result_ = kernels_special_polynomials.shifted_chebyshev_polynomial_t(kernels_elementwise_dtypes.like(x, n_), n_)
         except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_t', n_) from None
         if result_.__class__ is not ndarray:
@@ -2346,7 +2346,7 @@ def special_shifted_chebyshev_polynomial_u(x, n, *, out=None):
         if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
             x_, n_ = promote_to_float((x, n,), ())
         try:
-            result_ = kernels_special.shifted_chebyshev_polynomial_u(x_, n_)
+            result_ = kernels_special_polynomials.shifted_chebyshev_polynomial_u(x_, n_)
         except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_u', x_, n_) from None
         if result_.__class__ is not ndarray:
@@ -2383,7 +2383,7 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
         if n_.dtype.kind not in 'fcV':
             n_, = promote_to_float((n,), ())
         try:
-            result_ = kernels_special.shifted_chebyshev_polynomial_u(kernels_elementwise_dtypes.like(x, n_), n_)
+            result_ = kernels_special_polynomials.shifted_chebyshev_polynomial_u(kernels_elementwise_dtypes.like(x, n_), n_)
         except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_u', n_) from None
         if result_.__class__ is not ndarray:
@@ -2418,7 +2418,7 @@ def special_shifted_chebyshev_polynomial_v(x, n, *, out=None):
         if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
             x_, n_ = promote_to_float((x, n,), ())
         try:
-            result_ = kernels_special.shifted_chebyshev_polynomial_v(x_, n_)
+            result_ = kernels_special_polynomials.shifted_chebyshev_polynomial_v(x_, n_)
         except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_v', x_, n_) from None
         if result_.__class__ is not ndarray:
@@ -2455,7 +2455,7 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
         if n_.dtype.kind not in 'fcV':
             n_, = promote_to_float((n,), ())
         try:
-            result_ = kernels_special.shifted_chebyshev_polynomial_v(kernels_elementwise_dtypes.like(x, n_), n_)
+            result_ = kernels_special_polynomials.shifted_chebyshev_polynomial_v(kernels_elementwise_dtypes.like(x, n_), n_)
         except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_v', n_) from None
         if result_.__class__ is not ndarray:
@@ -2490,7 +2490,7 @@ def special_shifted_chebyshev_polynomial_w(x, n, *, out=None):
         if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
             x_, n_ = promote_to_float((x, n,), ())
         try:
-            result_ = kernels_special.shifted_chebyshev_polynomial_w(x_, n_)
+            result_ = kernels_special_polynomials.shifted_chebyshev_polynomial_w(x_, n_)
         except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_w', x_, n_) from None
         if result_.__class__ is not ndarray:
@@ -2527,7 +2527,7 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
         if n_.dtype.kind not in 'fcV':
             n_, = promote_to_float((n,), ())
         try:
-            result_ = kernels_special.shifted_chebyshev_polynomial_w(kernels_elementwise_dtypes.like(x, n_), n_)
+            result_ = kernels_special_polynomials.shifted_chebyshev_polynomial_w(kernels_elementwise_dtypes.like(x, n_), n_)
         except Exception as error:
             raise refusal(error, 'special_shifted_chebyshev_polynomial_w', n_) from None
         if result_.__class__ is not ndarray:
@@ -2562,7 +2562,7 @@ def special_hermite_polynomial_h(x, n, *, out=None):
         if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
             x_, n_ = promote_to_float((x, n,), ())
         try:
-            result_ = kernels_special.hermite_polynomial_h(x_, n_)
+            result_ = kernels_special_polynomials.hermite_polynomial_h(x_, n_)
         except Exception as error:
             raise refusal(error, 'special_hermite_polynomial_h', x_, n_) from None
         if result_.__class__ is not ndarray:
@@ -2599,7 +2599,7 @@ def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
         if n_.dtype.kind not in 'fcV':
             n_, = promote_to_float((n,), ())
         try:
-            result_ = kernels_special.hermite_polynomial_h(kernels_elementwise_dtypes.like(x, n_), n_)
+            result_ = kernels_special_polynomials.hermite_polynomial_h(kernels_elementwise_dtypes.like(x, n_), n_)
         except Exception as error:
             raise refusal(error, 'special_hermite_polynomial_h', n_) from None
         if result_.__class__ is not ndarray:
@@ -2634,7 +2634,7 @@ def special_hermite_polynomial_he(x, n, *, out=None):
         if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
             x_, n_ = promote_to_float((x, n,), ())
         try:
-            result_ = kernels_special.hermite_polynomial_he(x_, n_)
+            result_ = kernels_special_polynomials.hermite_polynomial_he(x_, n_)
         except Exception as error:
             raise refusal(error, 'special_hermite_polynomial_he', x_, n_) from None
         if result_.__class__ is not ndarray:
@@ -2671,7 +2671,7 @@ def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
         if n_.dtype.kind not in 'fcV':
             n_, = promote_to_float((n,), ())
         try:
-            result_ = kernels_special.hermite_polynomial_he(kernels_elementwise_dtypes.like(x, n_), n_)
+            result_ = kernels_special_polynomials.hermite_polynomial_he(kernels_elementwise_dtypes.like(x, n_), n_)
         except Exception as error:
             raise refusal(error, 'special_hermite_polynomial_he', n_) from None
         if result_.__class__ is not ndarray:
@@ -2706,7 +2706,7 @@ def special_laguerre_polynomial_l(x, n, *, out=None):
         if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
             x_, n_ = promote_to_float((x, n,), ())
         try:
-            result_ = kernels_special.laguerre_polynomial_l(x_, n_)
+            result_ = kernels_special_polynomials.laguerre_polynomial_l(x_, n_)
         except Exception as error:
             raise refusal(error, 'special_laguerre_polynomial_l', x_, n_) from None
         if result_.__class__ is not ndarray:
@@ -2743,7 +2743,7 @@ def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
         if n_.dtype.kind not in 'fcV':
             n_, = promote_to_float((n,), ())
         try:
-            result_ = kernels_special.laguerre_polynomial_l(kernels_elementwise_dtypes.like(x, n_), n_)
+            result_ = kernels_special_polynomials.laguerre_polynomial_l(kernels_elementwise_dtypes.like(x, n_), n_)
         except Exception as error:
             raise refusal(error, 'special_laguerre_polynomial_l', n_) from None
         if result_.__class__ is not ndarray:
@@ -2778,7 +2778,7 @@ def special_legendre_polynomial_p(x, n, *, out=None):
         if x_.dtype is not n_.dtype or x_.dtype.kind not in 'fcV':
             x_, n_ = promote_to_float((x, n,), ())
         try:
-            result_ = kernels_special.legendre_polynomial_p(x_, n_)
+            result_ = kernels_special_polynomials.legendre_polynomial_p(x_, n_)
         except Exception as error:
             raise refusal(error, 'special_legendre_polynomial_p', x_, n_) from None
         if result_.__class__ is not ndarray:
@@ -2815,7 +2815,7 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
         if n_.dtype.kind not in 'fcV':
             n_, = promote_to_float((n,), ())
         try:
-            result_ = kernels_special.legendre_polynomial_p(kernels_elementwise_dtypes.like(x, n_), n_)
+            result_ = kernels_special_polynomials.legendre_polynomial_p(kernels_elementwise_dtypes.like(x, n_), n_)
         except Exception as error:
             raise refusal(error, 'special_legendre_polynomial_p', n_) from None
         if result_.__class__ is not ndarray:

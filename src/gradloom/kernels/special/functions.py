@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ._common.errors import not_implemented, refuse
-from .elementwise.dtypes import like, shared, widened
+from .._common.errors import not_implemented, refuse
+from ..elementwise.dtypes import like, shared, widened
 
 
 def _of_scipy(name: str, *scipy_names: str):
@@ -106,36 +106,3 @@ def _number(name, value, array):
     if value.__class__ is complex:
         raise not_implemented(name, np.zeros(0, np.complex64))
     return like(value, array)
-
-
-# Orthogonal polynomials of degree n, an integer held in an array of any dtype; 0 for negative n.
-def _polynomial(scipy_name: str, shift: bool = False, previous: int = 0):
-    """Return SciPy's polynomial at x (2 x - 1 if shifted), plus `previous` times the one of the next lower degree."""
-
-    @widened
-    def kernel(x, n):
-        import scipy.special
-
-        evaluate = getattr(scipy.special, scipy_name)
-        degree = np.trunc(n).astype(np.int64)
-        wide = np.asarray(x, np.float64)
-        if shift:
-            wide = 2 * wide - 1
-        found = evaluate(np.maximum(degree, 0), wide)
-        if previous:
-            found = found + np.where(degree > 0, previous * evaluate(np.maximum(degree - 1, 0), wide), 0)
-        return np.where(degree < 0, 0, found).astype(x.dtype)
-
-    kernel.__name__ = scipy_name
-    return kernel
-
-
-chebyshev_polynomial_t, chebyshev_polynomial_u = _polynomial("eval_chebyt"), _polynomial("eval_chebyu")
-chebyshev_polynomial_v = _polynomial("eval_chebyu", previous=-1)
-chebyshev_polynomial_w = _polynomial("eval_chebyu", previous=1)
-shifted_chebyshev_polynomial_t = _polynomial("eval_chebyt", shift=True)
-shifted_chebyshev_polynomial_u = _polynomial("eval_chebyu", shift=True)
-shifted_chebyshev_polynomial_v = _polynomial("eval_chebyu", shift=True, previous=-1)
-shifted_chebyshev_polynomial_w = _polynomial("eval_chebyu", shift=True, previous=1)
-hermite_polynomial_h, hermite_polynomial_he = _polynomial("eval_hermite"), _polynomial("eval_hermitenorm")
-laguerre_polynomial_l, legendre_polynomial_p = _polynomial("eval_laguerre"), _polynomial("eval_legendre")
