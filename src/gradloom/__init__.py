@@ -397,8 +397,8 @@ if not _typing.TYPE_CHECKING:
         raise absent(__name__, name)
 
     def __dir__():
-        from .types.dtype import ALL, legacy_type_name
+        from .types.dtype import WITH_CLASSES, legacy_type_name
 
-        types = [legacy_type_name(dtype).rpartition(".")[2] for dtype in ALL]
-        types += [name.replace("Tensor", "Storage") for name in types]
+        types = [legacy_type_name(dtype).rpartition(".")[2] for dtype in WITH_CLASSES]
+        types += [name.replace("Tensor", "Storage") for name in (*types, "ComplexDoubleTensor", "ComplexFloatTensor")]
         return sorted({*globals(), *_operator_names(), *_LAZY, *_LAZY_MODULES, *types})

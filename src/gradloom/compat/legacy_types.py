@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.tensor import Tensor
 from ..tensors.construction import legacy_tensor
-from ..types.dtype import ALL, WIDE_UNSIGNED, dtype, legacy_type_name, set_default_dtype
+from ..types.dtype import ALL, WITH_CLASSES, dtype, legacy_type_name, set_default_dtype
 from ..types.public import found_in as _found_in
 
 
@@ -63,8 +63,8 @@ def set_default_tensor_type(t: type | str) -> None:
 
 def tensor_type(name: str) -> Any:
     """Return the legacy class with this name, such as "FloatTensor"; None if there is none."""
-    for found in ALL:
-        if legacy_type_name(found) == f"torch.{name}" and not found.is_complex and found not in WIDE_UNSIGNED:
+    for found in WITH_CLASSES:
+        if legacy_type_name(found) == f"torch.{name}":
             doc = f"Makes tensors of type {found}."
             return _TensorType(name, (), {"dtype": found, "__module__": Tensor.__module__, "__doc__": doc})
     return None

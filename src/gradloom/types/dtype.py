@@ -229,7 +229,7 @@ _RANK = {
     complex64: 10,
     complex128: 11,
 }
-WIDE_UNSIGNED = (uint16, uint32, uint64)
+_WIDE_UNSIGNED = (uint16, uint32, uint64)
 
 
 def promote_types(a: dtype, b: dtype) -> dtype:
@@ -262,7 +262,7 @@ def promote_types(a: dtype, b: dtype) -> dtype:
         return a if _RANK[a] > _RANK[b] else b
     if b.category == BOOL:
         return a
-    if a in WIDE_UNSIGNED or b in WIDE_UNSIGNED:
+    if a in _WIDE_UNSIGNED or b in _WIDE_UNSIGNED:
         return _promote_wide_unsigned(a, b)
     if {a, b} == {uint8, int8}:
         return int16
@@ -389,6 +389,10 @@ SCALAR_NAMES = {
 def scalar_type_name(d: dtype) -> str:
     """Return the type's name in PyTorch's messages: Float, Double, Long ..."""
     return SCALAR_NAMES[d]
+
+
+# Dtypes for which there are classes, torch.FloatTensor ...
+WITH_CLASSES = (float16, float32, float64, bfloat16, uint8, int8, int16, int32, int64, bool)
 
 
 def legacy_type_name(d: dtype) -> str:
