@@ -1,6 +1,7 @@
 """Draws have the moments that distributions state, and probabilities and quantiles are inverse: without PyTorch."""
 
 import math
+import pickle
 import subprocess
 import sys
 
@@ -212,3 +213,12 @@ def test_the_generalized_pareto_distribution_of_concentration_minus_one_is_unifo
 def test_draws_for_a_concentration_of_nan_end():
     draws = distributions.VonMises(0.0, T([math.nan, 1.0]), validate_args=False).sample((3,))
     assert draws.isnan().tolist() == [[True, False]] * 3
+
+
+@pytest.mark.parametrize("registry", [distributions.biject_to, distributions.transform_to])
+def test_registries_of_transforms_are_pickled_by_name_and_others_with_their_table(registry):
+    assert pickle.loads(pickle.dumps(registry)) is registry
+    own = type(registry)()
+    own.register(distributions.constraints.positive, type)
+    positive = distributions.constraints.positive
+    assert pickle.loads(pickle.dumps(own))(positive) is type(positive)

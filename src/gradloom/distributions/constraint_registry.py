@@ -47,6 +47,13 @@ class ConstraintRegistry:
             raise NotImplementedError(f"Cannot transform {type(constraint).__name__} constraints")
         return factory(constraint)
 
+    def __reduce__(self) -> Any:
+        """Pickle the two registries of the library by their names, and others with what is registered."""
+        for name in ("biject_to", "transform_to"):
+            if globals().get(name) is self:
+                return name
+        return object.__reduce__(self)
+
 
 biject_to = ConstraintRegistry()
 transform_to = ConstraintRegistry()
