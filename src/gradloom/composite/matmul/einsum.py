@@ -4,8 +4,7 @@ A label is a letter, or a number below 0 for a dimension under the ellipsis (-1 
 
 Note [Plans of einsum]
 Which operators are called depends on the equation and the shapes only. The functions below work them out on `_Value`s,
-which have shapes and note what is done to them; the plan is remembered, and a later call runs only the operators. What
-permutes, inserts and drops dimensions becomes at most two views before each product, mostly none.
+which have shapes and note what is done to them; the plan is remembered, and a later call runs only the operators.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def einsum(equation, tensors, path=None):
     """
     if not tensors:
         raise RuntimeError("einsum(): must provide at least one operand")
-    shapes = tuple([tensor._array.shape for tensor in tensors])
+    shapes = tuple([tensor.shape for tensor in tensors])
     steps, place = _plan(equation, shapes, None if path is None else tuple(path))
     values = [*tensors]
     for name, first, second, arguments in steps:
@@ -49,31 +48,23 @@ def _plan(equation, shapes, path) -> tuple:
     whose results replaces the first operand, and the place of the result. See Note [Plans of einsum]."""
     steps: list[tuple] = []
     tensors = [_Value(steps, place, tuple(shape)) for place, shape in enumerate(shapes)]
-    found = _evaluated(equation, tensors, path).arranged()
-    if not steps:  # a tensor of its own, as from any operator
-        found = found._then(found.shape, "permute", tuple(range(found.dim())))
+    found = _evaluated(equation, tensors, path)
     return tuple(steps), found.place
 
 
 class _Value:
     """An operand or a result in a plan. Its methods stand for Tensor's; each value is used once.
 
-    Dimensions are permuted, inserted and dropped at once, just before another operator needs the value: `arranged`.
-
     Attributes:
         steps: the plan's.
         place: that of the value among the operands.
         shape: tuple of ints.
-        base: the shape that the value has after the steps so far.
-        sources: for each dimension that of `base`, or None for an inserted one. Dimensions of `base` that do not occur
-            have size 1.
     """
 
-    __slots__ = ("steps", "place", "shape", "base", "sources")
+    __slots__ = ("steps", "place", "shape")
 
-    def __init__(self, steps, place, shape, base=None, sources=None):
+    def __init__(self, steps, place, shape):
         self.steps, self.place, self.shape = steps, place, shape
-        self.base, self.sources = (shape, range(len(shape))) if base is None else (base, sources)
 
     def _then(self, shape, operator, *arguments):
         self.steps.append((operator, self.place, None, arguments))
@@ -83,69 +74,38 @@ class _Value:
         self.steps.append((operator, self.place, other.place, ()))
         return _Value(self.steps, self.place, tuple(shape))
 
-    def _as(self, sources):
-        shape = tuple([1 if d is None else self.base[d] for d in sources])
-        return _Value(self.steps, self.place, shape, self.base, sources)
-
-    def arranged(self):
-        """Return the value with the steps that its arrangement takes, at most two views."""
-        found = self._permuted()
-        return found if found.shape == self.shape else found._shaped("view", self.shape)
-
-    def _permuted(self):
-        """Return `base` with its dimensions in the order of `sources`, those of size 1 anywhere."""
-        used = [d for d in self.sources if d is not None]
-        order = [*used, *(d for d in range(len(self.base)) if d not in used)]
-        found = _Value(self.steps, self.place, self.base)
-        return found if used == sorted(used) else found._then([self.base[d] for d in order], "permute", tuple(order))
-
-    def _shaped(self, operator, shape):
-        """Add a step that gives the value a shape, in the place of such a step if that was the last one."""
-        for at in range(len(self.steps) - 1, -1, -1):
-            name, first, second, _ = self.steps[at]
-            if self.place in (first, second):
-                if name in ("reshape", "view"):
-                    self.steps[at] = name, first, None, (shape,)
-                    return _Value(self.steps, self.place, shape)
-                break
-        return self._then(shape, operator, shape)
-
     def dim(self):
         return len(self.shape)
 
     def diagonal_at(self, i, j):
         """Replace dimensions i < j by their diagonal, at i."""
         rest = [n for d, n in enumerate(self.shape) if d not in (i, j)]
-        found = self.arranged()._then([*rest, self.shape[i]], "diagonal", 0, i, j)
+        found = self._then([*rest, self.shape[i]], "diagonal", 0, i, j)
         order = [*range(i), len(rest), *range(i, len(rest))]
         return found.permute(order)
 
     def unsqueeze(self, dim):
-        return self._as([*self.sources[:dim], None, *self.sources[dim:]])
+        return self._then([*self.shape[:dim], 1, *self.shape[dim:]], "unsqueeze", dim)
 
     def permute(self, dims):
-        return self._as([self.sources[d] for d in dims])
+        return self._then([self.shape[d] for d in dims], "permute", tuple(dims))
 
     def sum(self, dims, keepdim=False):
         kept = [1 if d in dims else n for d, n in enumerate(self.shape) if keepdim or d not in dims]
-        return self.arranged()._then(kept, "sum_dim_IntList", tuple(dims), keepdim, None)
+        return self._then(kept, "sum_dim_IntList", tuple(dims), keepdim, None)
+
+    def view(self, shape):
+        return self._then(shape, "view", tuple(shape))
 
     def reshape(self, *shape):
-        wide = [d for d, n in zip(self.sources, self.shape, strict=True) if n != 1]
-        if [self.base[d] for d in wide] == [n for n in shape if n != 1]:  # inserts and drops dimensions only
-            places = iter(wide)
-            return self._as([None if n == 1 else next(places) for n in shape])
-        return self._permuted()._shaped("reshape", shape)
+        return self._then(shape, "reshape", shape)
 
     def times(self, other):
         shape = [m if n == 1 else n for n, m in zip(self.shape, other.shape, strict=True)]
-        first, second = self.arranged(), other.arranged()
-        return first._with(second, shape, "mul_Tensor")
+        return self._with(other, shape, "mul_Tensor")
 
-    def product(self, other):
-        """Return the products of matrices, or of batches of them."""
-        first, second = self.arranged(), other.arranged()
-        return first._with(second, (*self.shape[:-1], other.shape[-1]), "mm" if self.dim() == 2 else "bmm")
+    def bmm(self, other):
+        return self._with(other, [*self.shape[:2], other.shape[2]], "bmm")
 
 
 def _evaluated(equation, tensors, path):
@@ -166,7 +126,7 @@ def _evaluated(equation, tensors, path):
             first, second = second, first
         operands.append(_contract(first, second, kept, counts))
     found = operands[0]
-    return found if kept == len(order) else found.reshape(*found.shape[:kept])
+    return found if kept == len(order) else found.view(found.shape[:kept])
 
 
 def _inputs(text, tensors) -> list:
@@ -348,17 +308,16 @@ def _contract(a, b, kept, counts):
 
 
 def _product(a, b, summed):
-    """Return the product, summed over common dimensions (kept with size 1), by one product of matrices or batches."""
+    """Return the product, summed over common dimensions (kept with size 1), by one batched matrix product."""
     groups = _groups(a, b, summed)
     both, of_a, of_b = groups
     n, m, k = (math.prod(a.shape[d] for d in dims) for dims in (both, of_a, summed))
     p = math.prod(b.shape[d] for d in of_b)
-    batch = (n,) if n != 1 else ()
-    left = a.permute([*both, *of_a, *summed, *of_b]).reshape(*batch, m, k)
-    right = b.permute([*both, *summed, *of_b, *of_a]).reshape(*batch, k, p)
+    left = a.permute([*both, *of_a, *summed, *of_b]).reshape(n, m, k)
+    right = b.permute([*both, *summed, *of_b, *of_a]).reshape(n, k, p)
     order = [*both, *of_a, *summed, *of_b]
     shape = [*(a.shape[d] for d in both + of_a), *(1,) * len(summed), *(b.shape[d] for d in of_b)]
-    return left.product(right).reshape(*shape).permute([order.index(d) for d in range(a.dim())])
+    return left.bmm(right).view(shape).permute([order.index(d) for d in range(a.dim())])
 
 
 def _groups(a, b, summed):
