@@ -110,12 +110,12 @@ def _default(p: Parameter) -> str:
 
 
 def _varargs(shown: Sequence[Parameter]) -> Parameter | None:
-    """Return the parameter whose integers may be passed separately: the only positional one."""
+    """Return the parameter whose integers may be passed separately: the only positional one, a list of any length."""
     positional = [p for p in shown if not p.argument.kwarg_only]
     if len(positional) != 1:
         return None
     type_ = positional[0].argument.type
-    return positional[0] if type_.is_list and type_.base.name in ("int", "SymInt") else None
+    return positional[0] if "[]" in str(type_) and type_.base.name in ("int", "SymInt") else None
 
 
 def _out(w: Wrapper) -> str:

@@ -669,3 +669,16 @@ def test_a_list_is_written_as_a_whole_or_not_at_all(torch):
     assert other.grad_fn.name() == "AddBackward1"
     torch._foreach_mul_([other], [3.0])
     assert other.grad_fn.name() == "MulBackward1" and other.tolist() == [6, 6]
+
+
+def test_an_empty_tuple_of_dimensions_is_not_a_call_without_any(torch):
+    column = torch.ones(3, 1, 1)
+    assert column.squeeze(()).shape == column.squeeze([]).shape == (3, 1, 1)
+    assert column.squeeze((1,)).shape == column.squeeze(1).shape == (3, 1)
+    assert column.squeeze((1, 2)).shape == column.squeeze(1, 2).shape == column.squeeze().shape == (3,)
+
+
+@pytest.mark.parametrize("name", ["std", "var", "hash_tensor"])
+def test_integers_are_passed_separately_for_lists_of_any_length_only(torch, name):
+    with pytest.raises(TypeError):
+        getattr(torch.ones(3, 1, 2), name)(1, 2)

@@ -290,29 +290,25 @@ def takes_sizes(entries) -> bool:
 def _taking_sizes(overloads, parsed):
     """Return a function that calls the wrapper itself for a plain tensor and ints or a tuple of them, else `parsed`."""
     Tensor = types.Tensor
-    call = None
-
-    def find():
-        nonlocal call
-        call = overloads.call_with_sizes() or parsed_sizes
-        return call
-
-    def parsed_sizes(tensor, sizes):
-        return parsed(tensor, *sizes)
+    call = find = object()  # until the overloads are complete; None if only the parser can tell which is called
 
     def function(a=MISSING, /, *rest, **kwargs):
-        if rest and a.__class__ is Tensor and not kwargs:
+        nonlocal call
+        if rest and a.__class__ is Tensor and not kwargs and call is not None:
+            if call is find:
+                call = overloads.call_with_sizes()
+                return function(a, *rest)
             for value in rest:
                 if value.__class__ is not int:
                     break
             else:
-                return (call or find())(a, rest)
+                return call(a, rest)
             if value.__class__ is tuple and len(rest) == 1:
                 for n in value:
                     if n.__class__ is not int:
                         break
                 else:
-                    return (call or find())(a, value)
+                    return call(a, value)
         return parsed(a, *rest, **kwargs)
 
     return _described(function, overloads, parsed.__qualname__, parsed.__doc__, parsed.__module__)

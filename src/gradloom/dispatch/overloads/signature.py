@@ -119,9 +119,9 @@ class Signature:
         self.most_positional = len(self.positional) - self.offset
         self.least_positional = sum(p.default is REQUIRED for p in self.positional[self.offset :])
         self.minimum = sum(p.default is REQUIRED for p in self.shown)
-        # PyTorch's rule for x.view(2, 3): the list must be the only positional parameter
+        # PyTorch's rule for x.view(2, 3): the list, of any length, must be the only positional parameter
         last = self.positional[-1] if self.most_positional == 1 and not exact else None
-        self.varargs = last if last and last.type.base == "int" and last.type.size is not None else None
+        self.varargs = last if last and last.type.base == "int" and last.type.size == 0 else None
         self.keyword_names = [p.name for p in parameters if p.keyword_only and p.slot is not None]
         self.template = [None if p.default is REQUIRED else p.default for p in parameters if p.slot is not None]
 
