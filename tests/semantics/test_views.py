@@ -682,3 +682,9 @@ def test_an_empty_tuple_of_dimensions_is_not_a_call_without_any(torch):
 def test_integers_are_passed_separately_for_lists_of_any_length_only(torch, name):
     with pytest.raises(TypeError):
         getattr(torch.ones(3, 1, 2), name)(1, 2)
+
+
+def test_the_gradient_of_a_broadcast_tensor_is_a_view_of_a_sum(torch):
+    row = torch.ones(3, requires_grad=True)
+    (grad,) = torch.autograd.grad((torch.ones(4, 3, requires_grad=True) * row).sum(), row, create_graph=True)
+    assert grad.grad_fn.name() == "ViewBackward0" and grad.grad_fn.next_functions[0][0].name() == "SumBackward1"

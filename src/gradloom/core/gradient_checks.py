@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from .. import types
 from ..dispatch import _operators
+from ..dispatch.state import GRAD_OFF, state
 from ..types.dtype import COMPLEX, TYPE_OF, c_name, dtype, scalar_type_name
 
 
@@ -57,8 +59,8 @@ def sum_to(tensor, shape):
         return _operators.sum(tensor)
     found = tensor._array.shape
     leading = len(found) - len(shape)
-    if found[leading:] == shape:
-        return _operators.sum_dim_IntList(tensor, tuple(range(leading)), False, None) if leading else tensor
+    if leading and found[leading:] == shape and state.flags == GRAD_OFF and tensor.__class__ is types.Tensor:
+        return _operators.sum_dim_IntList(tensor, tuple(range(leading)), False, None)  # no one can see the view below
     dims = tuple(range(leading)) + tuple(
         [i + leading for i, n in enumerate(shape) if n == 1 and found[i + leading] != 1]
     )
