@@ -40,9 +40,10 @@ def _by_recurrence(x: np.ndarray, degree: np.ndarray, first: np.ndarray, step: S
 def _polynomial(evaluate: Callable[[Any, Any], Any], name: str):
     @widened
     def kernel(x, n):
-        degree = np.trunc(n).astype(np.int64)
-        x, degree = np.broadcast_arrays(x, degree)
-        return np.where(degree < 0, 0, evaluate(x, np.maximum(degree, 0))).astype(x.dtype)
+        out = np.empty_like(np.add(x, n), x.dtype)  # laid out as the result of any operator on elements
+        x, degree = np.broadcast_arrays(x, np.trunc(n).astype(np.int64))
+        out[...] = np.where(degree < 0, 0, evaluate(x, np.maximum(degree, 0)))
+        return out
 
     kernel.__name__ = name
     return kernel
