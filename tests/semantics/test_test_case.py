@@ -52,7 +52,9 @@ def test_options(torch, case):
         case.assertEqual(1, 2, lambda text: f"changed: {text}")
     with pytest.raises(AssertionError):
         case.assertEqual(float("nan"), float("nan"), equal_nan=False)
-    case.setUp()
-    first = torch.rand(1)
-    case.setUp()
-    assert torch.equal(torch.rand(1), first) and case.assertLess(0, 1) is None
+    draws = []
+    for _ in range(2):
+        case.setUp()
+        draws.append(torch.rand(1))
+        case.tearDown()  # PyTorch's restores settings
+    assert torch.equal(*draws) and case.assertLess(0, 1) is None
