@@ -279,12 +279,11 @@ def overloaded_method(name: str, entries, doc: str | None = None, module: str = 
 
 
 def takes_sizes(entries) -> bool:
-    """Return whether a method has an overload for `x.view(2, 3)`: its only positional parameter is a list of ints."""
-    for parameters, *_ in entries:
-        names = [*takewhile(lambda p: p != "*", parameters)]
-        if len(names) == 2 and names[1][1].startswith("int["):
-            return True
-    return False
+    """Return whether `x.view(2, 3)` calls an overload of a method whose only positional parameter is a list of ints,
+    and no overload takes an int instead."""
+    positional = [[*takewhile(lambda p: p != "*", parameters)] for parameters, *_ in entries]
+    alone = [names[1][1] for names in positional if len(names) == 2]
+    return "int" not in alone and any(kind.startswith("int[]") for kind in alone)
 
 
 def _taking_sizes(overloads, parsed):
