@@ -34,15 +34,20 @@ def measure(
         _progress(f"measuring {program}")
         for _ in range(rounds):
             for contender in contenders:
-                if (contender.name, program) in errors:
-                    continue
-                reply = contender.visit(program, budget)
-                if "error" in reply:
-                    errors[contender.name, program] = reply["error"]
-                for part, seconds in reply.get("times", {}).items():
-                    times.setdefault((contender.name, program, part), []).extend(seconds)
+                _visit(contender, program, budget, times, errors)
     _progress("")
     return times
+
+
+def _visit(contender: Contender, program: str, budget: float, times: Times, errors: dict[tuple[str, str], str]) -> None:
+    """Add the times of one visit, or its failure; a program that failed is not run again."""
+    if (contender.name, program) in errors:
+        return
+    reply = contender.visit(program, budget)
+    if "error" in reply:
+        errors[contender.name, program] = reply["error"]
+    for part, seconds in reply.get("times", {}).items():
+        times.setdefault((contender.name, program, part), []).extend(seconds)
 
 
 def measure_statements(names: list[str], rounds: int, budget: float, errors: dict[tuple[str, str], str]) -> Times:
@@ -58,14 +63,8 @@ def measure_statements(names: list[str], rounds: int, budget: float, errors: dic
         for statement in STATEMENTS * rounds:
             _progress(f"measuring {statement}")
             for contender, kernels in turns * 2:
-                program = kernels + statement
-                if contender.unavailable or (contender.name, program) in errors:
-                    continue
-                reply = contender.visit(program, budget)
-                if "error" in reply:
-                    errors[contender.name, program] = reply["error"]
-                for part, seconds in reply.get("times", {}).items():
-                    times.setdefault((contender.name, program, part), []).extend(seconds)
+                if not contender.unavailable:
+                    _visit(contender, kernels + statement, budget, times, errors)
     finally:
         for contender, _ in turns:
             contender.close()

@@ -254,7 +254,7 @@ def _shadows(function: NativeFunction, namespace: str) -> Iterator[SpecError]:
         if schema.kind != "out" and is_function and origin("function", name) in taken:
             functions.append((key if isinstance(key, Text) else text.word(0, len(name)), name))
     for place, name in methods[:1]:
-        hint = f"{'remove `method`, or ' if method else ''}choose another name{elsewhere}".format(name)
+        hint = f"remove `method`, or choose another name{elsewhere}".format(name)
         yield place.error(f"tensors have a `{name}` already", hint)
     for place, name in functions[:1]:
         hint = f"{'remove the key, or ' if key else ''}choose another name{elsewhere}".format(name)

@@ -180,9 +180,8 @@ def _rename(module: ModuleType) -> None:
             for member in list(vars(value).values()):
                 function = getattr(member, "__func__", member)  # of a static or class method
                 if isinstance(function, FunctionType) and _is_ours(function.__module__):
-                    own = function.__qualname__.startswith(
-                        f"{value.__qualname__}."
-                    )  # pickles of static methods name it
+                    # Pickles of static methods name the module of their class.
+                    own = function.__qualname__.startswith(f"{value.__qualname__}.")
                     function.__module__ = value.__module__ if own else _renamed(function.__module__)
         else:
             _rename_function(value)

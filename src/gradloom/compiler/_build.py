@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..types.dtype import default
 from ._fuse import Access, Group, result_of
-from ._graph import Content, Node, Value, dtype_name, size_of
+from ._graph import Content, Node, Value, dtype_name, form_of, size_of
 from ._loops import Buffer, Instruction, LoopProgram, Pass, widened
 from ._scalar import Expr, Exprs, Stage, lower, ordered
 
@@ -60,18 +60,14 @@ class Kernels:
 def _form(group: Group, needed: set[Content], numbers: dict[Content, int]) -> Any:
     """Return all that a group's kernel depends on, with contents by `numbers` in the order of their first use."""
 
-    def part(value: Any) -> Any:
-        if value.__class__ is Value:
-            number = numbers.setdefault(value.content, len(numbers))
-            return number, value.shape, value.strides, value.dtype, value.offset
-        if value.__class__ in (tuple, list):
-            return (value.__class__, *map(part, value))
-        python = getattr(value, "_wrapped_number", None)
-        if python is not None:
-            return python.__class__, repr(python), value._array.dtype
-        return value.__class__, repr(value)
+    def numbered(value: Value) -> Any:
+        number = numbers.setdefault(value.content, len(numbers))
+        return number, value.shape, value.strides, value.dtype, value.offset
 
-    nodes = [(n.wrapper if n.wrapper.__class__ is Stage else n.name, part(n.args), part(n.result)) for n in group.nodes]
+    nodes = [
+        (n.wrapper if n.wrapper.__class__ is Stage else n.name, form_of(n.args, numbered), form_of(n.result, numbered))
+        for n in group.nodes
+    ]
     stored = [(group.made[n.result.content], n.result.content in needed) for n in group.nodes]
     return group.space, group.axes, default.float, tuple(nodes), tuple(stored)
 

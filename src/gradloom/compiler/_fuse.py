@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..types.dtype import default
-from ._graph import Content, Node, Value, dtype_name, size_of
+from ._graph import Content, Node, Value, dtype_name, form_of, size_of
 from ._scalar import COSTLY, CannotFuseError, Exprs, Stage, definition_of, loads, lower, tables_of
 
 MOST_NODES, MOST_BUFFERS, MOST_OPEN = 48, 24, 12
@@ -162,18 +162,11 @@ def _structure(node: Node) -> Any:
     """Return all that a node's definition is evaluated for, but which tensors."""
     places: dict[Value, int] = {}
 
-    def part(value: Any) -> Any:
-        if value.__class__ is Value:
-            return value.dtype, not value.shape, places.setdefault(value, len(places))
-        if value.__class__ in (tuple, list):
-            return (value.__class__, *map(part, value))
-        number = getattr(value, "_wrapped_number", None)
-        if number is not None:
-            return number.__class__, repr(number), value._array.dtype
-        return value.__class__, repr(value)
+    def numbered(value: Value) -> Any:
+        return value.dtype, not value.shape, places.setdefault(value, len(places))
 
     what = node.wrapper if node.wrapper.__class__ is Stage else node.name
-    return what, node.result.dtype, default.float, *map(part, node.args)
+    return what, node.result.dtype, default.float, *[form_of(a, numbered) for a in node.args]
 
 
 def _new_facts(node: Node) -> Facts:

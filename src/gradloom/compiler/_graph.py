@@ -234,6 +234,18 @@ def mapped(value: Any, function: Callable[[Value], Any]) -> Any:
     return value
 
 
+def form_of(value: Any, of_value: Callable[[Value], Any]) -> Any:
+    """Return a key for an argument of a node: what `of_value` gives for its Values, and all of everything else."""
+    if value.__class__ is Value:
+        return of_value(value)
+    if value.__class__ in (tuple, list):
+        return (value.__class__, *[form_of(v, of_value) for v in value])
+    number = getattr(value, "_wrapped_number", None)
+    if number is not None:
+        return number.__class__, repr(number), value._array.dtype
+    return value.__class__, repr(value)
+
+
 def shown(value: Any) -> str:
     """Return an argument as the printed graph shows it."""
     if value.__class__ in (tuple, list):

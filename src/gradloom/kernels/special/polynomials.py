@@ -121,27 +121,24 @@ def _shifted(evaluate):
     return lambda x, degree: evaluate(x + x - 1, degree)
 
 
-def _hermite(step):
-    def evaluate(first, x, degree):
-        limit = _HERMITE_LIMITS[x.dtype.char]
-        found = _by_recurrence(x, np.minimum(degree, limit), first, step)
-        return np.where(degree > limit, np.nan, found)
-
-    return evaluate
+def _hermite(x, degree, first, step):
+    limit = _HERMITE_LIMITS[x.dtype.char]
+    found = _by_recurrence(x, np.minimum(degree, limit), first, step)
+    return np.where(degree > limit, np.nan, found)
 
 
 def _physicists(x, degree):
     def step(last, before, x, k):
         return (x + x) * last - 2 * k * before
 
-    return _hermite(step)(x + x, x, degree)
+    return _hermite(x, degree, x + x, step)
 
 
 def _probabilists(x, degree):
     def step(last, before, x, k):
         return x * last - k * before
 
-    return _hermite(step)(x, x, degree)
+    return _hermite(x, degree, x, step)
 
 
 def _laguerre(x, degree):
