@@ -29,8 +29,7 @@ from ._entry import Arguments, Backend, Entry, Opaque, may_compile, thread_key
 from ._hooks import Hooks
 from ._known import NUMBERS, is_a, is_module
 from ._pieces import Pieces
-from ._recorder import Recorder, Unsupported, active
-from ._trace import TraceError
+from ._recorder import Recorder, TraceError, Unsupported, active
 
 MOST_ENTRIES = 8  # graphs of a function; beyond, it runs as Python, but for sizes
 MOST_SIZES = 64  # graphs of a function in all

@@ -13,7 +13,7 @@ from ..dispatch.state import AUTOCAST, GRAD_OFF, state
 from ..types.dtype import default
 from . import _run
 from ._effects import Found
-from ._joint import Compiled, compiled
+from ._joint import compiled
 from ._known import NUMBERS, is_library_value, is_plain_dataclass
 from ._reads import static
 from ._recorder import MISSING, Recorder, cell_value, tensor_facts
@@ -289,7 +289,7 @@ class Entry:
         self.check, self.guards = check_of(recorder, arguments)
         inputs = list(recorder.inputs)
         recorder.forget()
-        self.compiled: Compiled = compiled(recording, inputs, backend, machine_code)
+        self.compiled = compiled(recording, inputs, backend, machine_code)
         self.count = len(inputs)
         self.exclusive = self.compiled.mutated
 

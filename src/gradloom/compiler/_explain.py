@@ -8,7 +8,7 @@ from typing import Any
 
 from ._build import Kernel
 from ._graph import Node, values_in
-from ._program import Program
+from ._run import Program
 from ._scalar import Stage, definition_of
 
 
@@ -35,10 +35,12 @@ class Explanation:
         self.break_reasons = list(dict.fromkeys(b for f in functions for b in f.breaks))
         self.graph_count = len(self.graphs)
         self.graph_break_count = len(self.break_reasons)
-        self.op_count = sum(c.graph.forward for c in self.graphs)
-        self.ops_per_graph = [[n.wrapper for n in c.graph.nodes[: c.graph.forward]] for c in self.graphs]
+        self.op_count = sum(c.account.graph.forward for c in self.graphs)
+        self.ops_per_graph = [
+            [n.wrapper for n in c.account.graph.nodes[: c.account.graph.forward]] for c in self.graphs
+        ]
         self.out_guards = [g for entry in entries for g in entry.guards.splitlines()[1:-1]]
-        self.compile_times = [c.seconds for c in self.graphs]
+        self.compile_times = [c.account.seconds for c in self.graphs]
         self.name, self.backend = optimized.name, optimized.backend.name
 
     def text(self, *, sources: bool = True, machine_code: bool = False) -> str:
@@ -62,17 +64,18 @@ class Explanation:
             yield f"it calls {name}"
             yield from _updates(updates, sources)
         for number, compiled in enumerate(self.graphs):
+            account = compiled.account
             yield ""
-            yield f"graph {number}, {self.names[number]}, compiled in {compiled.seconds * 1000:.0f} ms, as recorded:"
-            yield from _indented(compiled.before)
-            dead, common = compiled.removed
+            yield f"graph {number}, {self.names[number]}, compiled in {account.seconds * 1000:.0f} ms, as recorded:"
+            yield from _indented(account.before)
+            dead, common = account.removed
             yield (
                 f"removed: {dead} dead and {common} common operator(s); the backward pass computes "
-                f"{compiled.recomputed} value(s) again and reads {compiled.saved} saved ones"
+                f"{account.recomputed} value(s) again and reads {len(compiled.saved)} saved ones"
             )
             if dead or common:
                 yield "after that:"
-                yield from _indented(str(compiled.graph))
+                yield from _indented(str(account.graph))
             yield from _program("forward", compiled.forward, sources, machine_code)
             if compiled.backward is not None:
                 yield from _program("backward", compiled.backward, sources, machine_code)

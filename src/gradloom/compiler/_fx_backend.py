@@ -10,8 +10,7 @@ from ..dispatch.state import GRAD_OFF
 from ..fx import Graph, GraphModule
 from ..nn import Module
 from ._entry import Arguments, Backend, Entry, Opaque, check_of, template_of
-from ._joint import Recording, Slot
-from ._recorder import Recorder
+from ._recorder import Recorder, Recording, Slot
 
 
 class _FunctionEntry(Entry):

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ._memory import same_layout, size_of
+
 INPUT, CONSTANT, RESULT = "input", "constant", "result"
 
 
@@ -168,25 +170,6 @@ class Graph:
         if self.forward < len(self.nodes) or any(g is not None for g in self.gradients):
             lines.append(f"gradients {', '.join(map(str, self.gradients))}")
         return "\n".join(lines)
-
-
-def size_of(shape: tuple[int, ...]) -> int:
-    """Return the number of elements."""
-    size = 1
-    for n in shape:
-        size *= n
-    return size
-
-
-def same_layout(
-    shape: tuple[int, ...], strides: tuple[int, ...], other: tuple[int, ...], other_strides: tuple[int, ...]
-) -> bool:
-    """Return whether two geometries are equal, but for strides of dimensions of one element."""
-    if shape != other:
-        return False
-    if strides == other_strides:
-        return True
-    return all(n == 1 or a == b for n, a, b in zip(shape, strides, other_strides, strict=True)) or not size_of(shape)
 
 
 def _merged(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -6,11 +6,10 @@ them once more in a Tracer, runs the backward pass of the outputs in it, cuts th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from time import perf_counter
-from typing import Any
-from weakref import ref
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,212 +23,25 @@ from ._graph import INPUT, Content, Graph, Value, contiguous_strides, mapped
 from ._passes import Partition, without_common_nodes, without_dead_nodes
 from ._picks import with_picks
 from ._products import with_products
-from ._program import Program, compile_program
+from ._program import compile_program
+from ._recorder import Recording, TraceError, filled, learn
 from ._rows import decomposed
-from ._trace import NeedsCopy, TraceError, Tracer
-
-UNDEFINED, DEFINED, REPEATED = 0, 1, 2  # gradients that arrive: none, an array, or one element for all of its array
-
-
-class Slot:
-    """A tensor of a recording, without its values.
-
-    Attributes:
-        number: its position among the recording's tensors.
-    """
-
-    __slots__ = ("number", "shape", "dtype")
-
-    def __init__(self, number: int, tensor: Tensor) -> None:
-        self.number, self.shape, self.dtype = number, tensor._array.shape, tensor._array.dtype
-
-    def __repr__(self) -> str:
-        return f"tensor{self.number}"
+from ._run import DEFINED, REPEATED, Compiled, Variant
+from ._trace import NeedsCopy, Tracer
 
 
-@dataclass(slots=True, eq=False)
-class Step:
-    """A call of a function on tensors.
+class Account(NamedTuple):
+    """What `explain` says of a graph.
 
-    Attributes:
-        flags: the thread's GRAD_OFF bit.
-        where: file and line of the program.
-    """
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
-    result: Any
-    flags: int
-    where: str
-
-
-@dataclass(eq=False)
-class Recording:
-    """What one call did, with Slots for tensors.
-
-    Attributes:
-        inputs: those that were not made in it, in the order of their first use.
-        steps: what it called.
-        outputs: those that it returned, each once.
-        flags: the thread's GRAD_OFF bit when it began.
-    """
-
-    inputs: list[Any] = field(default_factory=list)
-    steps: list[Step] = field(default_factory=list)
-    outputs: list[Any] = field(default_factory=list)
-    flags: int = 0
-
-
-def tensors_in(value: Any) -> Iterator[Tensor]:
-    """Yield the tensors in nested tuples, lists and dictionaries."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, (tuple, list)):
-        for v in value:
-            yield from tensors_in(v)
-    elif isinstance(value, dict):
-        for v in value.values():
-            yield from tensors_in(v)
-
-
-class Slots:
-    """Slots for the tensors of a recording, which keeps none of them alive: a call needs no more memory for it.
-
-    Attributes:
-        known: identity of a tensor that lives -> its Slot.
-    """
-
-    def __init__(self) -> None:
-        self.known: dict[int, Slot] = {}
-        self._count = 0
-        self._living: dict[int, Any] = {}
-
-    def add(self, tensor: Tensor) -> Slot:
-        """Return a new Slot for a tensor."""
-        identity = id(tensor)
-
-        def forget(_: Any) -> None:  # another tensor may get its identity
-            self.known.pop(identity, None)
-            self._living.pop(identity, None)
-
-        self._living[identity] = ref(tensor, forget)
-        slot = self.known[identity] = Slot(self._count, tensor)
-        self._count += 1
-        return slot
-
-    def shown(self, value: Any) -> Any:
-        """Return a copy of nested tuples, lists and dictionaries, with Slots in place of tensors."""
-        if isinstance(value, Tensor):
-            return self.known.get(id(value)) or self.add(value)
-        cls = value.__class__
-        if cls in (tuple, list):
-            return cls([self.shown(v) for v in value])
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
-            return tuple([self.shown(v) for v in value])
-        if cls is dict:
-            return {k: self.shown(v) for k, v in value.items()}
-        if cls is slice:
-            return slice(self.shown(value.start), self.shown(value.stop), self.shown(value.step))
-        return value
-
-
-def filled(value: Any, known: dict[int, Any]) -> Any:
-    """Return nested containers with tensors in place of Slots, by their numbers."""
-    cls = value.__class__
-    if cls is Slot:
-        return known[value.number]
-    if cls in (tuple, list):
-        return cls([filled(v, known) for v in value])
-    if cls is dict:
-        return {k: filled(v, known) for k, v in value.items()}
-    if cls is slice:
-        return slice(filled(value.start, known), filled(value.stop, known), filled(value.step, known))
-    return value
-
-
-def learn(original: Any, found: Any, known: dict[int, Any]) -> None:
-    """Note which tensor stands for each Slot of a result. Raises TraceError if it differs in shape or dtype."""
-    if original.__class__ is Slot:
-        if not isinstance(found, Tensor):
-            raise TraceError("a function returned something else when it was called again")
-        if found._array.shape != original.shape or found._array.dtype != original.dtype:
-            raise TraceError("a function returned another shape or dtype when it was called again")
-        known[original.number] = found
-    elif original.__class__ in (tuple, list):
-        for a, b in zip(original, found, strict=True):
-            learn(a, b, known)
-    elif original.__class__ is dict:
-        for key, value in original.items():
-            learn(value, found[key], known)
-
-
-@dataclass(eq=False)
-class Compiled:
-    """A compiled recording.
-
-    Attributes:
-        graph: the joint graph after the passes; `before` is its text as recorded.
-        outputs: for each output: ("result", number of the array) or ("input", position).
-        leaves: positions of the inputs that get a gradient.
-        differentiable: numbers of the results that have a history.
-        mutated: positions of the inputs that are written to.
-        kept: contents of inputs that the backward pass reads, by position.
-        saved: how many arrays the forward program returns after the results, for the backward program.
+    graph: after the passes; before: its text as recorded; removed: how many dead and common operators; recomputed: how
+    many values the backward pass computes again; seconds: that it took to compile.
     """
 
     graph: Graph
     before: str
-    outputs: list[tuple[str, int]]
-    results: list[Value]
-    leaves: list[int]
-    differentiable: list[int]
-    mutated: list[int]
-    forward: Program
-    backward: Program | None
-    kept: list[int]
-    saved: int
+    removed: tuple[int, int]
     recomputed: int
     seconds: float
-    random: bool
-    removed: tuple[int, int]
-    recording: Recording
-    backend: Any
-    machine_code: bool
-    saved_numbers: list[int | str]
-    variants: dict[tuple[int, ...], Any] = field(default_factory=dict)
-
-    @property
-    def is_fused(self) -> bool:
-        """Whether a loop computes several operators."""
-        programs = [p for p in (self.forward, self.backward) if p is not None]
-        return any(len(kernel.nodes) > 1 for program in programs for kernel in program.kernels)
-
-    def variant(self, kinds: tuple[int, ...], inputs: Sequence[Tensor]) -> Variant:
-        """Return the backward program for gradients of these kinds: UNDEFINED, DEFINED or REPEATED."""
-        found = self.variants.get(kinds)
-        if found is None:
-            found = self.variants[kinds] = _variant(self, kinds, inputs)
-        return found
-
-
-@dataclass(eq=False)
-class Variant:
-    """A backward program.
-
-    Attributes:
-        kept: positions of the inputs that it reads.
-        saved: numbers of the saved arrays that it reads.
-        tangents: which gradients it takes.
-        gradients: for each gradient that it returns, whether it is defined.
-    """
-
-    program: Program
-    kept: list[int]
-    saved: list[int]
-    tangents: list[int]
-    contents: list[Content]
-    gradients: list[bool]
 
 
 def compiled(recording: Recording, inputs: Sequence[Tensor], backend: Any, machine_code: bool) -> Compiled:
@@ -383,34 +195,39 @@ def _finished(traced: _Traced, backend: Any, machine_code: bool, start: float) -
     saved = [_whole(c) for c in parts.saved]
     finals = [_whole(c) for c in graph.final.values()]
     forward = compile_program(parts.forward, program_inputs, [*graph.outputs, *saved, *finals], backend, machine_code)
-    made = Compiled(
-        graph, before, traced.outputs, graph.outputs, traced.wanted, traced.differentiable, sorted(graph.final),
-        forward, None, kept, len(saved), parts.recomputed, 0.0, any(n.is_random for n in graph.nodes), (dead, common),
-        traced.recording, backend, machine_code, [c.number for c in parts.saved],
-    )  # fmt: skip
+    facts = {
+        "outputs": traced.outputs,
+        "results": len(graph.outputs),
+        "leaves": traced.wanted,
+        "differentiable": traced.differentiable,
+        "mutated": sorted(graph.final),
+        "random": any(n.is_random for n in graph.nodes),
+        "saved": [c.number for c in parts.saved],
+    }
+    made = Compiled(traced.recording, backend, machine_code, facts, forward, variant_of)
     if graph.tangents:
         everything = (DEFINED,) * len(traced.differentiable)
-        made.variants[everything] = found = _backward_of(made, graph, parts, everything)
-        made.backward = found.program
-    made.seconds = perf_counter() - start
+        made.variants[everything] = _backward_of(made, graph, parts, everything)
+    made.account = Account(graph, before, (dead, common), parts.recomputed, perf_counter() - start)
     return made
 
 
 def _backward_of(made: Compiled, graph: Graph, parts: Partition, kinds: tuple[int, ...]) -> Variant:
     count = len(made.recording.inputs)
     kept = sorted({c.position for c in parts.reads if c.kind == INPUT and c.position < count})
-    order = {number: i for i, number in enumerate(made.saved_numbers)}
+    order = {number: i for i, number in enumerate(made.saved)}
     tangents = graph.inputs[count:]
     given = [*[graph.inputs[i] for i in kept], *parts.saved, *tangents]
     wanted = [g for g in graph.gradients if g is not None]
     program = compile_program(parts.backward, given, wanted, made.backend, made.machine_code)
     which = [i for i, kind in enumerate(kinds) if kind]
+    taken = [(i, c.shape, c.strides) for i, c in zip(which, tangents, strict=True)]
     return Variant(
-        program, kept, [order[c.number] for c in parts.saved], which, tangents, [g is not None for g in graph.gradients]
+        program, kept, [order[c.number] for c in parts.saved], taken, [g is not None for g in graph.gradients]
     )
 
 
-def _variant(made: Compiled, kinds: tuple[int, ...], inputs: Sequence[Tensor]) -> Variant:
+def variant_of(made: Compiled, kinds: tuple[int, ...], inputs: Sequence[Tensor]) -> Variant:
     """Compile the backward pass for other gradients; it reads what the forward pass saved for all."""
     traced = _traced(made.recording, inputs, tuple(map(bool, kinds)))
     graph = traced.graph
@@ -424,7 +241,7 @@ def _variant(made: Compiled, kinds: tuple[int, ...], inputs: Sequence[Tensor]) -
     for at, kind in enumerate([kind for kind in kinds if kind], count):
         if kind == REPEATED:
             _repeat(graph, at)
-    parts = Partition(graph, made.machine_code, frozenset(made.saved_numbers))
+    parts = Partition(graph, made.machine_code, frozenset(made.saved))
     return _backward_of(made, graph, parts, kinds)
 
 

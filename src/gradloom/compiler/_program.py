@@ -8,7 +8,7 @@ place writes to the memory itself: steps are ordered so that no later one reads 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,30 +21,9 @@ from ._graph import CONSTANT, Content, Node, Value, contiguous_strides, values_i
 from ._loops import LoopProgram
 from ._memory import laid, new, placed, strided
 from ._products import PRODUCT
+from ._run import Program
 
 _FOREVER = 1 << 60
-
-
-@dataclass(eq=False)
-class Program:
-    """A compiled list of steps.
-
-    Attributes:
-        run: takes a list of the arrays of `given`, which it empties, so that it can free those that it needs no more;
-            returns the list of arrays of `results`.
-        source: its Python source.
-        kernels: the loop programs that it calls.
-        products: the products of matrices.
-        calls: the operators that it calls.
-        reasons: node -> why it is called and not fused.
-    """
-
-    run: Callable[..., list[Any]]
-    source: str
-    kernels: list[Kernel]
-    products: list[Node]
-    calls: list[Node]
-    reasons: dict[Node, str]
 
 
 class _Writer:

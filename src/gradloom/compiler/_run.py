@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,100 @@ from ..core.saved_variable import RELEASED, save, unpack
 from ..core.tensor import Tensor, wrap
 from ..dispatch import _operators
 from ..dispatch.state import GRAD_OFF, state
-from ._joint import DEFINED, REPEATED, UNDEFINED, Compiled, Recording, filled, learn
 from ._memory import laid
+from ._recorder import Recording, filled, learn
 
 new = object.__new__
+UNDEFINED, DEFINED, REPEATED = 0, 1, 2  # gradients that arrive: none, an array, or one element for all of its array
 LARGE = 1 << 22  # bytes of a gradient of equal elements, as that of a sum, that the backward pass reads as one
+
+
+class Program:
+    """A compiled list of steps, as `_program.compile_program` makes it.
+
+    Attributes:
+        run: takes a list of the arrays of `given`, which it empties, so that it can free those that it needs no more;
+            returns the list of arrays of `results`.
+        source: its Python source.
+        kernels: the loop programs that it calls.
+        products: the products of matrices.
+        calls: the operators that it calls.
+        reasons: node -> why it is called and not fused.
+        is_fused: whether a loop computes several operators.
+    """
+
+    def __init__(
+        self, run: Callable[..., list[Any]], source: str, kernels: Any, products: Any, calls: Any, reasons: Any
+    ) -> None:
+        self.run, self.source, self.kernels, self.products, self.calls = run, source, kernels, products, calls
+        self.reasons = reasons
+        self.is_fused = any(len(kernel.nodes) > 1 for kernel in kernels)
+
+
+class Compiled:
+    """A compiled recording.
+
+    Attributes:
+        facts: what is kept of it on disk beside the programs; its entries are attributes.
+        outputs: for each output: ("result", number of the array) or ("input", position).
+        results: how many arrays are results of the forward program.
+        leaves: positions of the inputs that get a gradient.
+        differentiable: numbers of the results that have a history.
+        mutated: positions of the inputs that are written to.
+        random: whether it draws random numbers.
+        saved: the contents that the forward program returns after the results, for the backward program.
+        forward, variants: the programs; `backward` is the one for gradients of all results.
+        make: makes a variant: `make(compiled, kinds, inputs)`.
+        account: what `explain` says of it.
+    """
+
+    def __init__(
+        self, recording: Recording, backend: Any, machine_code: bool, facts: dict[str, Any], forward: Program, make: Any
+    ) -> None:
+        self.recording, self.backend, self.machine_code = recording, backend, machine_code
+        self.facts, self.forward, self.make = facts, forward, make
+        self.outputs: list[tuple[str, int]] = facts["outputs"]
+        self.results: int = facts["results"]
+        self.leaves: list[int] = facts["leaves"]
+        self.differentiable: list[int] = facts["differentiable"]
+        self.mutated: list[int] = facts["mutated"]
+        self.random: bool = facts["random"]
+        self.saved: list[int | str] = facts["saved"]
+        self.variants: dict[tuple[int, ...], Variant] = {}
+        self.account: Any = None
+
+    @property
+    def backward(self) -> Program | None:
+        found = self.variants.get((DEFINED,) * len(self.differentiable))
+        return None if found is None else found.program
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether a loop computes several operators."""
+        return any(p is not None and p.is_fused for p in (self.forward, self.backward))
+
+    def variant(self, kinds: tuple[int, ...], inputs: Sequence[Tensor]) -> Variant:
+        """Return the backward program for gradients of these kinds: UNDEFINED, DEFINED or REPEATED."""
+        found = self.variants.get(kinds)
+        if found is None:
+            found = self.variants[kinds] = self.make(self, kinds, inputs)
+        return found
+
+
+class Variant:
+    """A backward program.
+
+    Attributes:
+        kept: positions of the inputs that it reads.
+        saved: numbers of the saved arrays that it reads.
+        tangents: which gradients it takes, with sizes and strides.
+        gradients: for each gradient that it returns, whether it is defined.
+    """
+
+    def __init__(
+        self, program: Program, kept: list[int], saved: list[int], tangents: list[Any], gradients: list[bool]
+    ) -> None:
+        self.program, self.kept, self.saved, self.tangents, self.gradients = program, kept, saved, tangents, gradients
 
 
 class CompiledFunctionBackward(Node):
@@ -43,11 +132,11 @@ class CompiledFunctionBackward(Node):
         variant = compiled.variants.get(kinds) or compiled.variant(kinds, inputs)
         saved = fn.saved_arrays
         arrays = [inputs[i]._array for i in variant.kept] + [saved[i] for i in variant.saved]
-        for i, content in zip(variant.tangents, variant.contents, strict=True):
+        for i, shape, strides in variant.tangents:
             tangent = grads[i]._array
-            if content.shape != tangent.shape:  # one element that is repeated
+            if shape != tangent.shape:  # one element that is repeated
                 tangent = tangent[(0,) * tangent.ndim + (...,)]
-            arrays.append(laid(tangent, content.shape, content.strides))
+            arrays.append(laid(tangent, shape, strides))
         task = state.graph_task
         if task is not None and not task.keep_graph:
             # Before it runs: the program frees what it needs no more.
@@ -134,7 +223,7 @@ def run(compiled: Compiled, inputs: Sequence[Any]) -> list[Any]:
         raise
     finally:
         state.flags = flags
-    results = [wrap(a) for a in found[: len(compiled.results)]]
+    results = [wrap(a) for a in found[: compiled.results]]
     for i, position in enumerate(compiled.mutated):
         target, value = arrays[position], found[len(found) - len(compiled.mutated) + i]
         if value is not target:
@@ -165,8 +254,8 @@ def _record(compiled: Compiled, inputs: Any, results: list[Any], found: list[Any
     fn.hooks = None
     fn.compiled = compiled
     fn.saved_inputs = tuple([save(t) for t in inputs])
-    count = len(compiled.results)
-    fn.saved_arrays = tuple(found[count : count + compiled.saved])
+    count = compiled.results
+    fn.saved_arrays = tuple(found[count : count + len(compiled.saved)])
     metadata: list[Any] = []
     for position, number in enumerate(compiled.differentiable):
         result = results[number]

@@ -29,6 +29,7 @@ from ..memory.ownership import owner
 from ..meta.handler import depends_on_values
 from ._geometry import Geometry, is_view
 from ._graph import CONSTANT, INPUT, RESULT, Content, Graph, Node, Value
+from ._recorder import TraceError
 
 # Operators that change the geometry of their argument.
 _GEOMETRY = frozenset("transpose_ t_ squeeze_ squeeze_.dim squeeze_.dims unsqueeze_ as_strided_ resize_ set_".split())
@@ -37,12 +38,6 @@ _GEOMETRY = frozenset("transpose_ t_ squeeze_ squeeze_.dim squeeze_.dims unsquee
 # Operators whose results have a size that depends on values, without the tag that says so.
 _UNTAGGED = frozenset(("_unique",))
 _GAPS = "it writes to an input whose elements are not dense in memory"
-
-
-class TraceError(RuntimeError):
-    """A program cannot be compiled; the message says why, and `where` in which line."""
-
-    where = ""
 
 
 class NeedsCopy(Exception):
