@@ -41,16 +41,16 @@ def _steps(input, batch_sizes, reverse):
 
 
 _TOGETHER = 1 << 14  # states worked on at a time, which a core's cache holds with their gates
-_SHARED = 1 << 13  # elements of the gates of one step, from which on threads share the batch
+_SHARED = 1 << 21  # multiplications of one step's product, from which on threads share the batch
 
 
-def _share_batch(run, steps, batch, width):
-    """Call run(part of the steps, part of the batch) for parts of the batch, in threads; `width` is that of the gates.
-    A part of a step is (its rows, the rows of the state)."""
+def _share_batch(run, steps, batch, size, gates):
+    """Call run(part of the steps) for parts of the batch, in threads; a part of a step is (its rows, the rows of the
+    state). Threads that take turns in short operators lose more by it than they save."""
     longest = max([rows.stop - rows.start for rows in steps], default=0)
     if longest > batch:
         raise RuntimeError(f"a step has {longest} sequences, but the initial state {batch}")
-    parts = threads.chunks(batch) if batch * width >= _SHARED else [slice(0, batch)]
+    parts = threads.chunks(batch) if batch * gates * size**2 >= _SHARED else [slice(0, batch)]
 
     def run_part(part):
         low, high = part.start, part.stop
@@ -172,7 +172,7 @@ def _lstm(x, w_in, w_state, bias, h, c, steps, out):
             state[...] = y
             space[rows, : 4 * size] = a
 
-    _share_batch(run, steps, len(h), 4 * size)
+    _share_batch(run, steps, len(h), size, 4)
     return space
 
 
@@ -205,7 +205,7 @@ def _gru(x, w_in, w_state, bias, bias_state, h, steps, out):
             space[rows, : 3 * size] = a
             space[rows, 3 * size :] = inner
 
-    _share_batch(run, steps, len(h), 3 * size)
+    _share_batch(run, steps, len(h), size, 3)
     return space
 
 
@@ -325,7 +325,7 @@ def _lstm_backward(w_state, cx, space, grad, d_h, d_c, steps):
             cell *= f[rows]
             np.matmul(found, w_state, out=state)
 
-    _share_batch(run, steps, len(d_h), 4 * size)
+    _share_batch(run, steps, len(d_h), size, 4)
     return factors
 
 
@@ -353,7 +353,7 @@ def _gru_backward(w_state, before, space, grad, d_h, steps):
             state *= z[rows]
             state += b @ w_state
 
-    _share_batch(run, steps, len(d_h), 3 * size)
+    _share_batch(run, steps, len(d_h), size, 3)
     return of_input, of_state
 
 
