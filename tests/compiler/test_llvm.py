@@ -13,7 +13,7 @@ import pytest
 import gradloom as torch
 from gradloom.compiler import _llvm
 from gradloom.compiler._interpreter import run
-from gradloom.compiler._llvm import cache, host, kernel
+from gradloom.compiler._llvm import cache, code, host, kernel
 from gradloom.compiler._loops import LoopProgram
 from tests.waiting import LIMIT, forked, in_threads
 
@@ -440,10 +440,10 @@ def test_code_depends_on_the_processor_and_the_versions(folder, monkeypatch):
     program = LoopProgram.parse(POINTWISE.format(n=10))
     _llvm.compile(program)
     kernel.forget()
-    kernel._version.cache_clear()
-    monkeypatch.setattr(kernel, "__version__", "0.0.0")
+    code._version.cache_clear()
+    monkeypatch.setattr(code, "__version__", "0.0.0")
     _llvm.compile(program)
-    kernel._version.cache_clear()
+    code._version.cache_clear()
     assert len(list(folder.iterdir())) == 2
 
 

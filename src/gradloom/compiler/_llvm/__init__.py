@@ -4,8 +4,8 @@
     kernel([x, y, out], [0.1])     # inputs, outputs, numbers
 
 `plan` lays out the loops, `access`, `emit` and `lower` write LLVM's text, `exponentials` and `trigonometry` are
-functions, `host` makes object code, `image` and `cache` keep it, and `kernel` calls it. Nothing here is imported before
-a program is compiled.
+functions, `host` makes object code, `code`, `image` and `cache` keep it, `kernel` calls it, and `pool` has its threads.
+Nothing here is imported before a program is compiled.
 """
 
 from .host import available

@@ -40,6 +40,8 @@ def emit(plan: Plan, host: Host, header: int, entries: tuple[str, ...]) -> str:
             write_entry(module, plan, header)
         elif mode == "many":
             write_many(module, plan)
+        elif mode == "shared":
+            write_shared(module, plan, entries[0]) if "many" not in entries else write_many_shared(module, plan)
         else:
             _Writer(plan, host, module, width, header, mode).write()
     return str(module)
@@ -64,6 +66,61 @@ def write_many(module: Module, plan: Plan) -> None:
 
     loop(f, f.const(0, I64), f.parameter("count", I64), 1, one)
     f.line("ret i32 0")
+    f.finish()
+
+
+def write_shared(module: Module, plan: Plan, target: str) -> None:
+    """Add `shared(pool, run, items, count, helpers, geometry, library, scratch, arrays..., numbers...)`, by which the
+    pool's threads call `target` for each of `count` items, ranges of rows and lanes: Note [The pool]."""
+    program = plan.program
+    arrays = [(PTR, f"a{i}") for i in range(len(program.inputs) + len(program.outputs))]
+    numbers = [(NUMBERS[dtype], f"n{i}") for i, dtype in enumerate(program.numbers)]
+
+    def call(f: Function, kept: dict[str, V], part: V) -> V:
+        item = f.offset(kept["items"].name, part * 32)
+        edges = [f.load(f.offset(item, 8 * k), I64) for k in range(4)]
+        given = [kept["geometry"], kept["library"], *edges, part, kept["scratch"]]
+        given += [kept[name] for _, name in (*arrays, *numbers)]
+        return f.call(target, I32, I32, 0, [(x.elem, x.name) for x in given])
+
+    _write_parallel(module, [(PTR, "geometry"), (PTR, "library"), (PTR, "scratch"), *arrays, *numbers], call)
+
+
+def write_many_shared(module: Module, plan: Plan) -> None:
+    """Add `shared(pool, run, items, count, helpers, geometry, library, ranges, objects, numbers...)`, by which the
+    pool's threads call `many` for each of `count` items: the first row, and the number of rows."""
+    numbers = [(NUMBERS[dtype], f"n{i}") for i, dtype in enumerate(plan.program.numbers)]
+    width = len(plan.program.inputs) + len(plan.program.outputs)
+
+    def call(f: Function, kept: dict[str, V], part: V) -> V:
+        item = f.offset(kept["items"].name, part * 16)
+        first, count = f.load(item, I64), f.load(f.offset(item, 8), I64)
+        ranges, objects = f.offset(kept["ranges"].name, first * 16), f.offset(kept["objects"].name, first * (8 * width))
+        given = [(PTR, kept["geometry"].name), (PTR, kept["library"].name), (I64, count.name)]
+        given += [(PTR, ranges), (PTR, objects), *((type, kept[name].name) for type, name in numbers)]
+        return f.call("many", I32, I32, 0, given)
+
+    tables = [(PTR, name) for name in ("geometry", "library", "ranges", "objects")]
+    _write_parallel(module, [*tables, *numbers], call)
+
+
+def _write_parallel(
+    module: Module, parameters: list[tuple[str, str]], call: Callable[[Function, dict[str, V], V], V]
+) -> None:
+    """Add `shared`, which has the pool make one call for each item, and the work that it gives the pool."""
+    kept = [(PTR, "items"), *parameters]
+    f = Function(module, "work", I32, [(I64, "part"), (PTR, "context")], "internal ")
+    found = {name: f.load(f.offset("%context", 8 * k), type) for k, (type, name) in enumerate(kept)}
+    result = call(f, found, f.parameter("part", I64))
+    f.line(f"ret i32 {result.name}")
+    f.finish()
+    pool = [(PTR, "pool"), (PTR, "run"), (PTR, "items"), (I64, "count"), (I64, "helpers")]
+    f = Function(module, "shared", I32, [*pool, *parameters])
+    context = f.alloca(f"[{len(kept)} x i64]", 8)
+    for k, (type, name) in enumerate(kept):
+        f.store(f.parameter(name, type), f.offset(context, 8 * k), 8)
+    job = f"ptr %pool, ptr @work, ptr {context}, i64 %count, i64 %helpers"
+    f.line(f"ret i32 {f.emit(f'call i32 %run({job})', I32).name}")
     f.finish()
 
 

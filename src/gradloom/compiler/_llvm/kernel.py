@@ -14,28 +14,26 @@ the parts are combined in their order.
 from __future__ import annotations
 
 import ctypes
-import struct
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from math import ceil, prod
-from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ...kernels._common.threads import get_num_threads, share
-from ...version import __version__
 from .._loops import FLOATS, LoopProgram
-from . import cache as disk, direct, host as host_module
-from .image import Loaded, load_image, load_object
+from . import direct, host as host_module, pool
+from .code import load_code
+from .image import Loaded
 from .plan import Plan, Unsupported, lanes_for, make_plan
 
 ndarray = np.ndarray
 # A program is shared by threads if it takes longer than this on one, in nanoseconds by `cost_of`; waking a thread takes
 # about as long as half of it.
-SHARED_FROM = 100_000.0
+SHARED_FROM = 40_000.0 if pool.available() else 100_000.0
 PART = 1 << 16  # elements in a part of a long row
 FEW = 16  # rows (columns: strips) that are cut into parts
 FAR = 1 << 19  # bytes from the top of a column to its end, from which it is cut into parts
@@ -43,14 +41,15 @@ _CHEAP, _LONG, _BYTE = 0.03, 0.45, 0.04  # nanoseconds for each operation, funct
 
 
 # The functions of a program, and of one whose rows are cut into parts.
-WHOLE, SPLIT = ("kernel", direct.ENTRY), ("partial", "finish")
+WHOLE, SPLIT = ("kernel", "shared", direct.ENTRY), ("partial", "shared", "finish")
 
 
 class Code(NamedTuple):
-    """Functions in memory for one structure."""
+    """Functions in memory for one structure: their addresses in order, ctypes' types of a kernel and of `shared`."""
 
     loaded: Loaded
     prototype: Any
+    shared: Any
 
 
 _codes: dict[
@@ -84,7 +83,7 @@ def code_of(plan: Plan, entries: tuple[str, ...]) -> Code:
         with _lock:
             code = _codes.get(key)
             if code is None:
-                code = _codes[key] = Code(_load(plan, entries), _prototype(plan.program))
+                code = _codes[key] = Code(_load(plan, entries), *_prototypes(plan.program))
     return code
 
 
@@ -95,38 +94,19 @@ def forget() -> None:
 
 def emitted(program: LoopProgram) -> str:
     """Return the LLVM text of a program, for people who read it."""
-    from .emit import emit
-
     plan = make_plan(program)
-    return emit(plan, host_module.host(), _header_size(), SPLIT if _is_split(plan) else WHOLE)
+    return _text(plan, SPLIT if _is_split(plan) else WHOLE)
 
 
 def _load(plan: Plan, entries: tuple[str, ...]) -> Loaded:
-    name = disk.file_name(_version(), plan.key, str(entries), str(lanes_for(plan, host_module.host().register)))
-    data = disk.read(name)
-    if data is not None:
-        kind, count = struct.unpack_from("<BB", data)
-        starts = struct.unpack_from(f"<{count}Q", data, 2)
-        content = data[2 + 8 * count :]
-        return load_image(content, starts) if kind else load_object(content, entries)
+    key = plan.key, str(lanes_for(plan, host_module.host().register)), str(_header_size())
+    return load_code(key, entries, lambda: _text(plan, entries))
+
+
+def _text(plan: Plan, entries: tuple[str, ...]) -> str:
     from .emit import emit
-    from .image import link
 
-    made = host_module.object_code(emit(plan, host_module.host(), _header_size(), entries))
-    linked = link(made, entries)
-    content, starts = (made, ()) if linked is None else (linked[0], tuple(linked[1]))
-    disk.write(name, struct.pack(f"<BB{len(starts)}Q", linked is not None, len(starts), *starts) + content)
-    return load_object(content, entries) if linked is None else load_image(content, starts)
-
-
-@cache
-def _version() -> str:
-    """Return all that code depends on beside the structure."""
-    sources = sorted(Path(__file__).parent.glob("*.py"))
-    digest = disk.file_name(*(path.read_text() for path in sources))
-    h = host_module.host()
-    parts = (__version__, digest, host_module.llvmlite_version(), sys.platform, h.machine, h.processor)
-    return "\n".join([*map(str, parts), " ".join(sorted(h.features)), str(_header_size())])
+    return emit(plan, host_module.host(), _header_size(), entries)
 
 
 @cache
@@ -153,11 +133,13 @@ def library() -> Any:
     raise Unsupported("the llvm backend does not find the C library's sin")
 
 
-def _prototype(program: LoopProgram) -> Any:
+def _prototypes(program: LoopProgram) -> tuple[Any, Any]:
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     arrays = [ctypes.py_object] * (len(program.inputs) + len(program.outputs))
     numbers = [ctypes.c_double if dtype == "float64" else size for dtype in program.numbers]
-    return ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, *[size] * 5, pointer, *arrays, *numbers)
+    kernel = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, *[size] * 5, pointer, *arrays, *numbers)
+    pool = pointer, pointer, pointer, size, size
+    return kernel, ctypes.CFUNCTYPE(ctypes.c_int32, *pool, pointer, pointer, pointer, *arrays, *numbers)
 
 
 def _is_split(plan: Plan) -> bool:
@@ -222,6 +204,7 @@ class Kernel:
         "_geometry",
         "_items",
         "_owner",
+        "_shared",
         "_split",
         "call",
         "program",
@@ -232,8 +215,9 @@ class Kernel:
         numbers = [0, 0, 0, *plan.geometry]
         self._geometry = (ctypes.c_int64 * len(numbers))(*numbers)
         self._owner = code
-        addresses = code.loaded.addresses
-        self._functions = [code.prototype(address) for address in (addresses if split else addresses[:1])]
+        first, shared, last = code.loaded.addresses
+        self._functions = [code.prototype(address) for address in ((first, last) if split else (first,))]
+        self._shared = code.shared(shared)
         self._arguments = ctypes.addressof(self._geometry), ctypes.addressof(library())
         rows = prod(x.size for x in plan.rows)
         inner = prod(program.shape[len(program.shape) - program.inner :])
@@ -241,18 +225,18 @@ class Kernel:
         if inner == 0 and rows and any(kind in ("max", "min", "argmax", "argmin") for kind in kinds):
             raise Unsupported("a maximum or minimum of nothing")
         self._alone: tuple[int, ...] = (*self._arguments, 0, rows, 0, plan.lanes.size, 0, 0)
-        self._items: list[tuple[int, int, int, int]] = []
         self._split: tuple[int, int] | None = None
         if split:
-            self._items, size = _parts(plan)
+            items, size = _parts(plan)
             self._split = rows, size
-        elif cost_of(plan) >= SHARED_FROM:
-            self._items = _chunks(plan, rows)
+        else:
+            items = _chunks(plan, rows) if cost_of(plan) >= SHARED_FROM else []
+        self._items = np.array(items, np.int64)  # ranges of rows and of lanes
         self._direct = None
         self.call: Callable[..., bool | None] = self._called
         if not split and cost_of(plan) < SHARED_FROM and direct.available():
             owner = self._geometry, code
-            self._direct = direct.builtin(addresses[1], *self._arguments, rows, plan.lanes.size, owner)
+            self._direct = direct.builtin(last, *self._arguments, rows, plan.lanes.size, owner)
             self.call = self._direct
 
     def _called(self, *arguments: Any) -> bool | None:
@@ -271,7 +255,7 @@ class Kernel:
         for x in arrays:
             if type(x) is not ndarray and not issubclass(type(x), ndarray):  # its memory would be read as an array's
                 raise TypeError(f"a kernel takes NumPy arrays, not {type(x).__name__}")
-        if not self._items:
+        if not len(self._items):
             if self._functions[0](*self._alone, *arrays, *numbers):
                 self._fail()
         elif self._split is not None:
@@ -279,25 +263,31 @@ class Kernel:
         elif get_num_threads() == 1:
             if self._functions[0](*self._alone, *arrays, *numbers):
                 self._fail()
-        else:
-            function, arguments = self._functions[0], self._arguments
-            found = share(lambda item: function(*arguments, *item, 0, 0, *arrays, *numbers), self._items)
-            if any(found):
-                self._fail()
+        elif self._in_threads(self._functions[0], 0, arrays, numbers):
+            self._fail()
+
+    def _in_threads(self, function: Any, scratch: int, arrays: Sequence[Any], numbers: Sequence[Any]) -> bool:
+        """Call a function for each item, by all threads; return whether an index is out of range."""
+        arguments, items = self._arguments, self._items
+        found = pool.workers()
+        if found is None:
+
+            def one(part: int) -> int:
+                return function(*arguments, *items[part].tolist(), part, scratch, *arrays, *numbers)  # type: ignore[no-any-return]
+
+            return any(share(one, range(len(items))))
+        job = found.state, found.run, items.ctypes.data, len(items), get_num_threads() - 1
+        return bool(self._shared(*job, *arguments, scratch, *arrays, *numbers))
 
     def _in_parts(self, arrays: Sequence[Any], numbers: Sequence[Any]) -> None:
         assert self._split is not None
         rows, size = self._split
         scratch = np.empty(size, np.uint8)
         partial, finish = self._functions
-        arguments, address = self._arguments, scratch.ctypes.data
-
-        def one(item: tuple[int, ...]) -> int:
-            return partial(*arguments, *item, address, *arrays, *numbers)  # type: ignore[no-any-return]
-
-        found = share(one, [(*item, part) for part, item in enumerate(self._items)])
-        last = finish(*arguments, 0, rows, 0, len(self._items), 0, address, *arrays, *numbers)
-        if last or any(found):
+        address = scratch.ctypes.data
+        bad = self._in_threads(partial, address, arrays, numbers)
+        last = finish(*self._arguments, 0, rows, 0, len(self._items), 0, address, *arrays, *numbers)
+        if last or bad:
             self._fail()
 
     def _fail(self) -> None:

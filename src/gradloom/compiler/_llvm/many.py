@@ -17,6 +17,7 @@ from ...kernels._common.threads import get_num_threads, share
 from .._loops import LoopProgram
 from .kernel import SHARED_FROM, Code, code_of, cost_of, library
 from .plan import Plan, make_plan
+from .pool import workers
 
 
 @lru_cache(256)
@@ -26,7 +27,7 @@ def compile_many(program: LoopProgram) -> Many:
     Raises Unsupported or ImportError as `kernel.compile`.
     """
     plan = make_plan(program)
-    return Many(plan, code_of(plan, ("kernel", "many")))
+    return Many(plan, code_of(plan, ("kernel", "many", "shared")))
 
 
 class Many:
@@ -50,9 +51,12 @@ class Many:
         pointer = ctypes.c_void_p
         prototype = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, ctypes.c_int64, pointer, pointer, *kinds)
         self._function = prototype(code.loaded.addresses[1])
+        job = pointer, pointer, pointer, ctypes.c_int64, ctypes.c_int64
+        prototype = ctypes.CFUNCTYPE(ctypes.c_int32, *job, *[pointer] * 4, *kinds)
+        self._shared = prototype(code.loaded.addresses[2])
         self._fixed = ctypes.addressof(self._geometry), ctypes.addressof(library())
         self._cost = cost_of(plan) / plan.lanes.size  # of an element, in nanoseconds
-        self._tables: dict[tuple[tuple[int, ...], bool], tuple[Any, list[int], list[tuple[int, int]]]] = {}
+        self._tables: dict[tuple[tuple[int, ...], bool], tuple[Any, list[int], Any]] = {}
 
     def __call__(self, arrays: Sequence[Any], sizes: tuple[int, ...], numbers: Sequence[Any] = (), *,
                  in_order: bool = False) -> None:  # fmt: skip
@@ -80,15 +84,20 @@ class Many:
         if not shared:
             function(*fixed, len(sizes), table, first, *numbers)
             return
+        pool = workers()
+        if pool is not None:
+            job = pool.state, pool.run, items.ctypes.data, len(items), get_num_threads() - 1
+            self._shared(*job, *fixed, table, first, *numbers)
+            return
         step = 8 * self.width
 
-        def work(item: tuple[int, int]) -> None:
+        def work(item: Sequence[int]) -> None:
             start, count = item
             function(*fixed, count, table + 16 * start, first + step * start, *numbers)
 
-        share(work, items)
+        share(work, items.tolist())
 
-    def _divided(self, sizes: tuple[int, ...], shared: bool) -> tuple[Any, list[int], list[tuple[int, int]]]:
+    def _divided(self, sizes: tuple[int, ...], shared: bool) -> tuple[Any, list[int], Any]:
         """Return the table of ranges, the row that each is a part of, and the pieces of work as (first, count)."""
         if not shared:
             return np.array([(0, n) for n in sizes], np.int64), [], []
@@ -108,4 +117,4 @@ class Many:
                     first, elements = len(ranges), 0
         if first < len(ranges):
             items.append((first, len(ranges) - first))
-        return np.array(ranges, np.int64), origins, items
+        return np.array(ranges, np.int64), origins, np.array(items, np.int64)
