@@ -102,6 +102,8 @@ def _program(title: str, program: Program, sources: bool, machine_code: bool) ->
     yield f"{title}: {counts}, {len(program.calls)} call(s)"
     for node in program.products:
         yield f"product: {node.name} ({node.where})"
+    for node in program.tasks:
+        yield f"machine code: {node.name} ({node.where})"
     for node in program.calls:
         yield f"not fused: {node.name}, {program.reasons.get(node, '')} ({node.where})"
     if sources:

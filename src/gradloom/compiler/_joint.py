@@ -28,6 +28,7 @@ from ._recorder import Recording, TraceError, filled, learn
 from ._rows import decomposed
 from ._run import DEFINED, REPEATED, Compiled, Variant
 from ._trace import NeedsCopy, Tracer
+from ._windows import with_windows
 
 
 class Account(NamedTuple):
@@ -184,7 +185,7 @@ def _finished(traced: _Traced, backend: Any, machine_code: bool, start: float) -
     dead = without_dead_nodes(graph)
     common = without_common_nodes(graph)
     dead += without_dead_nodes(graph)
-    stages = with_products(with_picks(decomposed(graph))) if machine_code else graph
+    stages = with_products(with_picks(decomposed(with_windows(graph)))) if machine_code else graph
     without_dead_nodes(stages)
     parts = Partition(stages, machine_code)
     overwritten = {c.before for n in stages.nodes for c in n.writes}
@@ -235,7 +236,7 @@ def variant_of(made: Compiled, kinds: tuple[int, ...], inputs: Sequence[Tensor])
     without_common_nodes(graph)
     without_dead_nodes(graph)
     if made.machine_code:
-        graph = with_products(with_picks(decomposed(graph)))
+        graph = with_products(with_picks(decomposed(with_windows(graph))))
         without_dead_nodes(graph)
     count = len(made.recording.inputs)
     for at, kind in enumerate([kind for kind in kinds if kind], count):

@@ -22,6 +22,7 @@ from ._loops import LoopProgram
 from ._memory import laid, new, placed, strided
 from ._products import PRODUCT
 from ._run import Program
+from ._windows import Task
 
 _FOREVER = 1 << 60
 
@@ -51,7 +52,7 @@ class _Writer:
         self.spare: dict[Any, list[str]] = {}
         self.wanted: dict[Any, int] = {}  # geometry -> last step that makes a content of it
         for i, step in enumerate(steps):
-            if step.__class__ is Group or step.wrapper is PRODUCT:
+            if step.__class__ is Group or step.wrapper is PRODUCT or step.wrapper.__class__ is Task:
                 self.wanted.update(dict.fromkeys(map(_geometry, step.made), i))
         self.count = 0
         for i, content in enumerate(given):
@@ -141,6 +142,8 @@ class _Writer:
                 self.kernel(step, i)
             elif step.wrapper is PRODUCT:
                 self.product(step)
+            elif step.wrapper.__class__ is Task:
+                self.task(step)
             else:
                 self.call(step, i)
             self.release(i)
@@ -215,6 +218,13 @@ class _Writer:
         else:
             self.buffer(content)
         self.lines.append(f"multiply({', '.join(factors)}, {self.value(node.result)})")
+
+    def task(self, node: Node) -> None:
+        """Write the call of a node's machine code, with buffers for its results."""
+        arrays = [self.value(v) for v in node.args]
+        arrays += [self.buffer(content) for content in node.made]
+        self.lines.append(f"# {node.name}")
+        self.lines.append(f"{self.name(node.wrapper.make(), 'task')}({', '.join(arrays)})")
 
     def call(self, node: Node, step: int) -> None:
         args = [self.argument(a) for a in node.args]
@@ -334,5 +344,6 @@ def compile_program(
     exec(compile(source, "<compiled graph>", "exec"), names)
     nodes = [s for s in fuser.steps if s.__class__ is Node]
     products = [n for n in nodes if n.wrapper is PRODUCT]
-    calls = [n for n in nodes if n.wrapper is not PRODUCT]
-    return Program(names["run"], source, writer.kernels, products, calls, fuser.reasons)
+    tasks = [n for n in nodes if n.wrapper.__class__ is Task]
+    calls = [n for n in nodes if n.wrapper is not PRODUCT and n.wrapper.__class__ is not Task]
+    return Program(names["run"], source, writer.kernels, products, tasks, calls, fuser.reasons)

@@ -31,16 +31,18 @@ class Program:
         source: its Python source.
         kernels: the loop programs that it calls.
         products: the products of matrices.
+        tasks: the nodes that machine code of their own computes.
         calls: the operators that it calls.
         reasons: node -> why it is called and not fused.
         is_fused: whether a loop computes several operators.
     """
 
     def __init__(
-        self, run: Callable[..., list[Any]], source: str, kernels: Any, products: Any, calls: Any, reasons: Any
-    ) -> None:
-        self.run, self.source, self.kernels, self.products, self.calls = run, source, kernels, products, calls
-        self.reasons = reasons
+        self, run: Callable[..., list[Any]], source: str, kernels: Any, products: Any, tasks: Any, calls: Any,
+        reasons: Any,
+    ) -> None:  # fmt: skip
+        self.run, self.source, self.kernels = run, source, kernels
+        self.products, self.tasks, self.calls, self.reasons = products, tasks, calls, reasons
         self.is_fused = any(len(kernel.nodes) > 1 for kernel in kernels)
 
 

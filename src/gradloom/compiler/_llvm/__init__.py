@@ -5,7 +5,8 @@
 
 `plan` lays out the loops, `access`, `emit` and `lower` write LLVM's text, `exponentials` and `trigonometry` are
 functions, `host` makes object code, `code`, `image` and `cache` keep it, `kernel` calls it, and `pool` has its threads.
-Nothing here is imported before a program is compiled.
+`pooling` writes code that is no loop program, and `tasks` calls it. Nothing here is imported before a program is
+compiled.
 """
 
 from .host import available

@@ -83,7 +83,7 @@ def write_shared(module: Module, plan: Plan, target: str) -> None:
         given += [kept[name] for _, name in (*arrays, *numbers)]
         return f.call(target, I32, I32, 0, [(x.elem, x.name) for x in given])
 
-    _write_parallel(module, [(PTR, "geometry"), (PTR, "library"), (PTR, "scratch"), *arrays, *numbers], call)
+    write_parallel(module, [(PTR, "geometry"), (PTR, "library"), (PTR, "scratch"), *arrays, *numbers], call)
 
 
 def write_many_shared(module: Module, plan: Plan) -> None:
@@ -101,10 +101,10 @@ def write_many_shared(module: Module, plan: Plan) -> None:
         return f.call("many", I32, I32, 0, given)
 
     tables = [(PTR, name) for name in ("geometry", "library", "ranges", "objects")]
-    _write_parallel(module, [*tables, *numbers], call)
+    write_parallel(module, [*tables, *numbers], call)
 
 
-def _write_parallel(
+def write_parallel(
     module: Module, parameters: list[tuple[str, str]], call: Callable[[Function, dict[str, V], V], V]
 ) -> None:
     """Add `shared`, which has the pool make one call for each item, and the work that it gives the pool."""

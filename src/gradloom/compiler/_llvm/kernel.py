@@ -99,18 +99,18 @@ def emitted(program: LoopProgram) -> str:
 
 
 def _load(plan: Plan, entries: tuple[str, ...]) -> Loaded:
-    key = plan.key, str(lanes_for(plan, host_module.host().register)), str(_header_size())
+    key = plan.key, str(lanes_for(plan, host_module.host().register)), str(header_size())
     return load_code(key, entries, lambda: _text(plan, entries))
 
 
 def _text(plan: Plan, entries: tuple[str, ...]) -> str:
     from .emit import emit
 
-    return emit(plan, host_module.host(), _header_size(), entries)
+    return emit(plan, host_module.host(), header_size(), entries)
 
 
 @cache
-def _header_size() -> int:
+def header_size() -> int:
     """Return how many bytes of an array object precede the address of its elements: Note [Calls]."""
     size = object.__basicsize__
     probe = np.empty(1)

@@ -1,0 +1,129 @@
+"""Functions of machine code that are not loop programs: calls for pieces of work, which threads share.
+
+A function `range(sizes, first, last, arrays...)` computes the pieces from `first` to below `last`. Sizes are an array
+of integers, so that one function serves all sizes; arrays are Python's objects, as in Note [Calls] of kernel.py. Pieces
+write to different places, or the same values to the same place, so results do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...kernels._common.threads import get_num_threads, share
+from . import pool
+from .code import load_code
+from .emit import write_parallel
+from .host import Host, host
+from .ir import FLOAT, I1, I32, I64, PTR, Function, Module, V, vector
+from .kernel import SHARED_FROM, header_size
+
+ENTRIES = ("range", "shared")
+
+
+class Writer:
+    """Begins and ends the function, and has what its text needs.
+
+    Args:
+        arrays: names of the arrays; `address` has where their elements begin.
+        sizes: names of the integers.
+    """
+
+    def __init__(self, arrays: Sequence[str], sizes: Sequence[str]) -> None:
+        self.host: Host = host()
+        self.module = Module(self.host.fma)
+        parameters = [(PTR, "sizes"), (I64, "first"), (I64, "last"), *((PTR, name) for name in arrays)]
+        self.f = Function(self.module, ENTRIES[0], I32, parameters)
+        self.address = {name: self.f.load(self.f.offset(f"%{name}", header_size()), PTR).name for name in arrays}
+        self.size = {name: self.f.load(self.f.offset("%sizes", 8 * i), I64) for i, name in enumerate(sizes)}
+
+    def text(self) -> str:
+        self.f.line("ret i32 0")
+        self.f.finish()
+        arrays = [(PTR, name) for name in self.address]
+
+        def call(f: Function, kept: dict[str, V], part: V) -> V:
+            item = f.offset(kept["items"].name, part * 16)
+            edges = [f.load(f.offset(item, 8 * k), I64) for k in range(2)]
+            given = [kept["sizes"], *edges, *(kept[name] for _, name in arrays)]
+            return f.call(ENTRIES[0], I32, I32, 0, [(x.elem, x.name) for x in given])
+
+        write_parallel(self.module, [(PTR, "sizes"), *arrays], call)
+        return str(self.module)
+
+    def least(self, a: V, b: V) -> V:
+        return (a < b).where(a, b)
+
+    def shuffle(self, a: V, b: V, lanes: Sequence[int]) -> V:
+        """Return lanes of two vectors, those of the second counted from the first's width."""
+        numbers = ", ".join(f"i32 {k}" for k in lanes)
+        return self.f.emit(f"shufflevector {a.type} {a.name}, {b.type} {b.name}, <{len(lanes)} x i32> <{numbers}>",
+                           a.elem, len(lanes))  # fmt: skip
+
+    def lane_numbers(self, elem: str, width: int, step: int = 1) -> V:
+        numbers = ", ".join(f"{elem} {k * step}" for k in range(width))
+        return V(self.f, f"<{numbers}>", elem, width)
+
+    def masked(self, name: str, address: str, mask: V, elem: str, value: V | None = None) -> V | None:
+        """Load lanes where `mask` is true and zeros elsewhere, or store those lanes of `value`."""
+        width = mask.width
+        type, bits = vector(elem, width), "f32" if elem == FLOAT else "f64"
+        align = 4 if elem == FLOAT else 8
+        full = f"llvm.masked.{name}.v{width}{bits}.p0"
+        masks = f"<{width} x {I1}>"
+        if value is not None:
+            self.module.declarations.add(f"declare void @{full}({type}, ptr, i32, {masks})")
+            self.f.line(f"call void @{full}({type} {value.name}, ptr {address}, i32 {align}, {masks} {mask.name})")
+            return None
+        self.module.declarations.add(f"declare {type} @{full}(ptr, i32, {masks}, {type})")
+        text = f"call {type} @{full}(ptr {address}, i32 {align}, {masks} {mask.name}, {type} zeroinitializer)"
+        return self.f.emit(text, elem, width)
+
+
+class Tasks:
+    """The function of one structure: `tasks(sizes, pieces, cost, arrays)`.
+
+    Args:
+        key: all that the text depends on, beside the processor and the version.
+        text: returns the module's text.
+        arrays: how many arrays it takes.
+    """
+
+    def __init__(self, key: str, text: Callable[[], str], arrays: int) -> None:
+        self._loaded = load_code((key, str(header_size())), ENTRIES, text)
+        pointer, size = ctypes.c_void_p, ctypes.c_int64
+        objects = [ctypes.py_object] * arrays
+        first, shared = self._loaded.addresses
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, size, size, *objects)(first)
+        job = pointer, pointer, pointer, size, size
+        self._shared = ctypes.CFUNCTYPE(ctypes.c_int32, *job, pointer, *objects)(shared)
+
+    def bound(self, sizes: Sequence[int], pieces: int, cost: float) -> Callable[..., None]:
+        """Return a function of the arrays for these sizes.
+
+        Args:
+            pieces: how many pieces of work there are.
+            cost: about how long they take on one thread, in nanoseconds.
+        """
+        numbers = np.array(sizes, np.int64)
+        address, function, shared = numbers.ctypes.data, self._function, self._shared
+        count = min(pieces, 64, int(cost / SHARED_FROM * 2)) if cost >= SHARED_FROM else 1
+        edges = [pieces * i // count for i in range(count + 1)]
+        items = np.array(list(zip(edges, edges[1:], strict=False)), np.int64)
+        place = items.ctypes.data
+
+        def call(*arrays: Any, _owner: Any = (numbers, items, self)) -> None:
+            threads = get_num_threads()
+            if count == 1 or threads == 1:
+                function(address, 0, pieces, *arrays)
+                return
+            found = pool.workers()
+            if found is None:
+                share(lambda item: function(address, *item, *arrays), items.tolist())
+            else:
+                shared(found.state, found.run, place, count, threads - 1, address, *arrays)
+
+        return call
