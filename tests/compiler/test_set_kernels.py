@@ -8,6 +8,8 @@ from gradloom.compiler import _eager, _llvm
 from gradloom.compiler._llvm import host
 from gradloom.kernels.activation import softmax as softmax_kernels
 
+from .eager_calls import counted_replacements, places
+
 pytestmark = pytest.mark.skipif(not _llvm.available(), reason="needs llvmlite: pip install 'gradloom[compile]'")
 F = torch.nn.functional
 
@@ -76,6 +78,23 @@ CALLS = {
     "randn": lambda x: x * torch.randn_like(x),
     "randn of whole groups": lambda x: x[:, :32] * torch.randn(12, 32),
     "dropout": lambda x: torch.native_dropout(x, 0.3, True)[0],
+    "rand": lambda x: x * torch.rand(12, 37, dtype=x.dtype),
+    "uniform": lambda x: x * torch.empty(37, 12).uniform_(-1, 2).t(),
+    "randint": lambda x: x * torch.randint(-3, 9, (12, 37)) + torch.randint(0, 1 << 40, (12, 1)) / 2.0**40,
+    "randperm": lambda x: x[torch.randperm(12)],
+    **{name: lambda x, name=name: getattr(x, name)(1) for name in ("cumsum", "cumprod")},
+    **{f"{name} of columns": lambda x, name=name: getattr(x, name)(0) for name in ("cumsum", "cumprod")},
+    **{name: lambda x, name=name: getattr(x, name)(-1)[0] for name in ("cummax", "cummin", "sort", "median")},
+    "topk": lambda x: x.topk(5)[0] + x.topk(5, largest=False)[0],
+    "kthvalue": lambda x: x.kthvalue(3, 0, True)[0],
+    "index_select": lambda x: x.index_select(1, torch.tensor([3, 36, 3])),
+    "index_add": lambda x: x.index_add(0, torch.tensor([3, 11, 3]), x[:3]),
+    "index_add in place": lambda x: (2 * x).index_add_(1, torch.tensor([3, 36, 3]), x[:, :3].contiguous()),
+    "scatter_add": lambda x: x.scatter_add(1, torch.arange(12 * 37).reshape(12, 37) % 7, x),
+    "scatter_add in place": lambda x: (2 * x).scatter_add_(
+        0, torch.arange(24 * 37).reshape(24, 37) % 12, torch.cat([x, x])
+    ),
+    "embedding": lambda x: F.embedding(torch.tensor([[3, 11], [3, 0]]), x, padding_idx=0),
 }
 
 
@@ -107,27 +126,24 @@ def test_results_and_gradients_are_those_of_numpy(name, dtype):
         np.testing.assert_allclose(a, b, rtol=100 * epsilon, atol=100 * epsilon * max(1, np.abs(b).max()))
 
 
-def test_every_replaced_kernel_runs_and_is_put_back():
-    before = {place: getattr(module, name) for place, module, name in places()}
+def test_every_replaced_kernel_runs_and_is_put_back(monkeypatch):
+    before = dict(kernels())
+    counts = counted_replacements(monkeypatch)
     _eager._kernels.clear()
-    _eager._made.clear()  # replacements remember code, too
     with torch.set_kernels("llvm"):
-        assert all(getattr(module, name) is not before[place] for place, module, name in places())
+        assert all(found is not before[place] for place, found in kernels())
         for call in CALLS.values():
             results(call, torch.float32)
-        used = {key[0] for key, code in _eager._kernels.items() if isinstance(key[0], str) and code}
         gelus = {key[-1] for key in _eager._kernels if key[0] == "gelu"}
-    assert {name for _, _, name in places()} - used == set()
+    assert [place for place in places() if not counts[place]] == []
     assert gelus == {("none",), ("tanh",)}
-    assert all(getattr(module, name) is before[place] for place, module, name in places())
+    assert all(found is before[place] for place, found in kernels())
 
 
-def places():
-    from importlib import import_module
-
-    for module, replacements in _eager.REPLACED.items():
-        for name in replacements:
-            yield f"{module}.{name}", import_module(f"gradloom.kernels.{module}"), name
+def kernels():
+    for place in places():
+        module, _, name = place.rpartition(".")
+        yield place, getattr(_eager.place_of(module), name)
 
 
 def test_what_a_replacement_does_not_take_goes_to_the_kernel():

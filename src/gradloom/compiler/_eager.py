@@ -44,12 +44,14 @@ class set_kernels:
     """Choose what computes the operators of eager mode; as a context manager, until the block ends.
 
     Args:
-        name: "numpy", the default, or "llvm": machine code for pointwise operators that take NumPy several calls
-            (sigmoid, gelu, elu, softplus, erf, lerp ...), softmax, log_softmax, layer_norm, batch norm in training,
-            the mean and the sum of nll_loss and binary_cross_entropy_with_logits, gather, normal numbers, dropout,
-            max_pool2d without padding, and sums, products, means, extrema and variances of rows, for contiguous
-            float32 and float64 tensors. The first call with a shape compiles, or takes code from the cache on disk;
-            results differ from NumPy's by rounding. It holds for all threads.
+        name: "numpy", the default, or "llvm": machine code for operators that take NumPy several calls. These are
+            pointwise operators (sigmoid, gelu, elu, softplus, erf, lerp ...), softmax, log_softmax, layer_norm, batch
+            norm in training, the mean and the sum of nll_loss and binary_cross_entropy_with_logits, gather, dropout,
+            max_pool2d without padding, sums, products, means, extrema and variances of rows, running sums, products and
+            extrema, sort, topk, kthvalue, median, scatter_add, index_add, index_select, embedding, and random numbers,
+            for contiguous float32 and float64 tensors, and where they only move or sort also for others. The first call
+            with a shape compiles, or takes code from the cache on disk. Results differ from NumPy's by rounding;
+            indices and random numbers do not. It holds for all threads.
 
     Raises:
         ValueError: for another name.
@@ -83,7 +85,7 @@ def _switch(name: str) -> None:
 
         require()
         for module, replacements in REPLACED.items():
-            place = import_module(f"gradloom.kernels.{module}")
+            place = place_of(module)
             for kernel, make in replacements.items():
                 original = _originals[module, kernel] = getattr(place, kernel)
                 made = _made.get((module, kernel))
@@ -92,9 +94,17 @@ def _switch(name: str) -> None:
                 setattr(place, kernel, made[1])
     else:
         for (module, kernel), original in _originals.items():
-            setattr(import_module(f"gradloom.kernels.{module}"), kernel, original)
+            setattr(place_of(module), kernel, original)
         _originals.clear()  # but not _kernels: a program may come back soon
     _current = name
+
+
+def place_of(name: str) -> Any:
+    """Return the module of kernels with this name, or the class in it, such as random.streams.Stream."""
+    module, _, last = name.rpartition(".")
+    if last[:1].isupper():
+        return getattr(import_module(f"gradloom.kernels.{module}"), last)
+    return import_module(f"gradloom.kernels.{name}")
 
 
 def _compiled(key: Any, program: str | LoopProgram | None) -> Any:
@@ -124,6 +134,18 @@ def _of_kernels(name: str) -> Callable[[Any], Any]:
         from . import _eager_kernels
 
         return getattr(_eager_kernels, name)(_kernels, _compiled)(original)
+
+    return make
+
+
+def _of_routines(name: str, *kinds: str) -> Callable[[Any], Any]:
+    """Return what makes a replacement by a function of `_eager_routines`, which is imported then."""
+
+    def make(original: Any) -> Any:
+        from . import _eager_routines
+
+        found = getattr(_eager_routines, name)
+        return (found(*kinds) if kinds else found)(original)
 
     return make
 
@@ -384,7 +406,12 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
         "native_layer_norm_backward": _layer_norm_backward,
         "native_batch_norm": _of_kernels("batch_norm"),
     },
-    "indexing.along_dim": {"gather": _of_kernels("gather")},
+    "indexing.along_dim": {
+        "gather": _of_kernels("gather"),
+        **{name: _of_routines(name) for name in ("scatter_add", "scatter_add_")},
+    },
+    "indexing.vectors": {name: _of_routines(name) for name in ("index_select", "index_add", "index_add_")},
+    "indexing.embedding": {name: _of_routines(name) for name in ("embedding", "embedding_dense_backward")},
     "loss.pointwise": {"binary_cross_entropy_with_logits": _of_kernels("bce_with_logits")},
     "loss.classes": {"nll_loss_forward": _nll_loss},
     "reduction.sums": {
@@ -392,12 +419,26 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
         **{name: _whole(name) for name in ("sum", "mean")},
         **{name: _variance(name) for name in ("var", "std")},
     },
-    "reduction.extrema": {**{name: _extreme(name) for name in ("amax", "amin")}},
+    "reduction.extrema": {
+        **{name: _extreme(name) for name in ("amax", "amin")},
+        **{name: _of_routines(name) for name in ("kthvalue", "median_dim")},
+    },
+    "reduction.running": {
+        **{name: _of_routines("total", name) for name in ("cumsum", "cumprod")},
+        **{name: _of_routines("extremum", name) for name in ("cummax", "cummin")},
+    },
+    "sorting": {name: _of_routines(name) for name in ("sort", "topk")},
     "pool.pooling": {"max_pool2d_with_indices": _of_kernels("max_pool")},
     "random.distributions": {
         "draw_dropout": _dropout,
         "box_muller": _of_kernels("normal_numbers"),
         "_fill_groups": _of_kernels("normal_groups"),
+    },
+    "random.integers": {"draw_integers": _of_routines("draw_integers")},
+    "random.streams.Stream": {
+        **{name: _of_routines("words", "words") for name in ("words", "words32")},
+        "words64": _of_routines("words", "pairs"),
+        **{name: _of_routines("words", name) for name in ("uniform24", "uniform53")},
     },
 }
 

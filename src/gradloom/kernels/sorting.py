@@ -15,7 +15,7 @@ from .reduction.extrema import taken
 
 _EVERY = (slice(None),) * 64  # NumPy has no more dimensions
 _BLOCK = 512
-_PARTITION_FROM = 256  # elements along a dimension, from which on a partial sort pays
+PARTITION_FROM = 256  # elements along a dimension, from which on a partial sort pays
 
 
 def sort(self, dim=-1, descending=False):
@@ -72,7 +72,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
     if k * _BLOCK * 4 <= n:
         found = _from_best_blocks(np.moveaxis(keys, axis, -1), k, largest)
         found = np.moveaxis(found, -1, axis)
-    elif n < _PARTITION_FROM or k > n // 4 or not k:
+    elif n < PARTITION_FROM or k > n // 4 or not k:
         found = order(self, axis, largest)
         found = found[(*_EVERY[:axis], slice(k))] if axis else found[:k]
     else:

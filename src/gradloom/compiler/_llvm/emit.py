@@ -18,7 +18,7 @@ from math import inf
 from .._loops import FLOATS, Instruction, Pass, const_value
 from .access import NUMBERS, Accesses
 from .direct import ENTRY
-from .entry import write_entry
+from .entry import LOOPS, write_entry
 from .exponentials import two_sum
 from .host import Host
 from .ir import BITS, FLOAT, I32, I64, PTR, Function, Module, V, loop, vector
@@ -37,7 +37,9 @@ def emit(plan: Plan, host: Host, header: int, entries: tuple[str, ...]) -> str:
         raise Unsupported("the llvm backend has no float16 on this processor")
     for mode in entries:
         if mode == ENTRY:
-            write_entry(module, plan, header)
+            program = plan.program
+            arrays, numbers = len(program.inputs) + len(program.outputs), [NUMBERS[dtype] for dtype in program.numbers]
+            write_entry(module, arrays, numbers, header, LOOPS)
         elif mode == "many":
             write_many(module, plan)
         elif mode == "shared":

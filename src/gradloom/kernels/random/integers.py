@@ -190,9 +190,14 @@ def _lowered(dtype: np.dtype, high: int) -> int:
     return held - (1 << (abs(high - 1).bit_length() - DIGITS[dtype.name]))
 
 
+def is_narrow(low: int, high: int) -> bool:
+    """Return whether the integers low ... high - 1 are in the range of int64, and each is drawn from one word."""
+    return _LOWEST <= low < high <= _HIGHEST and high - low < _WIDE
+
+
 def draw_integers(stream: Stream, low: int, high: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Draw a new array of integers low <= value < high: `torch.randint`. Raises as `fill_integers`."""
-    if dtype.char == "l" and _LOWEST <= low < high <= _HIGHEST and high - low < _WIDE and 0 < prod(shape) <= BLOCK:
+    if dtype.char == "l" and is_narrow(low, high) and 0 < prod(shape) <= BLOCK:
         draw = _over_range(stream, high - low, low)
         with stream.lock:
             return draw(prod(shape)).reshape(shape)

@@ -17,7 +17,7 @@ import numpy as np
 from ...memory.locks import new_lock, renewed
 from .._common.errors import type_name
 
-_WORDS = 624  # words of MT19937 state
+WORDS = 624  # words of MT19937 state
 _FEW = 4096  # words, up to which raw calls are faster than a typed one, whose setup is slow
 # Constants are 0-dim arrays, which NumPy takes faster than numbers.
 _LOW24, _LOW53, _HIGH = (np.array(n, np.uint64) for n in ((1 << 24) - 1, (1 << 53) - 1, 32))
@@ -30,7 +30,7 @@ _SIGNED = np.dtype(np.int64)
 # normal, which PyTorch reserves but never fills, and whether it is valid.
 _HEAD = struct.Struct("<QiiQ")
 _TAIL = struct.Struct("<dddi4xf?3x")
-STATE_BYTES = _HEAD.size + 8 * _WORDS + _TAIL.size
+STATE_BYTES = _HEAD.size + 8 * WORDS + _TAIL.size
 
 
 class Stream:
@@ -140,7 +140,7 @@ class Stream:
             state = self._source().state["state"]
             position = int(state["pos"])
             # PyTorch starts a fresh state at word 0 of an exhausted block, NumPy at word 624.
-            following, left = (0, 1) if self._untouched else (position, _WORDS + 1 - position)
+            following, left = (0, 1) if self._untouched else (position, WORDS + 1 - position)
             cached = self.cached_normal
             image = (
                 _HEAD.pack(self.seed_value, left, 1, following)
@@ -158,11 +158,11 @@ class Stream:
             )
         data = np.ascontiguousarray(image).tobytes()
         seed, left, seeded, following = _HEAD.unpack_from(data)
-        if seeded != 1 or not 0 < left <= _WORDS or following > _WORDS:
+        if seeded != 1 or not 0 < left <= WORDS or following > WORDS:
             raise RuntimeError("Invalid mt19937 state")
-        key = np.frombuffer(data, "<u8", _WORDS, _HEAD.size).astype(np.uint32)
-        _, cached, _, valid, _, _ = _TAIL.unpack_from(data, _HEAD.size + 8 * _WORDS)
-        position = _WORDS if left == 1 else following
+        key = np.frombuffer(data, "<u8", WORDS, _HEAD.size).astype(np.uint32)
+        _, cached, _, valid, _, _ = _TAIL.unpack_from(data, _HEAD.size + 8 * WORDS)
+        position = WORDS if left == 1 else following
         with self.lock:
             self._source().state = {"bit_generator": "MT19937", "state": {"key": key, "pos": position}}
             self.seed_value = seed

@@ -1,0 +1,124 @@
+"""Parts of arrays at given places: copies of them, and sums in the order of the index.
+
+A place out of range is refused before anything is written; where threads share the work, by each for its part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .ir import BITS, I1, I8, I32, I64, Function, V, loop, when
+from .lower import ELEMENTS
+
+_LANES = 8
+
+
+def write_take(f: Function, addresses: Sequence[str], integers: Sequence[V]) -> V:
+    """Write the parts of x at the places in a vector to out, for arrays of any dtype.
+
+    Its integers are: the first and the last part of the result, parts of x, places, and bytes of a part. Parts are
+    those along a dimension; the dimensions before it repeat them.
+    """
+    first, last, size, count, nbytes = integers
+    x, index, out = addresses
+    bad = _any_outside(f, index, f.const(0, I64), count, size)
+
+    def one(q: V) -> None:
+        block, i = q._binary("udiv", count), q._binary("urem", count)
+        place = f.load(f.offset(index, i * 8), I64)
+        source, target = f.offset(x, (block * size + place) * nbytes), f.offset(out, q * nbytes)
+        start = f.const(0, I64)
+        for elem, width in ((I64, _LANES), (I64, 0), (I8, 0)):
+            step = BITS[elem] // 8 * max(1, width)
+            stop = nbytes & -step
+
+            def move(at: V, elem: str = elem, width: int = width) -> None:
+                f.store(f.load(f.offset(source, at), elem, width, 1), f.offset(target, at), 1)
+
+            loop(f, start, stop, step, move)
+            start = stop
+
+    when(f, ~bad, lambda: loop(f, first, last, 1, one))
+    return bad.convert("zext", I32)
+
+
+def write_scatter_add(f: Function, addresses: Sequence[str], integers: Sequence[V], dtype: str) -> V:
+    """Add each element of src to that of out whose place along a dimension the index has.
+
+    Its arrays are out, index and src. Its integers are: the first and the last of the ranges, each of which has all
+    elements of the dimension and those after it; elements of the dimension in out and in src; and elements after it.
+    """
+    first, last, size, count, after = integers
+    out, index, src = addresses
+    elem = ELEMENTS[dtype]
+    nbytes = BITS[elem] // 8
+    bad = _any_outside(f, index, first * count * after, last * count * after, size)
+
+    def one_range(b: V) -> None:
+        def part(i: V) -> None:
+            begin = (b * count + i) * after
+
+            def one(k: V) -> None:
+                q = begin + k
+                place = f.load(f.offset(index, q * 8), I64)
+                target = f.offset(out, ((b * size + place) * after + k) * nbytes)
+                f.store(f.load(target, elem) + f.load(f.offset(src, q * nbytes), elem), target)
+
+            loop(f, f.const(0, I64), after, 1, one)
+
+        loop(f, f.const(0, I64), count, 1, part)
+
+    when(f, ~bad, lambda: loop(f, first, last, 1, one_range))
+    return bad.convert("zext", I32)
+
+
+def write_add_parts(f: Function, addresses: Sequence[str], integers: Sequence[V], dtype: str) -> V:
+    """Add the parts of src to those of out at the places in a vector.
+
+    Its arrays are out, index and src. Its integers are: the first and the last element after the dimension, dimensions
+    before it, parts of out, places, elements after it; and a place whose parts are left out.
+    """
+    first, last, before, size, count, after, omitted = integers
+    out, index, src = addresses
+    elem = ELEMENTS[dtype]
+    nbytes = BITS[elem] // 8
+    bad = _any_outside(f, index, f.const(0, I64), count, size)
+    whole = first + ((last - first) & -_LANES)
+
+    def one_range(b: V) -> None:
+        def part(i: V) -> None:
+            place = f.load(f.offset(index, i * 8), I64)
+            target = f.offset(out, (b * size + place) * after * nbytes)
+            source = f.offset(src, (b * count + i) * after * nbytes)
+
+            def add(k: V, width: int) -> None:
+                at = f.offset(target, k * nbytes)
+                f.store(f.load(at, elem, width) + f.load(f.offset(source, k * nbytes), elem, width), at)
+
+            def whole_part() -> None:
+                loop(f, first, whole, _LANES, lambda k: add(k, _LANES))
+                loop(f, whole, last, 1, lambda k: add(k, 0))
+
+            when(f, place.differs(omitted), whole_part)
+
+        loop(f, f.const(0, I64), count, 1, part)
+
+    when(f, ~bad, lambda: loop(f, f.const(0, I64), before, 1, one_range))
+    return bad.convert("zext", I32)
+
+
+def _any_outside(f: Function, index: str, start: V, stop: V, size: V) -> V:
+    """Return whether one of the places from `start` to `stop` is negative or not below `size`."""
+    found = [f.alloca(f"<{_LANES} x i1>"), f.alloca(I1)]
+    for cell, width in zip(found, (_LANES, 0), strict=True):
+        f.store(f.const(0, I1, width), cell)
+
+    def check(i: V, width: int) -> None:
+        cell = found[not width]
+        place = f.load(f.offset(index, i * 8), I64, width)
+        f.store(f.load(cell, I1, width) | place._binary("icmp uge", size, I1), cell)
+
+    whole = start + ((stop - start) & -_LANES)
+    loop(f, start, whole, _LANES, lambda i: check(i, _LANES))
+    loop(f, whole, stop, 1, lambda i: check(i, 0))
+    return f.load(found[0], I1, _LANES).any() | f.load(found[1], I1)

@@ -1,0 +1,41 @@
+"""Count in which calls the kernels that set_kernels("llvm") replaces compute something themselves."""
+
+from collections import Counter
+
+from gradloom.compiler import _eager
+
+
+def counted_replacements(monkeypatch) -> Counter:
+    """Count, by place, the calls of replaced kernels that are not passed on to the original, from the next
+    `set_kernels` on."""
+    counts: Counter = Counter()
+    monkeypatch.setattr(_eager, "_made", {})
+    for module, replacements in _eager.REPLACED.items():
+        for name, make in replacements.items():
+            monkeypatch.setitem(replacements, name, _counted(f"{module}.{name}", make, counts))
+    return counts
+
+
+def places() -> list[str]:
+    return [f"{module}.{name}" for module, replacements in _eager.REPLACED.items() for name in replacements]
+
+
+def _counted(place, make, counts):
+    def make_counted(original):
+        passed_on = []
+
+        def noted(*args, **kwargs):
+            passed_on.append(original(*args, **kwargs))
+            return passed_on[-1]
+
+        kernel = make(noted)
+
+        def replaced(*args, **kwargs):
+            passed_on.clear()
+            result = kernel(*args, **kwargs)
+            counts[place] += not passed_on or all(result is not one for one in passed_on)
+            return result
+
+        return replaced
+
+    return make_counted
