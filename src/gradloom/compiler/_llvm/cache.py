@@ -20,11 +20,25 @@ import threading
 import warnings
 from contextlib import suppress
 from functools import cache
-from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 LIMIT = 256 << 20  # bytes
 _MAGIC = b"gradloom machine code 1\n"
+
+
+def _own_sha256() -> Any:
+    """Return Python's own SHA-256; hashlib loads OpenSSL, which takes longer than the rest of a cached start."""
+    for name in ("_sha2", "_sha256"):  # since Python 3.12; before
+        try:
+            return import_module(name).sha256
+        except ImportError:
+            continue
+    return import_module("hashlib").sha256
+
+
+sha256 = _own_sha256()
 
 
 def folder() -> Path | None:
@@ -70,7 +84,7 @@ def _own(found: os.stat_result) -> bool:
 
 def file_name(*what: str) -> str:
     """Return the name of the file for code that is determined by these texts."""
-    return sha256("\0".join(what).encode()).hexdigest()
+    return str(sha256("\0".join(what).encode()).hexdigest())
 
 
 def read(name: str) -> bytes | None:

@@ -21,6 +21,10 @@ MISSING = (
 OLDEST = (0, 45)
 
 
+class Unsupported(NotImplementedError):
+    """The llvm backend has no code for this program; the message says for which part. Use another backend."""
+
+
 class Host(NamedTuple):
     """What code depends on. `register` is the width of a vector register in bits."""
 

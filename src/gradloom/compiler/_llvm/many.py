@@ -15,9 +15,10 @@ import numpy as np
 
 from ...kernels._common.threads import get_num_threads, share
 from .._loops import LoopProgram
-from .kernel import SHARED_FROM, Code, code_of, cost_of, library
+from .kernel import Code, library
 from .plan import Plan, make_plan
 from .pool import workers
+from .schedule import SHARED_FROM, code_for, cost_of
 
 
 @lru_cache(256)
@@ -27,7 +28,7 @@ def compile_many(program: LoopProgram) -> Many:
     Raises Unsupported or ImportError as `kernel.compile`.
     """
     plan = make_plan(program)
-    return Many(plan, code_of(plan, ("kernel", "many", "shared")))
+    return Many(plan, code_for(plan, ("kernel", "many", "shared")))
 
 
 class Many:

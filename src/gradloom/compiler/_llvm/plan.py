@@ -22,10 +22,7 @@ from typing import NamedTuple
 
 from .._interpreter import half_dtype
 from .._loops import COMPLEX, LoopProgram
-
-
-class Unsupported(NotImplementedError):
-    """The llvm backend has no code for this program; the message says for which part. Use another backend."""
+from .host import Unsupported
 
 
 class Loop(NamedTuple):

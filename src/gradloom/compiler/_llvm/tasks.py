@@ -19,7 +19,8 @@ from .code import load_code
 from .emit import write_parallel
 from .host import Host, host
 from .ir import FLOAT, I1, I32, I64, PTR, Function, Module, V, vector
-from .kernel import SHARED_FROM, header_size
+from .kernel import header_size
+from .schedule import SHARED_FROM
 
 ENTRIES = ("range", "shared")
 
