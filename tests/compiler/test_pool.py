@@ -114,7 +114,7 @@ def test_a_forked_process_has_workers_of_its_own():
 def test_loops_give_the_same_with_workers_and_with_pythons_threads(monkeypatch):
     x = gradloom.randn(300_000)
     f = gradloom.compile(lambda x: (x.sigmoid() * x.tanh()).exp().sum(), backend="llvm")
-    found = [f(x) for _ in range(3)]
+    found = [f(x) for _ in range(3)][1:]  # the first call is eager
     monkeypatch.setattr(pool, "_pool", None)
     monkeypatch.setattr(pool, "available", lambda: False)
     assert pool.workers() is None
