@@ -10,7 +10,8 @@ import pytest
 
 import gradloom
 from gradloom.compiler import _llvm
-from gradloom.compiler._llvm import pool
+from gradloom.compiler._llvm import divided, pool
+from gradloom.kernels._common import blas
 
 pytestmark = pytest.mark.skipif(not _llvm.available() or not pool.available(), reason="needs llvmlite and Linux")
 
@@ -119,3 +120,54 @@ def test_loops_give_the_same_with_workers_and_with_pythons_threads(monkeypatch):
     monkeypatch.setattr(pool, "available", lambda: False)
     assert pool.workers() is None
     assert all(gradloom.equal(y, f(x)) for y in found)
+
+
+def _matrix(rng, batch, rows, columns, dtype):
+    """Return a matrix, or several, as BLAS may find them: transposed, or part of a larger array."""
+    x = rng.standard_normal((*batch, rows, columns)).astype(dtype)
+    if rng.random() < 0.4:
+        x = np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+    elif rng.random() < 0.4:
+        wide = np.zeros((*batch, rows, columns + 5), dtype)
+        wide[..., 2 : 2 + columns] = x
+        x = wide[..., 2 : 2 + columns]
+    return x
+
+
+def test_divided_products_are_products():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        m, k, n = (int(x) for x in rng.integers(1, 90, 3))
+        batch = tuple(int(x) for x in rng.integers(1, 4, rng.integers(0, 3)))
+        dtype = rng.choice([np.float32, np.float64])
+        a, b = _matrix(rng, batch, m, k, dtype), _matrix(rng, batch, k, n, dtype)
+        if batch and rng.random() < 0.3:
+            b = b[:1]
+        out = np.full((*batch, m, n + 3), np.nan, dtype)[..., :n]
+        assert divided.divide(a, b, out)
+        expected = a.astype(np.float64) @ b.astype(np.float64)
+        bound = (k + 2) * np.finfo(dtype).eps * (np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64))
+        assert (np.abs(out - expected) <= bound).all()
+
+
+def test_products_that_blas_cannot_take_are_left():
+    """Strides of which none is one element, backwards rows, and results in columns."""
+    a, b, out = np.ones((8, 8, 2))[..., 0], np.ones((8, 8)), np.empty((8, 8))
+    assert not divided.divide(a, b, out)
+    assert not divided.divide(b[::-1], b, out)
+    assert not divided.divide(b, b, out.T)
+    assert not divided.divide(b[:0], b, out[:0])
+
+
+def test_large_products_are_divided_once_machine_code_is_in_use(monkeypatch):
+    seen = []
+    monkeypatch.setattr(blas, "divide", None)
+    _llvm.divide_products()
+    a = np.ones((128, 256), np.float32)
+    assert (blas.gemm(a, a.T) == 256).all()
+    assert blas.divide is divided.divide
+    monkeypatch.setattr(blas, "divide", lambda a, b, out: seen.append(out.shape) or divided.divide(a, b, out))
+    assert (blas.gemm(a, a.T) == 256).all() and seen == [(128, 128)]
+    assert (blas.gemm(a[:, ::2], a.T[::2]) == 128).all()  # copied by NumPy
+    gradloom.set_num_threads(1)
+    assert (blas.gemm(a, a.T) == 256).all() and len(seen) <= 2

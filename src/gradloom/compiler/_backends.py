@@ -21,6 +21,7 @@ def _named(name: str) -> Backend:
     if name == "inductor":
         name = "llvm" if has_llvm() else "numpy"
     if name == "llvm":
+        import_module("gradloom.compiler._llvm").divide_products()
         return Backend(name, _machine_code, True)
     if name == "numpy":
         return Backend(name, _numpy_loops, False)

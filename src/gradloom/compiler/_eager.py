@@ -81,9 +81,11 @@ def _switch(name: str) -> None:
     if name == _current:
         return
     if name == "llvm":
+        from ._llvm import divide_products
         from ._llvm.host import require
 
         require()
+        divide_products()
         for module, replacements in REPLACED.items():
             place = place_of(module)
             for kernel, make in replacements.items():

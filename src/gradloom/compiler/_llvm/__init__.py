@@ -12,11 +12,15 @@ is imported when it is first needed.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from ...kernels._common import blas
 from .host import Unsupported, available
 
-__all__ = ["Kernel", "Unsupported", "available", "compile", "emitted", "forget"]
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Kernel", "Unsupported", "available", "compile", "divide_products", "emitted", "forget"]
 _PLACES = {"Kernel": "kernel", "forget": "kernel", "compile": "schedule", "emitted": "schedule"}
 
 
@@ -25,3 +29,16 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     found = globals()[name] = getattr(import_module(f"{__name__}.{_PLACES[name]}"), name)
     return found
+
+
+def divide_products() -> None:
+    """Let the threads of machine code divide the products of NumPy's BLAS from now on."""
+    if blas.divide is None:
+        blas.divide = _divide_first
+
+
+def _divide_first(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> bool:
+    from .divided import divide
+
+    blas.divide = divide
+    return divide(a, b, out)

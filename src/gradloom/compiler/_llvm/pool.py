@@ -3,7 +3,7 @@
 Note [The pool]
 Waking a Python thread takes 40 us, and waking its caller again as long: each sleeps, and then waits for the GIL. The
 workers here are threads of the operating system that run nothing but machine code. A worker that has nothing to do
-looks for work for some 50 us before it sleeps; the next loop of a program usually comes sooner.
+looks for work for some 100 us before it sleeps; the next loop of a program usually comes sooner.
 
     int work(int64 part, void *context)                         what a program gives
     int run(pool, work, context, int64 parts, int64 helpers)    returns the `or` of the results
@@ -17,6 +17,8 @@ two jobs its low half is full, and no part is there to take. A worker that comes
 another job, fails to change the ticket. A worker counts itself among the sleepers before it looks for a new job a last
 time, and `run` announces a job before it looks for sleepers; so one of them sees the other.
 
+A system may wake a worker on the processor of its caller although another is free; such a worker moves to the others.
+
 They sleep by Linux's futex. Elsewhere, Python's threads share the loops.
 """
 
@@ -28,6 +30,7 @@ import platform
 import signal
 import sys
 from functools import cache
+from typing import Any
 
 from ...kernels._common.threads import get_num_threads
 from ...memory.locks import new_lock
@@ -35,9 +38,11 @@ from .code import load_code
 
 # The state: a line of the cache for each word that different threads change.
 TICKET, JOB, LEFT, RESULT, SLEEPERS, CALLER_SLEEPS, BUSY, STARTED = 0, 64, 128, 132, 192, 196, 256, 260
-WORK, CONTEXT, PARTS, HELPERS, SYSCALL = 320, 328, 336, 344, 352
-SIZE = 384
-_SPINS = 2000  # looks before sleeping
+WORK, CONTEXT, PARTS, HELPERS, CPU, SYSCALL, GETCPU, SETAFFINITY = 320, 328, 336, 344, 352, 360, 368, 376
+MASK = 384  # the processors that this process may use, a bit for each
+_CPUS = 1024  # that a mask has
+SIZE = MASK + _CPUS // 8
+_SPINS = 8000  # looks before sleeping: 100 to 300 us
 _FUTEX = {"x86_64": 202, "amd64": 202, "aarch64": 98}
 _PAUSE = {"x86_64": "x86.sse2.pause()", "amd64": "x86.sse2.pause()", "aarch64": "aarch64.hint(i32 1)"}
 _lock = new_lock()
@@ -54,6 +59,10 @@ class Pool:
         self.state = -(-ctypes.addressof(self._memory) // 64) * 64
         ctypes.c_uint64.from_address(self.state + TICKET).value = 0xFFFFFFFF
         ctypes.c_uint64.from_address(self.state + SYSCALL).value = _address("syscall")
+        ctypes.c_uint64.from_address(self.state + GETCPU).value = _address("sched_getcpu")
+        ctypes.c_uint64.from_address(self.state + SETAFFINITY).value = _address("sched_setaffinity")
+        mask = sum(1 << cpu for cpu in os.sched_getaffinity(0) if cpu < _CPUS)
+        ctypes.memmove(self.state + MASK, mask.to_bytes(_CPUS // 8, "little"), _CPUS // 8)
         self.workers = 0
 
     def grow(self, workers: int) -> None:
@@ -96,11 +105,14 @@ def _address(name: str) -> int:
     return ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0
 
 
+_kept: list[Any] = []  # the memory of the code
+
+
 @cache
 def _functions() -> tuple[int, int]:
     machine = platform.machine().lower()
     loaded = load_code(("pool", machine), ("worker", "run"), lambda: _text(machine))
-    _functions.owner = loaded  # type: ignore[attr-defined]
+    _kept.append(loaded)
     return loaded.addresses[0], loaded.addresses[1]
 
 
@@ -117,7 +129,7 @@ if hasattr(os, "register_at_fork"):
 def _text(machine: str) -> str:
     places = ("TICKET", "JOB", "LEFT", "RESULT", "SLEEPERS", "CALLER_SLEEPS", "BUSY", "STARTED", "WORK", "CONTEXT")
     found = _IR.replace("<SPINS>", str(_SPINS)).replace("<PAUSE>", _PAUSE[machine])
-    for word in (*places, "PARTS", "HELPERS", "SYSCALL"):
+    for word in (*places, "PARTS", "HELPERS", "CPU", "SYSCALL", "GETCPU", "SETAFFINITY", "MASK"):
         found = found.replace(f"<{word}>", f"getelementptr i8, ptr %pool, i64 {globals()[word]}")
     # futex(address, FUTEX_WAIT_PRIVATE or FUTEX_WAKE_PRIVATE, expected word or number of threads, no timeout ...)
     for word, number in (("FUTEX", _FUTEX[machine]), ("SLEEP", 128), ("WAKE", 129)):
@@ -177,6 +189,12 @@ entry:
   %sleepers = <SLEEPERS>
   %helpers.at = <HELPERS>
   %syscall.at = <SYSCALL>
+  %getcpu.at = <GETCPU>
+  %getcpu = load ptr, ptr %getcpu.at, align 8
+  %cpu.at = <CPU>
+  %setaffinity.at = <SETAFFINITY>
+  %mask.at = <MASK>
+  %mask = alloca <16 x i64>, align 64
   br label %idle
 idle:
   %done = phi i32 [ 0, %entry ], [ %done, %awake ], [ %job, %next ]
@@ -209,6 +227,28 @@ found:
   %wanted = icmp ult i64 %number.wide, %helpers
   br i1 %wanted, label %help, label %next
 help:
+  %here = call i32 %getcpu()
+  %there = load atomic i32, ptr %cpu.at monotonic, align 4
+  %same = icmp eq i32 %here, %there
+  %small = icmp ult i32 %here, 1024
+  %moves = and i1 %same, %small
+  br i1 %moves, label %move, label %take
+move:
+  %allowed = load <16 x i64>, ptr %mask.at, align 8
+  store <16 x i64> %allowed, ptr %mask, align 8
+  %word = lshr i32 %here, 6
+  %bit = and i32 %here, 63
+  %bit.wide = zext i32 %bit to i64
+  %one = shl i64 1, %bit.wide
+  %others = xor i64 %one, -1
+  %word.at = getelementptr i64, ptr %mask, i32 %word
+  %old.word = load i64, ptr %word.at, align 8
+  %new.word = and i64 %old.word, %others
+  store i64 %new.word, ptr %word.at, align 8
+  %setaffinity = load ptr, ptr %setaffinity.at, align 8
+  %moved = call i32 %setaffinity(i32 0, i64 128, ptr %mask)
+  br label %take
+take:
   call void @take(ptr %pool)
   br label %next
 next:
@@ -242,6 +282,11 @@ publish:
   store atomic i64 %parts, ptr %parts.at monotonic, align 8
   %helpers.at = <HELPERS>
   store atomic i64 %helpers, ptr %helpers.at monotonic, align 8
+  %getcpu.at = <GETCPU>
+  %getcpu = load ptr, ptr %getcpu.at, align 8
+  %here = call i32 %getcpu()
+  %cpu.at = <CPU>
+  store atomic i32 %here, ptr %cpu.at monotonic, align 4
   %result.at = <RESULT>
   store atomic i32 0, ptr %result.at monotonic, align 4
   %left.at = <LEFT>

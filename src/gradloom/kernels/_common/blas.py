@@ -3,10 +3,10 @@
 Note [Threads of products]
 OpenBLAS's workers spin for milliseconds after each product, on the cores that the next kernel's threads need. In a
 training step on two cores that costs more than they save, on a busy machine many times more. So a product that OpenBLAS
-would give to its workers is computed with BLAS limited to one thread, and divided among our threads if it is large.
-Kernels therefore multiply by `dot` and `gemm`, and by NumPy only what is known to be small or is within
-`threads.share`, which limits BLAS itself. OpenBLAS 0.3.27 and later, of NumPy 2, take several threads from these
-numbers of multiplications on:
+would give to its workers is computed with BLAS limited to one thread, and divided among our threads if it is large:
+those of machine code where they are in use (`divide`), else Python's, which take longer to wake. Kernels therefore
+multiply by `dot` and `gemm`, and by NumPy only what is known to be small or is within `threads.share`, which limits
+BLAS itself. OpenBLAS 0.3.27 and later, of NumPy 2, take several threads from these numbers of multiplications on:
 
     inner products                          10,000
     complex matrices with vectors            4,096
@@ -21,6 +21,7 @@ OpenBLAS's threads, and take long enough that a worker that spins afterwards is 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -28,7 +29,13 @@ from . import threads
 
 FEW = 1 << 12  # multiplications, up to which OpenBLAS uses one thread for any product
 SMALL = 400_000  # the same for products of real matrices, with each other or with vectors
-_LARGE = 1 << 22  # multiplications, from which on a share takes much longer than waking a thread
+_LARGE = 1 << 22  # multiplications, from which on a share takes much longer than waking a thread of Python
+_DIVIDED = 1 << 21  # the same for threads of machine code
+
+
+# divide(a, b, out) computes a product of floats by the threads of machine code, and returns False where it cannot. The
+# compiler sets it when it makes machine code.
+divide: Callable[[np.ndarray, np.ndarray, np.ndarray], bool] | None = None
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -48,13 +55,17 @@ def gemm(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndar
     work = a.size * columns if ndim < 3 else b.size * (a.shape[-2] if lead > 1 else 1)
     if work <= FEW or work <= SMALL and (lead > 1 or ndim > 1) and a.dtype.kind != "c" or a.dtype.char not in "fdFD":
         return a @ b if out is None else np.matmul(a, b, out=out)
-    if work < _LARGE or min(lead, ndim) < 2 or a.dtype != b.dtype or threads.get_num_threads() == 1:
+    native = divide is not None and a.dtype.char in "fd"
+    alone = work < (_DIVIDED if native else _LARGE) or min(lead, ndim) < 2 or a.dtype != b.dtype
+    if alone or threads.get_num_threads() == 1:
         with threads.single_threaded_blas():
             return np.matmul(a, b, out=out)
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     rows = a.shape[-2]
     if out is None:
         out = np.empty((*batch, rows, columns), a.dtype)
+    if native and divide(a, b, out):  # type: ignore[misc]
+        return out
     if batch and batch[0] >= threads.get_num_threads():
         _share_matrices(a, b, out)
     elif rows >= columns:

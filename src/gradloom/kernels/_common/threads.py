@@ -11,6 +11,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from contextvars import copy_context
 from typing import Any
 
@@ -147,8 +148,18 @@ class single_threaded_blas:
 
 
 def _find_blas() -> tuple[Callable[[int], Any], Callable[[], int]] | None:
-    """Return the two functions that set and get the number of threads of NumPy's own OpenBLAS; None for another BLAS.
-    Looking up a symbol in NumPy's extension module also searches its linked libraries."""
+    """Return the functions that set and get the number of threads of NumPy's own OpenBLAS; None for another BLAS."""
+    import ctypes
+
+    setter, getter = (find_in_blas(f"openblas_{verb}_num_threads") for verb in ("set", "get"))
+    if setter is None or getter is None:
+        return None
+    return ctypes.CFUNCTYPE(None, ctypes.c_int)(setter), ctypes.CFUNCTYPE(ctypes.c_int)(getter)
+
+
+def find_in_blas(name: str, bits: int | None = None) -> int | None:
+    """Return the address of a function of NumPy's own OpenBLAS; None if it has none of that name, or none whose sizes
+    have so many bits. Looking up a symbol in NumPy's extension module also searches its linked libraries."""
     import ctypes
 
     extension = sys.modules.get("numpy._core._multiarray_umath")
@@ -157,14 +168,9 @@ def _find_blas() -> tuple[Callable[[int], Any], Callable[[], int]] | None:
     except (OSError, TypeError):
         return None
     for prefix, suffix in (("scipy_", "64_"), ("scipy_", ""), ("", "64_"), ("", "")):
-        try:
-            setter = getattr(library, f"{prefix}openblas_set_num_threads{suffix}")
-            getter = getattr(library, f"{prefix}openblas_get_num_threads{suffix}")
-        except AttributeError:
-            continue
-        setter.argtypes, setter.restype = [ctypes.c_int], None
-        getter.argtypes, getter.restype = [], ctypes.c_int
-        return setter, getter
+        if bits is None or (bits == 64) == bool(suffix):
+            with suppress(AttributeError):
+                return ctypes.cast(getattr(library, f"{prefix}{name}{suffix}"), ctypes.c_void_p).value
     return None
 
 
