@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from gradloom.kernels.shape import views
 from gradloom.memory.metadata import is_imaginary, view_geometry
+from gradloom.memory.ownership import address
 
 SIZES = [s for n in range(4) for s in product((0, 1, 2, 3, 4, 6, 12), repeat=n) if prod(s) in (0, 12)]
 VIEWS = {
@@ -61,3 +62,9 @@ def test_views_of_contiguous_arrays_have_these_strides_whatever_those_of_dimensi
         if expected is None:  # those of a new array
             expected = plain.reshape(shape).strides
         assert (found.shape, found.strides) == (shape, tuple(expected))
+
+
+def test_addresses_are_those_of_numpy():
+    whole = np.arange(24.0).reshape(4, 6)
+    for array in (whole, whole[1:, ::2], whole.T[::-1], whole[:0], np.array(3), np.arange(3, dtype=np.int8)[1:]):
+        assert address(array) == array.ctypes.data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import prod
 from typing import Any, NoReturn
 
@@ -108,34 +109,45 @@ class Metadata:
 def view_geometry(array: Any, shape: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype, tuple[int, ...] | None]:
     """Return the shape, dtype and strides of a view of an array or metadata in another shape, one size of which may be
     -1. Raises ValueError if there is no such view."""
-    size, wanted = prod(array.shape), prod(shape)
+    dtype = array.dtype
+    found, strides = _geometry(array.shape, array.strides, dtype.itemsize, tuple(shape))
+    return found, dtype, strides
+
+
+@lru_cache(1024)
+def _geometry(
+    sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int, shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
+    """Return shape and strides, see `view_geometry`."""
+    shape = tuple([int(n) for n in shape])  # equal keys of other types share an entry
+    size, wanted = prod(sizes), prod(shape)
     if wanted < 0 and size % -wanted == 0:
         shape = tuple([size // -wanted if n == -1 else n for n in shape])
         wanted = size
     if wanted != size or min(shape, default=0) < 0:
         raise ValueError(f"cannot see {size} elements in shape {shape}")
     if not size:
-        return tuple(shape), array.dtype, None
-    strides: list[int] = []
+        return shape, None
+    found: list[int] = []
     left = list(shape)  # dimensions without a stride yet
-    for count, step in _runs(array):
+    for count, step in _runs(sizes, strides, itemsize):
         seen = 1
         while left and (seen < count or left[-1] == 1):
-            strides.append(seen * step)
+            found.append(seen * step)
             seen *= left.pop()
         if seen != count:
             raise ValueError(f"the elements cannot be seen in shape {shape}")
-    return tuple(shape), array.dtype, tuple(reversed(strides))
+    return shape, tuple(reversed(found))
 
 
-def _runs(array: Any) -> list[tuple[int, int]]:
+def _runs(sizes: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> list[tuple[int, int]]:
     """Return the runs of dimensions that can be seen as one, innermost first: elements, and bytes between them.
 
     As in PyTorch, a dimension of size 1 joins the run on its right, whatever its stride, and begins one if it is last.
     """
     runs: list[tuple[int, int]] = []
-    count, step = 1, array.strides[-1] if array.shape else array.dtype.itemsize
-    for n, stride in zip(reversed(array.shape), reversed(array.strides), strict=True):
+    count, step = 1, strides[-1] if sizes else itemsize
+    for n, stride in zip(reversed(sizes), reversed(strides), strict=True):
         if n != 1 and stride != count * step:
             runs.append((count, step))
             count, step = 1, stride

@@ -6,6 +6,8 @@ made on demand, and two tensors share memory exactly when their owners are the s
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from os import PathLike
 from typing import Any
 
@@ -27,11 +29,22 @@ def owner(array: np.ndarray) -> np.ndarray:
 
 def address(array: np.ndarray) -> int:
     """Return the memory address of the first element."""
+    if type(array) is np.ndarray and _ADDRESS_FOLLOWS_HEADER:  # not an array with a conjugate or negative bit
+        return _integer_at(id(array) + _HEADER).value
     memory: Any = array
     try:
         return memory.__array_interface__["data"][0]
-    except AttributeError:  # an array with a conjugate or negative bit
+    except AttributeError:
         return memory.base.__array_interface__["data"][0]
+
+
+# NumPy's struct of an array begins with a Python object's header and the address of the elements. Reading it there
+# takes a seventh of the time of `__array_interface__`, which has it, too.
+_HEADER, _integer_at = object.__basicsize__, ctypes.c_size_t.from_address
+_ADDRESS_FOLLOWS_HEADER = False
+_probe = np.empty(1)
+if sys.implementation.name == "cpython":
+    _ADDRESS_FOLLOWS_HEADER = _integer_at(id(_probe) + _HEADER).value == address(_probe)
 
 
 def extent(base: np.ndarray) -> tuple[int, int]:
