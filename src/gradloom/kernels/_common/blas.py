@@ -29,7 +29,7 @@ from . import threads
 
 FEW = 1 << 12  # multiplications, up to which OpenBLAS uses one thread for any product
 SMALL = 400_000  # the same for products of real matrices, with each other or with vectors
-_LARGE = 1 << 22  # multiplications, from which on a share takes much longer than waking a thread of Python
+_LARGE = 1 << 24  # multiplications, from which on a share takes much longer than waking a thread of Python
 _DIVIDED = 1 << 21  # the same for threads of machine code
 
 
