@@ -22,6 +22,23 @@ POOLINGS = {
 }
 
 
+# Sizes of the input and the weight, and stride, padding and dilation.
+CONVOLUTIONS = {
+    "rows of whole vectors": [(2, 3, 16, 16), (8, 3, 3, 3), 1, 1, 1],
+    "rows that end within a vector": [(3, 5, 9, 21), (13, 5, 3, 3), 1, 1, 1],
+    "rows shorter than a vector": [(3, 5, 9, 7), (4, 5, 3, 3), 1, 1, 1],
+    "a step of 2": [(2, 2, 17, 35), (3, 2, 3, 3), 2, 1, 1],
+    "a large kernel": [(1, 3, 20, 28), (9, 3, 5, 5), 1, 2, 1],
+    "a large kernel and a step of 2": [(2, 3, 40, 44), (16, 3, 7, 7), 2, 3, 1],
+    "dilation": [(2, 4, 30, 21), (6, 4, 3, 3), 1, 2, 2],
+    "a step of 2 and dilation": [(5, 2, 5, 50), (3, 2, 1, 4), (1, 2), (0, 1), (1, 3)],
+    "more padding than the kernel": [(1, 2, 6, 8), (2, 2, 2, 2), 1, 3, 1],
+    "many images": [(70, 1, 8, 8), (3, 1, 3, 3), 1, 0, 1],
+    "one dimension": [(3, 4, 40), (6, 4, 5), 1, 2, 1],
+    "bands of rows": [(1, 70, 40, 64), (17, 70, 3, 3), 1, 1, 1],
+}
+
+
 def programs(function):
     """Return the programs that a compiled function has after its calls."""
     (entry,) = optimized_of(function).entries
@@ -104,3 +121,101 @@ def test_results_do_not_depend_on_the_number_of_threads():
         finally:
             torch.set_num_threads(before)
     assert torch.equal(found[1], found[2])
+
+
+def bound(x, w, length):
+    """Return a bound of the rounding error of a sum of products, taken in any order."""
+    return 2 * length * np.finfo(x.numpy().dtype).eps * float(x.abs().max() * w.abs().max())
+
+
+@pytest.mark.parametrize("name", CONVOLUTIONS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_convolutions_and_their_gradients_are_those_of_eager_mode(name, dtype):
+    size, kernel, *settings = CONVOLUTIONS[name]
+    convolution = torch.conv1d if len(size) == 3 else torch.conv2d
+
+    def convolved(x, w, b):
+        return convolution(x * 1, w, b, *settings)
+
+    compiled = torch.compile(convolved, backend="llvm", fullgraph=True)
+    torch.manual_seed(0)
+    inputs = [torch.randn(shape, dtype=dtype) for shape in (size, kernel, kernel[:1])]
+    g = torch.randn(convolved(*inputs).shape, dtype=dtype)
+    for _ in range(2):
+        both = []
+        for f in (convolved, compiled):
+            leaves = [x.clone().requires_grad_() for x in inputs]
+            y = f(*leaves)
+            y.backward(g)
+            both.append((y.detach(), *(x.grad for x in leaves)))
+        x, w, _ = inputs
+        elements, places = w[0].numel() + 1, g.numel() // g.shape[1]
+        bounds = bound(x, w, elements), bound(g, w, w.numel()), bound(g, x, places), bound(g, torch.ones(1), places)
+        for eager, ours, most in zip(*both, bounds, strict=True):
+            assert ours.stride() == eager.stride()
+            np.testing.assert_allclose(ours.numpy(), eager.numpy(), rtol=0, atol=most)
+    forward, backward = programs(compiled)
+    assert [n.name for n in forward.tasks] == ["convolution"] and not forward.calls
+    assert "convolution_backward" in [n.name for n in backward.tasks]
+
+
+def test_the_gradient_of_a_bias_is_a_sum_in_the_loop_before():
+    def run(x, w, b):
+        return torch.relu(torch.conv2d(x, w, b, padding=1)).sum()
+
+    compiled = torch.compile(run, backend="llvm", fullgraph=True)
+    leaves = [torch.randn(s, requires_grad=True) for s in [(2, 3, 16, 16), (8, 3, 3, 3), (8,)]]
+    for _ in range(2):
+        compiled(*leaves).backward()
+    _, backward = programs(compiled)
+    assert not backward.calls
+    assert any({"threshold_backward", "sum.dim_IntList"} <= {n.name.split(" ")[0] for n in k.nodes}
+               for k in backward.kernels)  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_zeros_of_the_margin_do_not_count_in_the_gradient_of_an_input(value):
+    def run(x, w):
+        return torch.conv2d(x * 1, w)
+
+    compiled = torch.compile(run, backend="llvm", fullgraph=True)
+    w = torch.ones(1, 1, 3, 3)
+    w[0, 0, 0, 0] = value
+    both = []
+    for f in (run, compiled, compiled):
+        x = torch.ones(1, 1, 8, 8, requires_grad=True)
+        f(x, w).sum().backward()
+        both.append(x.grad.numpy())
+    assert both[0][0, 0, 7, 7] == 1
+    np.testing.assert_array_equal(both[2], both[0])
+
+
+@pytest.mark.parametrize("settings", [{"groups": 2}, {"stride": 3}, {"weight": (4, 4, 1, 1)}], ids=str)
+def test_other_convolutions_stay_calls(settings):
+    shape = settings.pop("weight", (4, 4 // settings.get("groups", 1), 3, 3))
+
+    def run(x, w):
+        return torch.conv2d(x * 1, w, **settings)
+
+    compiled = torch.compile(run, backend="llvm", fullgraph=True)
+    leaves = [torch.randn(s, requires_grad=True) for s in [(2, 4, 9, 9), shape]]
+    for _ in range(2):
+        torch.testing.assert_close(compiled(*leaves), run(*leaves))
+        compiled(*leaves).sum().backward()
+    forward, backward = programs(compiled)
+    assert not forward.tasks and not backward.tasks
+
+
+def test_sums_of_convolutions_do_not_depend_on_the_number_of_threads():
+    compiled = torch.compile(lambda x, w: torch.conv2d(x * 2, w, padding=1).sum(), backend="llvm")
+    leaves = [torch.randn(s, requires_grad=True) for s in [(9, 16, 32, 32), (24, 16, 3, 3)]]
+    found = []
+    before = torch.get_num_threads()
+    for threads in (1, 1, 3):
+        torch.set_num_threads(threads)
+        try:
+            y = compiled(*leaves)
+            found.append((y, *torch.autograd.grad(y, leaves)))
+        finally:
+            torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for a, b in zip(found[1], found[2], strict=True))

@@ -1,4 +1,4 @@
-"""Operators on windows of images that have machine code of their own: max pooling.
+"""Operators on windows of images that have machine code of their own: convolutions and max pooling.
 
 Note [Machine code for windows]
 Such a node becomes one whose wrapper is a `Task`: a function of arrays that writes into buffers of the program, as
@@ -13,6 +13,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from ..dispatch import _operators
+from ..kernels.conv.convolution import geometry
 from ..kernels.pool.pooling import describe
 from ._graph import Content, Graph, Node, Value, contiguous_strides, dtype_name, size_of
 from ._rows import expanded
@@ -26,26 +28,25 @@ class Task(NamedTuple):
     """The wrapper of a node that machine code computes.
 
     Attributes:
-        function: a function of `_llvm.pooling`, which returns the code for `shape`.
-        sizes: the integers that the code takes.
-        pieces: how many pieces of work there are.
-        cost: about how long they take on one thread, in nanoseconds.
+        module, function: a module of `_llvm`, and its function that makes the code.
+        arguments: of that function.
     """
 
+    module: str
     function: str
-    shape: Any
-    sizes: tuple[int, ...]
-    pieces: int
-    cost: float
+    arguments: tuple[Any, ...]
 
     def make(self) -> Callable[..., None]:
         """Return the function of the arrays of the node's arguments and of its results."""
-        code = getattr(import_module("gradloom.compiler._llvm.pooling"), self.function)(self.shape)
-        return code.bound(self.sizes, self.pieces, self.cost)  # type: ignore[no-any-return]
+        return getattr(_module(self.module), self.function)(*self.arguments)  # type: ignore[no-any-return]
+
+
+def _module(name: str) -> Any:
+    return import_module(f"gradloom.compiler._llvm.{name}")
 
 
 class NoMachineCodeError(Exception):
-    """A node stays a call; the message says why."""
+    """A node stays a call."""
 
 
 def with_windows(graph: Graph) -> Graph:
@@ -59,6 +60,10 @@ def with_windows(graph: Graph) -> Graph:
                 return [_max_pool(node, read)]
             if node.name == _MAX_BACKWARD:
                 return [_max_pool_backward(node, maker)]
+            if node.name == "convolution":
+                return [_convolution(node)]
+            if node.name == "convolution_backward":
+                return _convolution_backward(node)
         except NoMachineCodeError:
             pass
         return [node]
@@ -72,7 +77,7 @@ def _max_pool(node: Node, read: set[Content]) -> Node:
     wanted = indices.content in read
     results = (y, indices) if wanted else (y,)
     _check(node, (x,), results, (y,))
-    code = import_module("gradloom.compiler._llvm.pooling")
+    code = _module("pooling")
     windows = describe("max_pool2d", x, 2, kernel, stride, padding, dilation, ceil_mode)
     if windows.dilation != (1, 1) or size_of(windows.kernel) > code.MOST_ELEMENTS or size_of(windows.size) >= 1 << 31:
         raise NoMachineCodeError
@@ -81,7 +86,7 @@ def _max_pool(node: Node, read: set[Content]) -> Node:
     shape = code.Shape(dtype, windows.kernel, windows.stride[1], lanes, wanted)
     planes = size_of(x.shape[:-2])
     cost = _BYTE * (x.nbytes + sum(r.nbytes for r in results))
-    return _task(node, (x,), results, Task("maxima", shape, tuple(sizes), planes, cost))
+    return _task(node, (x,), results, Task("pooling", "maxima", (shape, tuple(sizes), planes, cost)))
 
 
 def _max_pool_backward(node: Node, maker: dict[Content, Node]) -> Node:
@@ -92,7 +97,60 @@ def _max_pool_backward(node: Node, maker: dict[Content, Node]) -> Node:
     _check(node, (g, indices), (result,), (g, result))
     sizes = size_of(result.shape[-2:]), size_of(g.shape[-2:])
     planes, cost = size_of(g.shape[:-2]), _BYTE * (g.nbytes + indices.nbytes + result.nbytes)
-    return _task(node, (g, indices), (result,), Task("scatter", dtype_name(g.dtype), sizes, planes, cost))
+    return _task(node, (g, indices), (result,), Task("pooling", "scatter", (dtype_name(g.dtype), sizes, planes, cost)))
+
+
+def _convolution(node: Node) -> Node:
+    x, w, bias, stride, padding, dilation, transposed, output_padding, groups = node.args
+    result = node.result
+    given = (x, w) if bias is None else (x, w, bias)
+    _check(node, given, (result,), (*given, result))
+    windows = geometry(x, w, stride, padding, dilation, transposed, output_padding, groups)
+    dtype = dtype_name(x.dtype)
+    if transposed or groups != 1 or len(windows.size) != 2 or not _module("convolution").pays(dtype, windows):
+        raise NoMachineCodeError
+    arguments = dtype, x.shape[0], x.shape[1], w.shape[0], windows, bias is not None
+    return _task(node, given, (result,), Task("convolution", "forward", arguments))
+
+
+def _convolution_backward(node: Node) -> list[Node]:
+    """Return the gradients one by one, that of the bias as a sum, which joins the loop before it; what has no machine
+    code stays a call."""
+    g, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask = node.args
+    results = list(node.result)
+    _check(node, (g, x, w), tuple([r for r in results if r is not None]), (g, x, w))
+    windows = geometry(x, w, stride, padding, dilation, transposed, output_padding, groups)
+    code, dtype = _module("convolution"), dtype_name(x.dtype)
+    if transposed or groups != 1 or len(windows.size) != 2:
+        raise NoMachineCodeError
+    arguments = dtype, x.shape[0], x.shape[1], w.shape[0], windows
+    of_x, of_w, of_bias = results
+    found = []
+    if of_x is not None and code.input_gradient_pays(dtype, windows):
+        task = Task("convolution", "input_gradient", arguments)
+        found.append(_task(replace(node, result=of_x), (g, w), (of_x,), task))
+        results[0] = None
+    if of_w is not None and code.weight_gradient_pays(dtype, windows, w.shape[0] * w.shape[1]):
+        task = Task("convolution", "weight_gradient", arguments)
+        found.append(_task(replace(node, result=of_w), (g, x), (of_w,), task))
+        results[1] = None
+    if not found:
+        raise NoMachineCodeError
+    if of_bias is not None:
+        dims = [d for d in range(len(g.shape)) if d != 1]
+        args = g, dims, False, None
+        total = replace(node, name="sum.dim_IntList", wrapper=_operators.sum_dim_IntList, args=args, result=of_bias,
+                        made=(of_bias.content,))  # fmt: skip
+        of_bias.content.node = total
+        found.insert(0, total)
+        results[2] = None
+    if any(r is not None for r in results):
+        made = tuple([r.content for r in results if r is not None])
+        rest = replace(node, args=(*node.args[:-1], [r is not None for r in results]), result=results, made=made)
+        for content in made:
+            content.node = rest
+        found.append(rest)
+    return found
 
 
 def _check(node: Node, inputs: tuple[Any, ...], results: tuple[Any, ...], floats: tuple[Any, ...]) -> None:

@@ -5,8 +5,8 @@
 
 `plan` lays out the loops, `access`, `emit` and `lower` write LLVM's text, `exponentials` and `trigonometry` are
 functions, `schedule` shares work among threads, `host` makes object code, `code`, `image` and `cache` keep it,
-`kernel` calls it, and `pool` has its threads. `pooling` writes code that is no loop program, and `tasks` calls it. Each
-is imported when it is first needed.
+`kernel` calls it, and `pool` has its threads. `convolution` and `pooling` write code that is no loop program, and
+`tasks` calls it. Each is imported when it is first needed.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ windows reads two vectors and keeps every other lane.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -28,12 +29,20 @@ class Shape(NamedTuple):
     indices: bool
 
 
-@lru_cache(256)
-def maxima(shape: Shape) -> Tasks:
+def maxima(shape: Shape, sizes: Sequence[int], planes: int, cost: float) -> Callable[..., None]:
     """Return the function of (input, output, indices): the largest element of each window, and its place in the plane.
 
-    Of equal elements the first is chosen, of NaNs the last, as by the operator. Its sizes are those of `max_sizes`.
+    Of equal elements the first is chosen, of NaNs the last, as by the operator.
+
+    Args:
+        sizes: those of `max_sizes`.
+        cost: about how long it takes on one thread, in nanoseconds.
     """
+    return _maxima(shape).bound(sizes, planes, cost)
+
+
+@lru_cache(256)
+def _maxima(shape: Shape) -> Tasks:
     return Tasks(f"maxima {shape}", lambda: _Maxima(shape).written(), 2 + shape.indices)
 
 
@@ -145,12 +154,20 @@ class _Maxima(Writer):
             f.store(f.load(place, I64), f.offset(self.i, (self.at + c) * 8))
 
 
-@lru_cache(256)
-def scatter(dtype: str) -> Tasks:
+def scatter(dtype: str, sizes: Sequence[int], planes: int, cost: float) -> Callable[..., None]:
     """Return the function of (gradient, indices, result): each element added at its index in its plane of zeros.
 
-    Its sizes are the elements of a plane of the result and of the gradient; indices are not checked.
+    Indices are not checked.
+
+    Args:
+        sizes: the elements of a plane of the result, and of the gradient.
+        cost: about how long it takes on one thread, in nanoseconds.
     """
+    return _scatter(dtype).bound(sizes, planes, cost)
+
+
+@lru_cache(256)
+def _scatter(dtype: str) -> Tasks:
     return Tasks(f"scatter {dtype}", lambda: _Scatter(dtype).written(), 3)
 
 

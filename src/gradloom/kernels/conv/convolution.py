@@ -36,7 +36,7 @@ def convolution(
     """aten::convolution. input (N, C, *spatial), weight (Co, C / groups, *kernel) or, if `transposed`, (C, Co / groups,
     *kernel), and bias (Co,) or None, all of one dtype, give (N, Co, *output). Integers wrap around. Raises RuntimeError
     for shapes, dtypes and settings that do not fit together, NotImplementedError for bool."""
-    windows = _geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups)
+    windows = geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups)
     channels = weight.shape[1] * groups if transposed else weight.shape[0]
     _check_bias(bias, weight, channels, input.dtype)
     x, w = _computable(input, weight)
@@ -75,7 +75,7 @@ def convolution_backward(
     PyTorch's gradients, that is to say the adjoint: the weight and the input enter conjugated. `bias_sizes` is accepted
     as in PyTorch and not needed. Raises as `convolution` does.
     """
-    windows = _geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups)
+    windows = geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups)
     channels = weight.shape[1] * groups if transposed else weight.shape[0]
     spatial = (windows.size if transposed else windows.output)[-(input.ndim - 2) :]
     if grad_output.shape != (len(input), channels, *spatial):
@@ -117,7 +117,7 @@ def result_layout(
 ) -> tuple[tuple[int, ...], memory_format | None]:
     """Return the shape and memory format of `convolution`'s result, from shapes and strides only. Raises the errors of
     `convolution` for shapes and settings."""
-    windows = _geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups)
+    windows = geometry(input, weight, stride, padding, dilation, transposed, output_padding, groups)
     channels = weight.shape[1] * groups if transposed else weight.shape[0]
     _check_bias(bias, weight, channels, input.dtype)
     shape = windows.size if transposed else windows.output
@@ -195,7 +195,7 @@ def col2im(
     return out.reshape(*lead, channels, *windows.size).astype(input.dtype, copy=False)
 
 
-def _geometry(
+def geometry(
     input: np.ndarray,
     weight: np.ndarray,
     stride: Ints,
@@ -227,7 +227,7 @@ def _of_shapes(
     groups: int,
     types: tuple[np.dtype, np.dtype],
 ) -> Windows:
-    """Return what `_geometry` does, for the shapes and types of input and weight."""
+    """Return what `geometry` does, for the shapes and types of input and weight."""
     dims = len(weight) - 2
     if dims < 1 or len(input) != len(weight):
         raise RuntimeError(
