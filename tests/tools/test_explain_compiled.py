@@ -93,7 +93,7 @@ def test_a_function(found):
 
 def test_modules_and_their_parts(found):
     assert found["module"][1].startswith("Sequential: 1 graph(s)")
-    assert "1 product(s) by BLAS" in found["module"][1] and "product: mm (" in found["module"][1]
+    assert "1 product(s) by BLAS" in found["module"][1] and "product: mm, " in found["module"][1]
     assert found["part"][1].startswith("GELU: 1 graph(s)")
 
 

@@ -98,10 +98,14 @@ class Explanation:
 def _program(title: str, program: Program, sources: bool, machine_code: bool) -> Iterator[str]:
     fused = sum(len(k.nodes) for k in program.kernels)
     yield ""
-    counts = f"{fused} operator(s) in {len(program.kernels)} kernel(s), {len(program.products)} product(s) by BLAS"
-    yield f"{title}: {counts}, {len(program.calls)} call(s)"
+    by_blas = sum(n in program.reasons for n in program.products)
+    counts = f"{fused} operator(s) in {len(program.kernels)} kernel(s), {len(program.products) - by_blas} product(s)"
+    yield f"{title}: {counts}, {by_blas} product(s) by BLAS, {len(program.calls)} call(s)"
     for node in program.products:
-        yield f"product: {node.name} ({node.where})"
+        reason = program.reasons.get(node)
+        (*batch, rows, depth), columns = node.args[0].shape, node.args[1].shape[-1]
+        sizes = " x ".join(map(str, [*batch, rows, depth, columns]))
+        yield f"product: {node.name}, {sizes}{'' if reason is None else f' by BLAS: {reason}'} ({node.where})"
     for node in program.tasks:
         yield f"machine code: {node.name} ({node.where})"
     for node in program.calls:

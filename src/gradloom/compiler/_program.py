@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,9 @@ _FOREVER = 1 << 60
 class _Writer:
     """Writes the source of a program."""
 
-    def __init__(self, steps: Sequence[Any], given: Sequence[Content], results: Sequence[Value]) -> None:
+    def __init__(
+        self, steps: Sequence[Any], given: Sequence[Content], results: Sequence[Value], machine_code: bool
+    ) -> None:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
             "strided": strided, "new": new, "laid": laid, "W": wrap, "placed": placed, "multiply": multiply,
@@ -40,6 +43,9 @@ class _Writer:
         self.views: dict[Value, str] = {}
         self.shared: dict[str, int] = {}  # variable -> how many contents it holds
         self.kernels: list[Kernel] = []
+        self.llvm: Any = import_module("gradloom.compiler._llvm") if machine_code else None
+        self.generated: dict[Any, tuple[str, int]] = {}  # geometry -> function of a product, and its first factor
+        self.reasons: dict[Node, str] = {}  # why BLAS computes products
         self.built = Kernels()
         self.steps, self.given, self.results = steps, given, results
         self.last: dict[Content, int] = {}
@@ -211,13 +217,34 @@ class _Writer:
 
     def product(self, node: Node) -> None:
         """Write a product of matrices into its buffer, or into a part of a buffer that other products share."""
-        factors = [self.value(v) for v in node.args]
+        a, b = node.args
         (content,) = node.made
+        generated = self._generated(a, b, node.result)
+        if generated is None:
+            self.reasons[node] = self.llvm.reason_for_blas(a, b, node.result)
+            factors = [self.value(v) for v in node.args]
+        else:
+            function, first = generated
+            factors = [self.content(v.content) for v in ((a, b), (b, a))[first]]
         if content.before is not None:
             self.variables[content] = self.variables[content.before]
         else:
             self.buffer(content)
-        self.lines.append(f"multiply({', '.join(factors)}, {self.value(node.result)})")
+        if generated is None:
+            self.lines.append(f"multiply({', '.join(factors)}, {self.value(node.result)})")
+        else:
+            self.lines.append(f"{function}({', '.join(factors)}, {self.content(content)})")
+
+    def _generated(self, *matrices: Value) -> tuple[str, int] | None:
+        """Return the function for a product, and which factor it takes first; None if BLAS computes it."""
+        if self.llvm.reason_for_blas(*matrices) is not None:
+            return None
+        key = tuple([(v.shape, v.strides, v.offset, v.dtype) for v in matrices])
+        found = self.generated.get(key)
+        if found is None:
+            product = self.llvm.Product(*matrices)
+            found = self.generated[key] = self.name(product, "product"), product.layout.panel
+        return found
 
     def task(self, node: Node) -> None:
         """Write the call of a node's machine code, with buffers for its results."""
@@ -331,7 +358,7 @@ def compile_program(
         machine_code: whether these are machine code; see `Fuser`.
     """
     fuser = Fuser(nodes, backend is not None, machine_code)
-    writer = _Writer(fuser.steps, given, results)
+    writer = _Writer(fuser.steps, given, results, machine_code)
     source = writer.write()
     names = writer.names
     loops: dict[LoopProgram, Callable[..., None]] = {}
@@ -346,4 +373,5 @@ def compile_program(
     products = [n for n in nodes if n.wrapper is PRODUCT]
     tasks = [n for n in nodes if n.wrapper.__class__ is Task]
     calls = [n for n in nodes if n.wrapper is not PRODUCT and n.wrapper.__class__ is not Task]
-    return Program(names["run"], source, writer.kernels, products, tasks, calls, fuser.reasons)
+    reasons = {n: fuser.reasons[n] for n in calls if n in fuser.reasons} | writer.reasons
+    return Program(names["run"], source, writer.kernels, products, tasks, calls, reasons)

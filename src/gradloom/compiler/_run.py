@@ -33,7 +33,7 @@ class Program:
         products: the products of matrices.
         tasks: the nodes that machine code of their own computes.
         calls: the operators that it calls.
-        reasons: node -> why it is called and not fused.
+        reasons: node -> why it is called and not fused; of products, why BLAS computes them.
         is_fused: whether a loop computes several operators.
     """
 

@@ -6,7 +6,8 @@
 `plan` lays out the loops, `access`, `emit` and `lower` write LLVM's text, `exponentials` and `trigonometry` are
 functions, `schedule` shares work among threads, `host` makes object code, `code`, `image` and `cache` keep it,
 `kernel` calls it, and `pool` has its threads. `convolution` and `pooling` write code that is no loop program, and
-`tasks` calls it. Each is imported when it is first needed.
+`tasks` calls it. `matrices` writes products of matrices, and `product` calls them. Each is imported when it is first
+needed.
 """
 
 from __future__ import annotations
@@ -20,8 +21,18 @@ from .host import Unsupported, available
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Kernel", "Unsupported", "available", "compile", "divide_products", "emitted", "forget"]
-_PLACES = {"Kernel": "kernel", "forget": "kernel", "compile": "schedule", "emitted": "schedule"}
+__all__ = [
+    "Kernel", "Product", "Unsupported", "available", "compile", "divide_products", "emitted", "forget",
+    "reason_for_blas",
+]  # fmt: skip
+_PLACES = {
+    "Kernel": "kernel",
+    "forget": "kernel",
+    "compile": "schedule",
+    "emitted": "schedule",
+    "Product": "product",
+    "reason_for_blas": "product",
+}
 
 
 def __getattr__(name: str) -> Any:

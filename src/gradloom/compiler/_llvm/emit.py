@@ -12,7 +12,7 @@ in sequence.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
 from .._loops import FLOATS, Instruction, Pass, const_value
@@ -35,15 +35,18 @@ def emit(plan: Plan, host: Host, header: int, entries: tuple[str, ...]) -> str:
     width = lanes_for(plan, host.register)
     if any(b.dtype == "float16" for b in (*plan.program.inputs, *plan.program.outputs)) and not host.half:
         raise Unsupported("the llvm backend has no float16 on this processor")
+    program = plan.program
+    arrays, numbers = len(program.inputs) + len(program.outputs), [NUMBERS[dtype] for dtype in program.numbers]
     for mode in entries:
         if mode == ENTRY:
-            program = plan.program
-            arrays, numbers = len(program.inputs) + len(program.outputs), [NUMBERS[dtype] for dtype in program.numbers]
             write_entry(module, arrays, numbers, header, LOOPS)
         elif mode == "many":
             write_many(module, plan)
         elif mode == "shared":
-            write_shared(module, plan, entries[0]) if "many" not in entries else write_many_shared(module, plan)
+            if "many" in entries:
+                write_many_shared(module, plan)
+            else:
+                write_shared(module, entries[0], arrays, numbers)
         else:
             _Writer(plan, host, module, width, header, mode).write()
     return str(module)
@@ -71,12 +74,16 @@ def write_many(module: Module, plan: Plan) -> None:
     f.finish()
 
 
-def write_shared(module: Module, plan: Plan, target: str) -> None:
+def write_shared(module: Module, target: str, count: int, types: Sequence[str]) -> None:
     """Add `shared(pool, run, items, count, helpers, geometry, library, scratch, arrays..., numbers...)`, by which the
-    pool's threads call `target` for each of `count` items, ranges of rows and lanes: Note [The pool]."""
-    program = plan.program
-    arrays = [(PTR, f"a{i}") for i in range(len(program.inputs) + len(program.outputs))]
-    numbers = [(NUMBERS[dtype], f"n{i}") for i, dtype in enumerate(program.numbers)]
+    pool's threads call `target` for each of `count` items, ranges of rows and lanes: Note [The pool].
+
+    Args:
+        count: the number of arrays.
+        types: LLVM's, of the numbers.
+    """
+    arrays = [(PTR, f"a{i}") for i in range(count)]
+    numbers = [(type, f"n{i}") for i, type in enumerate(types)]
 
     def call(f: Function, kept: dict[str, V], part: V) -> V:
         item = f.offset(kept["items"].name, part * 32)

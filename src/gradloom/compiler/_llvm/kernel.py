@@ -102,7 +102,7 @@ def library() -> Any:
 
 
 @cache
-def _prototypes(arrays: int, numbers: tuple[str, ...]) -> tuple[Any, Any]:
+def prototypes(arrays: int, numbers: tuple[str, ...]) -> tuple[Any, Any]:
     """Return ctypes' types of a kernel and of `shared`."""
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     given = [ctypes.py_object] * arrays + [ctypes.c_double if dtype == "float64" else size for dtype in numbers]
@@ -135,7 +135,7 @@ class Kernel:
         self._owner, self.facts, self._arrays = code, facts, facts["arrays"]
         geometry, rows, lanes = facts["geometry"], facts["rows"], facts["lanes"]
         self._geometry = (ctypes.c_int64 * len(geometry))(*geometry)
-        prototype, shared_prototype = _prototypes(facts["arrays"], facts["numbers"])
+        prototype, shared_prototype = prototypes(facts["arrays"], facts["numbers"])
         self._items, self._split = np.array(facts["items"], np.int64), facts["split"]  # ranges of rows and of lanes
         first, shared, last = code.loaded.addresses
         self._functions = [prototype(address) for address in ((first,) if self._split is None else (first, last))]

@@ -116,13 +116,10 @@ class single_threaded_blas:
     __slots__ = ()
 
     def __enter__(self) -> None:
-        global _blas, _blas_sought, _blas_threads
+        global _blas_threads
         try:
             with _lock:
-                if not _blas_sought:
-                    _blas, _blas_sought = _find_blas(), True
-                    if not malloc.decided:
-                        malloc.apply_default()
+                _seek_blas()
                 if _blas is not None and not _blas_users:
                     set_threads, get_threads = _blas
                     _blas_threads = get_threads()
@@ -145,6 +142,21 @@ class single_threaded_blas:
             _blas_users.discard(self)
             if _blas is not None and not _blas_users:
                 _blas[0](_blas_threads)
+
+
+def has_openblas() -> bool:
+    """Return whether NumPy's BLAS is OpenBLAS."""
+    with _lock:
+        _seek_blas()
+    return _blas is not None
+
+
+def _seek_blas() -> None:
+    global _blas, _blas_sought
+    if not _blas_sought:
+        _blas, _blas_sought = _find_blas(), True
+        if not malloc.decided:
+            malloc.apply_default()
 
 
 def _find_blas() -> tuple[Callable[[int], Any], Callable[[], int]] | None:

@@ -1,0 +1,236 @@
+"""Products of matrices that machine code computes instead of BLAS: which, and their calls. See matrices.py.
+
+Note [Which products are generated]
+NumPy's OpenBLAS copies both factors before it multiplies, and its code for a transposed second factor with few rows,
+the forward pass of a linear layer, reaches half of what the processor can. Generated products copy at most one factor;
+they are as fast or faster in any layout, if
+
+- the result has at least LEAST rows and columns: a tile has so many, and BLAS has other code for vectors;
+- no matrix has more than MOST elements. Larger ones need more blocking, for the caches and the TLB, which BLAS has.
+
+So it was measured with AVX-512 and AVX2; elsewhere, and where NumPy has another BLAS, which may know more of its
+processor (as Apple's does), BLAS computes all products.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import cache
+from math import prod
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from ...kernels._common.threads import get_num_threads, has_openblas, share
+from . import direct, host as host_module, pool
+from .host import Unsupported
+from .kernel import Code, code_of, header_size, library, prototypes
+from .schedule import SHARED_FROM, WHOLE
+from .tiles import COPIED, IN_PLACE, TURNED, VECTORS, scratch_size
+
+LEAST = 16
+MOST = 1 << 20
+# Rows of a tile's factor from which on copying a panel, which makes its lines neighbours, costs next to nothing.
+_MANY = 512
+_FLOPS = {"float32": 100.0, "float64": 50.0}  # in a nanosecond, about
+_ELEMENTS = {"float32": "float", "float64": "double"}
+
+
+class Matrices(Protocol):
+    """Where a batch of matrices is in the memory of an array: `Value` of the graph is such a thing."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: Any
+
+
+class _Layout(NamedTuple):
+    """How a product is computed, with the strides that Note [Generated products] names.
+
+    Attributes:
+        panel: which factor is the panel.
+        across: whether lanes are rows of the result as it lies in memory.
+    """
+
+    panel: int
+    across: bool
+    packing: int
+    lanes: int
+    rows: int
+    depth: int
+    panel_lane: int
+    panel_k: int
+    row: int
+    row_k: int
+    result: int
+
+
+def reason_for_blas(a: Matrices, b: Matrices, out: Matrices) -> str | None:
+    """Return why BLAS computes a product, None if machine code does: Note [Which products are generated]."""
+    rows, depth = a.shape[-2:]
+    columns = b.shape[-1]
+    if min(rows, columns) < LEAST:
+        return f"fewer than {LEAST} rows or columns"
+    if max(rows * depth, depth * columns, rows * columns) > MOST:
+        return f"a matrix of more than {MOST:,} elements"
+    return _general_reason() or ("the strides" if _layout(a, b, out) is None else None)
+
+
+@cache
+def _general_reason() -> str | None:
+    """Return why BLAS computes all products here."""
+    host = host_module.host()
+    if host.machine not in ("x86_64", "amd64") or host.register < 256 or not host.fma:
+        return "the processor has no AVX2"
+    return None if has_openblas() else "NumPy's BLAS is not OpenBLAS"
+
+
+def _layout(a: Matrices, b: Matrices, out: Matrices) -> _Layout | None:
+    item = out.dtype.itemsize
+    (rows, depth), columns = a.shape[-2:], b.shape[-1]
+    (a_row, a_k), (b_k, b_column), (row, column) = a.strides[-2:], b.strides[-2:], out.strides[-2:]
+    first, second = 0, 1
+    if column != item:  # the transpose of the product of the transposes
+        first, second, rows, columns, row, column = 1, 0, columns, rows, column, row
+        a_row, a_k, b_k, b_column = b_column, b_k, a_k, a_row
+    if column != item:
+        return None
+    of_second = second, False, columns, rows, depth, b_column, b_k, a_row, a_k, row
+    of_first = first, True, rows, columns, depth, a_row, a_k, b_column, b_k, row
+    if b_column == item:
+        found, packing = of_second, COPIED if rows >= _MANY else IN_PLACE
+    elif a_row == item:
+        found, packing = of_first, COPIED if columns >= _MANY else IN_PLACE
+    elif b_k == item and (a_k != item or columns <= rows):
+        found, packing = of_second, TURNED
+    elif a_k == item:
+        found, packing = of_first, TURNED
+    else:
+        return None
+    panel, across, *numbers = found
+    return _Layout(panel, across, packing, *numbers)
+
+
+def _code(dtype: str, across: bool) -> Code:
+    key = "product", dtype, str(across), str(host_module.host().register), str(header_size())
+    return code_of(key, WHOLE, lambda: _text(dtype, across))
+
+
+def _text(dtype: str, across: bool) -> str:
+    from .matrices import emit_product
+
+    return emit_product(host_module.host(), header_size(), _ELEMENTS[dtype], across)
+
+
+_spare: list[np.ndarray] = []  # memory for the parts of products that are not called directly; one for each caller
+
+
+@cache
+def _scratch() -> np.ndarray:
+    """Return memory for products that are called directly, which hold the GIL: one at a time."""
+    return np.empty(scratch_size(host_module.host().register), np.uint8)
+
+
+class Product:
+    """Machine code bound to the sizes and strides of one product of matrices, or a batch of them.
+
+    `product(panel, other, out)` takes the arrays in which the factors and the result are, the factor `layout.panel`
+    first. Their geometry is that of the program, which is not checked.
+
+    Attributes:
+        adds: whether the product is added to what `out` has.
+    """
+
+    __slots__ = ("_arguments", "_direct", "_function", "_geometry", "_items", "_owner", "_shared", "adds",
+                 "batch", "cost", "dtype", "layout")  # fmt: skip
+
+    def __init__(self, a: Matrices, b: Matrices, out: Matrices, adds: bool = False) -> None:
+        layout = _layout(a, b, out)
+        self.dtype = out.dtype.name
+        if layout is None or self.dtype not in _ELEMENTS or not min(layout[3:6]):
+            raise Unsupported(f"a product of matrices with shapes {a.shape} and {b.shape} in this layout")
+        self.layout, self.adds, self.batch = layout, adds, prod(out.shape[:-2])
+        self._owner = code = _code(self.dtype, layout.across)
+        factors = (a, b) if layout.panel == 0 else (b, a)
+        places = np.stack([_places(x, out.shape[:-2]) for x in (*factors, out)], -1)
+        numbers = [_scratch().ctypes.data, layout.rows, layout.depth, *layout[6:], layout.packing, adds]
+        self._geometry = np.array([*numbers, *places.ravel().tolist()], np.int64)
+        self._arguments = self._geometry.ctypes.data, ctypes.addressof(library())
+        first, shared, last = code.loaded.addresses
+        kernel, job = prototypes(3, ())
+        self._function, self._shared = kernel(first), job(shared)
+        self.cost = self.batch * 2 * layout.lanes * layout.rows * layout.depth / _FLOPS[self.dtype]
+        self._items: dict[int, np.ndarray] = {}
+        self._direct = None
+        if self.cost < SHARED_FROM and direct.available():
+            owner = self._geometry, _scratch(), code
+            rows = self.batch * layout.rows
+            self._direct = direct.builtin(last, *self._arguments, rows, layout.lanes, owner)
+
+    def __call__(self, panel: Any, other: Any, out: Any) -> None:
+        if self._direct is not None and type(panel) is type(other) is type(out) is np.ndarray:
+            self._direct(panel, other, out)
+            return
+        for x in (panel, other, out):
+            if not isinstance(x, np.ndarray):  # its memory would be read as an array's
+                raise TypeError(f"a product takes NumPy arrays, not {type(x).__name__}")
+        threads = get_num_threads() if self.cost >= SHARED_FROM else 1
+        items = self._items.get(threads)
+        if items is None:
+            items = self._items[threads] = np.array(self._parts(threads), np.int64)
+        size = scratch_size(host_module.host().register)
+        scratch = _spare.pop() if _spare else np.empty(0, np.uint8)
+        if scratch.size < size * len(items):
+            scratch = np.empty(size * len(items), np.uint8)
+        function, arguments, address = self._function, self._arguments, scratch.ctypes.data
+        found = pool.workers() if len(items) > 1 else None
+        if found is not None:
+            job = found.state, found.run, items.ctypes.data, len(items), threads - 1
+            self._shared(*job, *arguments, address, panel, other, out)
+        else:
+
+            def compute(part: int) -> None:
+                function(*arguments, *items[part].tolist(), part, address, panel, other, out)
+
+            if len(items) == 1:
+                compute(0)
+            else:
+                share(compute, range(len(items)))
+        _spare.append(scratch)
+
+    @property
+    def text(self) -> str:
+        """LLVM's text, for people who read it."""
+        return _text(self.dtype, self.layout.across)
+
+    def _parts(self, threads: int) -> list[tuple[int, int, int, int]]:
+        """Return ranges of rows and lanes: as many for each thread, in the direction in which most are whole tiles."""
+        layout = self.layout
+        if threads == 1:
+            return [(0, self.batch * layout.rows, 0, layout.lanes)]
+        count = threads * max(1, min(4, round(self.cost / SHARED_FROM / threads)))
+        rows, lanes = self.batch * layout.rows, layout.lanes
+        width = VECTORS * host_module.host().register // 8 // np.dtype(self.dtype).itemsize
+        if self.batch == 1 and lanes // width >= count:
+            edges = _edges(lanes, count, width)
+            return [(0, rows, *edge) for edge in edges]
+        step = layout.rows if self.batch >= count else 8
+        return [(*edge, 0, lanes) for edge in _edges(rows, count, step)]
+
+
+def _edges(total: int, count: int, step: int) -> list[tuple[int, int]]:
+    """Return `count` ranges, or fewer, that cut `total` at multiples of `step`."""
+    steps = -(-total // step)
+    count = min(count, steps)
+    edges = [min(total, steps * i // count * step) for i in range(count + 1)]
+    return list(zip(edges, edges[1:], strict=False))
+
+
+def _places(x: Matrices, batch: Sequence[int]) -> np.ndarray:
+    """Return the offset of each matrix."""
+    found = np.full(batch, x.offset, np.int64)
+    for dim, (size, stride) in enumerate(zip(batch, x.strides[:-2], strict=True)):
+        found += (np.arange(size) * stride).reshape([-1 if d == dim else 1 for d in range(len(batch))])
+    return found.ravel()
