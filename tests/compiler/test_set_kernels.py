@@ -13,7 +13,17 @@ from .eager_calls import counted_replacements, places
 pytestmark = pytest.mark.skipif(not _llvm.available(), reason="needs llvmlite: pip install 'gradloom[compile]'")
 F = torch.nn.functional
 
+
+def recurrent(kind, gates, x):
+    """Return the states of a layer whose weights are parts of its input."""
+    weights, state = [x[:gates], x[:gates, :2]], x[:4, :2][None]
+    states = (state, state) if kind == "lstm" else state
+    return getattr(torch, kind)(x.reshape(3, 4, -1), states, weights, False, 1, 0.0, True, False, False)[0]
+
+
 CALLS = {
+    "lstm": lambda x: recurrent("lstm", 8, x),
+    "gru": lambda x: recurrent("gru", 6, x),
     "softmax": lambda x: x.softmax(-1),
     "softmax of the first dimension": lambda x: x.softmax(0),
     "log_softmax": lambda x: x.log_softmax(-1),
@@ -248,3 +258,33 @@ def test_a_missing_llvmlite_is_named(monkeypatch):
     with pytest.raises(ImportError, match=r"pip install 'gradloom\[compile\]'"):
         torch.set_kernels("llvm")
     assert torch.get_kernels() == "numpy"
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("packed", [False, True], ids=["padded", "packed"])
+@pytest.mark.parametrize("bidirectional", [False, True], ids=["one way", "both ways"])
+@pytest.mark.parametrize("bias", [False, True], ids=["plain", "bias"])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_recurrent_layers(kind, bias, bidirectional, packed, dtype):
+    """Results and all gradients, with and without a gradient of the steps' results."""
+    layer = getattr(torch.nn, kind)
+    torch.manual_seed(0)
+    net = layer(7, 9, 2, bidirectional=bidirectional, bias=bias, dtype=dtype)
+    x = torch.randn(6, 5, 7, dtype=dtype, requires_grad=True)
+
+    def run(with_steps):
+        net.zero_grad()
+        x.grad = None
+        given = torch.nn.utils.rnn.pack_padded_sequence(x, [6, 5, 5, 3, 1]) if packed else x
+        out, states = net(given)
+        results = [out.data if packed else out, *(states if isinstance(states, tuple) else (states,))]
+        taken = results if with_steps else results[1:]
+        sum((t * torch.arange(t.numel(), dtype=dtype).reshape(t.shape).cos()).sum() for t in taken).backward()
+        return [t.detach() for t in results] + [x.grad, *(p.grad.clone() for p in net.parameters())]
+
+    for with_steps in (True, False):
+        expected = run(with_steps)
+        with torch.set_kernels("llvm"):
+            found = run(with_steps)
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-5 if dtype == torch.float32 else 1e-12, atol=1e-6)

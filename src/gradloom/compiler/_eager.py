@@ -47,11 +47,11 @@ class set_kernels:
         name: "numpy", the default, or "llvm": machine code for operators that take NumPy several calls. These are
             pointwise operators (sigmoid, gelu, elu, softplus, erf, lerp ...), softmax, log_softmax, layer_norm, batch
             norm in training, the mean and the sum of nll_loss and binary_cross_entropy_with_logits, gather, dropout,
-            max_pool2d without padding, sums, products, means, extrema and variances of rows, running sums, products and
-            extrema, sort, topk, kthvalue, median, scatter_add, index_add, index_select, embedding, and random numbers,
-            for contiguous float32 and float64 tensors, and where they only move or sort also for others. The first call
-            with a shape compiles, or takes code from the cache on disk. Results differ from NumPy's by rounding;
-            indices and random numbers do not. It holds for all threads.
+            max_pool2d without padding, the steps of LSTM and GRU layers, sums, products, means, extrema and variances
+            of rows, running sums, products and extrema, sort, topk, kthvalue, median, scatter_add, index_add,
+            index_select, embedding, and random numbers, for contiguous float32 and float64 tensors, and where they only
+            move or sort also for others. The first call with a shape compiles, or takes code from the cache on disk.
+            Results differ from NumPy's by rounding; indices and random numbers do not. It holds for all threads.
 
     Raises:
         ValueError: for another name.
@@ -129,13 +129,12 @@ def _pointwise(name: str, count: int) -> Callable[[Any], Any]:
     return lambda original: replacement(name, count, _kernels, _compiled)(original)
 
 
-def _of_kernels(name: str) -> Callable[[Any], Any]:
-    """Return what makes a replacement by a function of `_eager_kernels`, which is imported then."""
+def _of_kernels(name: str, module: str = "_eager_kernels") -> Callable[[Any], Any]:
+    """Return what makes a replacement by a function of a module, which is imported then."""
 
     def make(original: Any) -> Any:
-        from . import _eager_kernels
-
-        return getattr(_eager_kernels, name)(_kernels, _compiled)(original)
+        found = getattr(import_module(f"gradloom.compiler.{module}"), name)
+        return found(_kernels, _compiled)(original)
 
     return make
 
@@ -435,6 +434,9 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
         "draw_dropout": _dropout,
         "box_muller": _of_kernels("normal_numbers"),
         "_fill_groups": _of_kernels("normal_groups"),
+    },
+    "recurrent": {
+        f"_{name}": _of_kernels(name, "_eager_recurrent") for name in ("lstm", "lstm_backward", "gru", "gru_backward")
     },
     "random.integers": {"draw_integers": _of_routines("draw_integers")},
     "random.streams.Stream": {
