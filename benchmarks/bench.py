@@ -138,24 +138,27 @@ def run(args: argparse.Namespace) -> int:
             names_present = [contender.name for contender in present]
             times |= measure_statements(names_present, args.rounds, args.budget / 20, errors)
         if not args.only or "compile" in args.only:
-            alike = [contender for contender in present if contender.name != "autograd"]
-            times |= measure(alike, rows_compile.names(), min(args.rounds, 5), args.budget, errors)
+            times |= measure(_alike(present), rows_compile.names(), min(args.rounds, 5), args.budget, errors)
         if args.plots:
-            alike = [contender for contender in present if contender.name != "autograd"]
-            times |= measure(alike, names(), 3, args.budget, errors)
+            times |= measure(_alike(present), names(), 3, args.budget, errors)
         if "imports" in programs:
-            times |= measure_imports(present, 2 * args.rounds)
+            times |= measure_imports([c for c in present if not c.name.startswith("llvm")], 2 * args.rounds)
     finally:
         for contender in contenders:
             contender.close()
     return report(args, contenders, times, errors)
 
 
+def _alike(contenders: list[Contender]) -> list[Contender]:
+    """Return gradloom and PyTorch with their usual kernels."""
+    return [contender for contender in contenders if contender.name.partition("-")[0] in rows_compile.BACKENDS]
+
+
 def report(args: argparse.Namespace, contenders: list[Contender], times: Times, errors: dict) -> int:
     about = machine(contenders)
     machine_line = f"{', '.join(f'{name} {value}' for name, value in about.items())}."
     rows, statements, compiled = render(medians(times)), render_statements(times), render_compile(times)
-    print(f"{rows}\n\n{statements}\n\n{compiled}\n\n{NOTE}\n{machine_line}")
+    print("\n\n".join(filter(None, (rows, statements, compiled, f"{NOTE}\n{machine_line}"))))
     for contender in contenders:
         if contender.unavailable:
             print(f"left out: {contender.name}, which cannot be imported ({contender.unavailable})")

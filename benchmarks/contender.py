@@ -94,9 +94,11 @@ def _load(library: str, threads: int):
         from importlib.metadata import version
 
         return importlib.import_module("autograd.numpy"), version("autograd")
-    module = importlib.import_module(library)
+    module = importlib.import_module("gradloom" if library == "llvm" else library)
     if threads:
         module.set_num_threads(threads)
+    if library == "llvm":
+        module.set_kernels("llvm")
     if hasattr(module, "manual_seed"):
         module.manual_seed(0)
     return module, str(getattr(module, "__version__", ""))

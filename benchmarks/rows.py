@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-# A library and its threads.
-CONTENDERS = ("gradloom-1", "gradloom-2", "torch-1", "torch-2", "autograd")
+# A library and its threads; "llvm" is gradloom with set_kernels("llvm").
+CONTENDERS = ("gradloom-1", "gradloom-2", "llvm-1", "llvm-2", "torch-1", "torch-2", "autograd")
 MILLI, MICRO = 1e-3, 1e-6
 
 

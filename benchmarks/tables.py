@@ -15,9 +15,15 @@ from rows_statements import LLVM, STATEMENTS
 
 NOTE = (
     "Medians. A ratio is gradloom's time over PyTorch's on the same number of threads, `best` that of the better of\n"
-    "each one's two times. Other load on the machine distorts it."
+    'each one\'s two times. `llvm` is gradloom with `set_kernels("llvm")`. Other load on the machine distorts it.'
 )
 PARTS = "forward", "backward"
+# Columns of ratios: the threads, and which kernels of gradloom.
+RATIOS = {
+    **{f"ratio {threads}": (threads, "gradloom") for threads in "12"},
+    **{f"llvm / torch {threads}": (threads, "llvm") for threads in "12"},
+    "best": ("", "gradloom"),
+}
 Times = dict[tuple[str, str, str], list[float]]  # (contender, program, part) -> seconds
 Cells = dict[str, float]  # contender -> median in the row's unit
 
@@ -41,12 +47,10 @@ def low(seconds: list[float]) -> float:
     return sorted(seconds)[len(seconds) // 20]
 
 
-def ratio(cells: Cells, threads: str = "") -> float | None:
+def ratio(cells: Cells, threads: str = "", ours: str = "gradloom") -> float | None:
     """Return gradloom's time over PyTorch's with "1" or "2" threads, or ("") of the better of each."""
-    ours, theirs = (
-        [cells[name] for name in cells if name.startswith(f"{library}-{threads}")] for library in ("gradloom", "torch")
-    )
-    return min(ours) / min(theirs) if ours and theirs else None
+    own, theirs = ([cells[name] for name in cells if name.startswith(f"{x}-{threads}")] for x in (ours, "torch"))
+    return min(own) / min(theirs) if own and theirs else None
 
 
 def verdict(row: Row, cells: Cells) -> str:
@@ -64,15 +68,16 @@ def render(table: dict[str, Cells]) -> str:
     for row in ROWS:
         if cells := table[row.title]:
             numbers = [_number(cells[name]) if name in cells else "" for name in CONTENDERS]
-            ratios = ["" if row.difference else _ratio(ratio(cells, threads)) for threads in ("1", "2", "")]
+            ratios = ["" if row.difference else _ratio(ratio(cells, *which)) for which in RATIOS.values()]
             lines.append((row.title, row.unit, *numbers, *ratios, verdict(row, cells)))
-    return _markdown(("row", "unit", *CONTENDERS, "ratio 1", "ratio 2", "best", "limit"), lines, left=2)
+    return _markdown(("row", "unit", *CONTENDERS, *RATIOS, "limit"), lines, left=2)
 
 
 def render_statements(times: Times) -> str:
     """Return the statements in Markdown, on one thread, with the geometric means of their ratios."""
     lines, ratios, by_llvm = [], {part: [] for part in PARTS}, {part: [] for part in PARTS}
-    for statement in STATEMENTS:
+    measured = {program.removeprefix(LLVM) for _, program, _ in times}
+    for statement in filter(measured.__contains__, STATEMENTS):
         line = [f"`{statement}`"]
         for part in PARTS:
             names = ("gradloom-1", statement), ("gradloom-1", LLVM + statement), ("torch-1", statement)
@@ -89,7 +94,7 @@ def render_statements(times: Times) -> str:
     head = "statement, us", *(f"{name} {part}" for part in PARTS for name in columns)
     llvm_means = summarise_statements(by_llvm, 'With `set_kernels("llvm")`')
     means = "\n".join(filter(None, (summarise_statements(ratios, "Geometric means of the ratios"), llvm_means)))
-    return f"{_markdown(head, lines, left=1)}\n\n{means}"
+    return f"{_markdown(head, lines, left=1)}\n\n{means}" if lines else ""
 
 
 def summarise_statements(ratios: dict[str, list[float]], what: str) -> str:
@@ -129,12 +134,14 @@ def render_compile(times: Times) -> str:
     compiled = [f"compiling, {backend}" for _, backend in columns if backend != "eager"]
     head = ("forward and backward, ms", "threads", *names, *compiled, "to PyTorch eager", "to inductor")
     left_out = [f"{reason}." for library, backend in columns if (reason := missing(library, backend)) is not None]
-    return "\n\n".join([_markdown(head, lines, left=1), *left_out])
+    return "\n\n".join([_markdown(head, lines, left=1), *left_out]) if lines else ""
 
 
 def _markdown(head: tuple[str, ...], lines: Iterable[tuple[str, ...]], left: int) -> str:
-    """Return a table whose first `left` columns stand to the left, the others to the right."""
+    """Return a table whose first `left` columns stand to the left, the others to the right; "" without lines."""
     lines = [head, *lines]
+    if len(lines) == 1:
+        return ""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
 
     def padded(line: tuple[str, ...]) -> str:
