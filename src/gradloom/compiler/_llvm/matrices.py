@@ -1,7 +1,7 @@
 """Products of matrices as LLVM's text.
 
 Note [Generated products]
-One *tile* of the result is computed at a time, in registers: some rows by up to three vectors of lanes. For each k it
+One *tile* of the result is computed at a time, in registers: some rows by some vectors of lanes. For each k it
 multiplies a vector of one factor, the *panel*, by single numbers of the other, the *rows*, which may have any strides.
 Lanes are columns of the result if the second factor is the panel (`across` is False), and rows of it if the first is;
 then a tile is transposed before it is stored.
@@ -18,12 +18,13 @@ depends on no size or place, so neither on the tile that an element is in nor on
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from .emit import write_shared
 from .entry import LOOPS, write_entry
 from .host import Host
 from .ir import BITS, FLOAT, I32, I64, PTR, Function, Module, V, fma, loop, vector, when
-from .tiles import COPIED, DEPTH, IN_PLACE, NUMBERS, PLACES, TURNED, VECTORS, rows_of, scratch_size
+from .tiles import COPIED, DEPTH, IN_PLACE, NUMBERS, PLACES, TURNED, scratch_size, tile_of
 
 
 def emit_product(host: Host, header: int, elem: str, across: bool) -> str:
@@ -45,12 +46,13 @@ class _Writer:
         self.module, self.elem, self.across, self.header = module, elem, across, header
         self.size = BITS[elem] // 8
         self.width = register // BITS[elem]
-        self.rows = rows_of(register)
+        tile = tile_of(register)
+        self.rows, self.vectors = tile.rows, tile.vectors
         self.vector = vector(elem, self.width)
 
     def write(self) -> None:
         for rows in (self.rows, 1):
-            for vectors in range(1, VECTORS + 1):
+            for vectors in range(1, self.vectors + 1):
                 self.tile(rows, vectors)
         self.copy()
         self.turn()
@@ -97,16 +99,38 @@ class _Writer:
         f = self.function("copy", ["k", "*source", "stride", "lanes", "*panel", "step"])
         p = _parameters(f)
 
-        def one(k: V) -> None:
-            source, panel = f.offset("%source", k * p["stride"]), f.offset("%panel", k * p["step"])
+        def places(k: V, vector: int) -> tuple[str, str]:
+            first = vector * self.width * self.size
+            return f.offset("%source", k * p["stride"] + first), f.offset("%panel", k * p["step"] + first)
 
-            def vectors(lane: V) -> None:
-                x = self.masked_load(f, f.offset(source, lane * self.size), self.lanes_below(p["lanes"] - lane))
-                f.store(x, f.offset(panel, lane * self.size), self.size)
+        for count in range(1, self.vectors + 1):
+            last = p["lanes"] - (count - 1) * self.width
+            mask = self.lanes_below(last)
 
-            loop(f, f.const(0, I64), p["lanes"], self.width, vectors)
+            def whole(k: V, count: int = count) -> None:
+                pairs = [places(k, j) for j in range(count)]
+                found = [f.load(source, self.elem, self.width, self.size) for source, _ in pairs]
+                for x, (_, target) in zip(found, pairs, strict=True):
+                    f.store(x, target, self.size)
 
-        loop(f, f.const(0, I64), p["k"], 1, one)
+            def part(k: V, count: int = count, mask: V = mask) -> None:
+                for j in range(count):
+                    source, target = places(k, j)
+                    is_last = j == count - 1
+                    x = (
+                        self.masked_load(f, source, mask)
+                        if is_last
+                        else f.load(source, self.elem, self.width, self.size)
+                    )
+                    f.store(x, target, self.size)
+
+            def panel(last: V = last, whole: Any = whole, part: Any = part) -> None:
+                zero = f.const(0, I64)
+                full = last.equals(self.width)
+                loop(f, zero, full.where(p["k"], zero), 1, whole)
+                loop(f, full.where(p["k"], zero), p["k"], 1, part)
+
+            when(f, (last > 0) & (last <= self.width), panel)
         self.end(f)
 
     def turn(self) -> None:
@@ -236,7 +260,7 @@ class _Writer:
         size, width = self.size, p["vectors"] * self.width
         blocks = (p["depth"] + (DEPTH - 1))._binary("udiv", DEPTH)
         length = (p["depth"] + blocks - 1)._binary("udiv", blocks)
-        tile = f.offset("%scratch", DEPTH * VECTORS * self.width * size)
+        tile = f.offset("%scratch", DEPTH * self.vectors * self.width * size)
 
         def block(first: V) -> None:
             left = p["depth"] - first
@@ -263,7 +287,7 @@ class _Writer:
             start = f.const(0, I64)
             straight = p["lanes"].equals(width) & adds.equals(0)
             for count in (self.rows, 1):
-                stop = p["count"] & -count
+                stop = p["count"]._binary("udiv", count) * count
 
                 def one(r: V, count: int = count) -> None:
                     row = f.offset(numbers, r * p["row"])
@@ -271,7 +295,7 @@ class _Writer:
                     aside = f.const(count * size, I64) if self.across else width * size
                     to = f.emit(f"select i1 {straight.name}, ptr {place}, ptr {tile}", PTR).name
                     stride = straight.where(p["result"], aside)
-                    labels = [f.new_label("vectors") for _ in range(VECTORS)]
+                    labels = [f.new_label("vectors") for _ in range(self.vectors)]
                     stored = f.new_label("stored")
                     cases = " ".join(f"i64 {j + 1}, label %{label}" for j, label in enumerate(labels[:-1]))
                     f.line(f"switch i64 {p['vectors'].name}, label %{labels[-1]} [ {cases} ]")
@@ -303,7 +327,7 @@ class _Writer:
         scratch = f.emit(f"inttoptr i64 {memory.name} to ptr", PTR).name
         w, size = self.width, self.size
         vectors = (p["c1"] - p["c0"] + (w - 1))._binary("udiv", w)
-        panels = (vectors + (VECTORS - 1))._binary("udiv", VECTORS)
+        panels = (vectors + (self.vectors - 1))._binary("udiv", self.vectors)
 
         def product(b: V) -> None:
             start = b * p["rows"]

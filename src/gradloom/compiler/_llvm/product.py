@@ -6,7 +6,8 @@ the forward pass of a linear layer, reaches half of what the processor can. Gene
 they are as fast or faster in any layout, if
 
 - the result has at least LEAST rows and columns: a tile has so many, and BLAS has other code for vectors;
-- no matrix has more than MOST elements. Larger ones need more blocking, for the caches and the TLB, which BLAS has.
+- no matrix has more than `Tile.most` elements. Larger ones need more blocking, for the caches and the TLB, which BLAS
+  has; with AVX2 so do smaller ones, because tiles are smaller and the processor comes around to them more often.
 
 So it was measured with AVX-512 and AVX2; elsewhere, and where NumPy has another BLAS, which may know more of its
 processor (as Apple's does), BLAS computes all products.
@@ -27,12 +28,10 @@ from . import direct, host as host_module, pool
 from .host import Unsupported
 from .kernel import Code, code_of, header_size, library, prototypes
 from .schedule import SHARED_FROM, WHOLE
-from .tiles import COPIED, IN_PLACE, TURNED, VECTORS, scratch_size
+from .tiles import COPIED, IN_PLACE, TURNED, scratch_size, tile_of
 
 LEAST = 16
-MOST = 1 << 20
-# Rows of a tile's factor from which on copying a panel, which makes its lines neighbours, costs next to nothing.
-_MANY = 512
+_SHORT = 100_000.0  # nanoseconds that a product may take while it holds the GIL: Note [Direct calls]
 _FLOPS = {"float32": 100.0, "float64": 50.0}  # in a nanosecond, about
 _ELEMENTS = {"float32": "float", "float64": "double"}
 
@@ -73,9 +72,13 @@ def reason_for_blas(a: Matrices, b: Matrices, out: Matrices) -> str | None:
     columns = b.shape[-1]
     if min(rows, columns) < LEAST:
         return f"fewer than {LEAST} rows or columns"
-    if max(rows * depth, depth * columns, rows * columns) > MOST:
-        return f"a matrix of more than {MOST:,} elements"
-    return _general_reason() or ("the strides" if _layout(a, b, out) is None else None)
+    reason = _general_reason()
+    if reason is not None:
+        return reason
+    most = tile_of(host_module.host().register).most
+    if max(rows * depth, depth * columns, rows * columns) > most:
+        return f"a matrix of more than {most:,} elements"
+    return "the strides" if _layout(a, b, out) is None else None
 
 
 @cache
@@ -99,10 +102,11 @@ def _layout(a: Matrices, b: Matrices, out: Matrices) -> _Layout | None:
         return None
     of_second = second, False, columns, rows, depth, b_column, b_k, a_row, a_k, row
     of_first = first, True, rows, columns, depth, a_row, a_k, b_column, b_k, row
+    few = tile_of(host_module.host().register).few
     if b_column == item:
-        found, packing = of_second, COPIED if rows >= _MANY else IN_PLACE
+        found, packing = of_second, COPIED if rows > few else IN_PLACE
     elif a_row == item:
-        found, packing = of_first, COPIED if columns >= _MANY else IN_PLACE
+        found, packing = of_first, COPIED if columns > few else IN_PLACE
     elif b_k == item and (a_k != item or columns <= rows):
         found, packing = of_second, TURNED
     elif a_k == item:
@@ -164,19 +168,19 @@ class Product:
         self.cost = self.batch * 2 * layout.lanes * layout.rows * layout.depth / _FLOPS[self.dtype]
         self._items: dict[int, np.ndarray] = {}
         self._direct = None
-        if self.cost < SHARED_FROM and direct.available():
+        if self.cost < _SHORT and direct.available():
             owner = self._geometry, _scratch(), code
             rows = self.batch * layout.rows
             self._direct = direct.builtin(last, *self._arguments, rows, layout.lanes, owner)
 
     def __call__(self, panel: Any, other: Any, out: Any) -> None:
-        if self._direct is not None and type(panel) is type(other) is type(out) is np.ndarray:
+        threads = get_num_threads() if self.cost >= SHARED_FROM else 1
+        if threads == 1 and self._direct is not None and type(panel) is type(other) is type(out) is np.ndarray:
             self._direct(panel, other, out)
             return
         for x in (panel, other, out):
             if not isinstance(x, np.ndarray):  # its memory would be read as an array's
                 raise TypeError(f"a product takes NumPy arrays, not {type(x).__name__}")
-        threads = get_num_threads() if self.cost >= SHARED_FROM else 1
         items = self._items.get(threads)
         if items is None:
             items = self._items[threads] = np.array(self._parts(threads), np.int64)
@@ -212,11 +216,13 @@ class Product:
             return [(0, self.batch * layout.rows, 0, layout.lanes)]
         count = threads * max(1, min(4, round(self.cost / SHARED_FROM / threads)))
         rows, lanes = self.batch * layout.rows, layout.lanes
-        width = VECTORS * host_module.host().register // 8 // np.dtype(self.dtype).itemsize
+        register = host_module.host().register
+        tile = tile_of(register)
+        width = tile.vectors * register // 8 // np.dtype(self.dtype).itemsize
         if self.batch == 1 and lanes // width >= count:
             edges = _edges(lanes, count, width)
             return [(0, rows, *edge) for edge in edges]
-        step = layout.rows if self.batch >= count else 8
+        step = layout.rows if self.batch >= count else tile.rows
         return [(*edge, 0, lanes) for edge in _edges(rows, count, step)]
 
 
