@@ -14,8 +14,6 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 from ..dispatch import _operators
-from ..kernels.conv.convolution import geometry
-from ..kernels.pool.pooling import describe
 from ._graph import Content, Graph, Node, Value, contiguous_strides, dtype_name, size_of
 from ._rows import expanded
 
@@ -39,6 +37,11 @@ class Task(NamedTuple):
     def make(self) -> Callable[..., None]:
         """Return the function of the arrays of the node's arguments and of its results."""
         return getattr(_module(self.module), self.function)(*self.arguments)  # type: ignore[no-any-return]
+
+
+def _kernels(name: str) -> Any:
+    """Return a module of kernels, which graphs without such operators do not need."""
+    return import_module(f"gradloom.kernels.{name}")
 
 
 def _module(name: str) -> Any:
@@ -78,7 +81,7 @@ def _max_pool(node: Node, read: set[Content]) -> Node:
     results = (y, indices) if wanted else (y,)
     _check(node, (x,), results, (y,))
     code = _module("pooling")
-    windows = describe("max_pool2d", x, 2, kernel, stride, padding, dilation, ceil_mode)
+    windows = _kernels("pool.pooling").describe("max_pool2d", x, 2, kernel, stride, padding, dilation, ceil_mode)
     if windows.dilation != (1, 1) or size_of(windows.kernel) > code.MOST_ELEMENTS or size_of(windows.size) >= 1 << 31:
         raise NoMachineCodeError
     dtype = dtype_name(x.dtype)
@@ -105,7 +108,7 @@ def _convolution(node: Node) -> Node:
     result = node.result
     given = (x, w) if bias is None else (x, w, bias)
     _check(node, given, (result,), (*given, result))
-    windows = geometry(x, w, stride, padding, dilation, transposed, output_padding, groups)
+    windows = _kernels("conv.convolution").geometry(x, w, stride, padding, dilation, transposed, output_padding, groups)
     dtype = dtype_name(x.dtype)
     if transposed or groups != 1 or len(windows.size) != 2 or not _module("convolution").pays(dtype, windows):
         raise NoMachineCodeError
@@ -119,7 +122,7 @@ def _convolution_backward(node: Node) -> list[Node]:
     g, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask = node.args
     results = list(node.result)
     _check(node, (g, x, w), tuple([r for r in results if r is not None]), (g, x, w))
-    windows = geometry(x, w, stride, padding, dilation, transposed, output_padding, groups)
+    windows = _kernels("conv.convolution").geometry(x, w, stride, padding, dilation, transposed, output_padding, groups)
     code, dtype = _module("convolution"), dtype_name(x.dtype)
     if transposed or groups != 1 or len(windows.size) != 2:
         raise NoMachineCodeError
