@@ -47,10 +47,11 @@ class set_kernels:
         name: "numpy", the default, or "llvm": machine code for operators that take NumPy several calls. These are
             pointwise operators (sigmoid, gelu, elu, softplus, erf, lerp ...), softmax, log_softmax, layer_norm, batch
             norm in training, the mean and the sum of nll_loss and binary_cross_entropy_with_logits, gather, dropout,
-            max_pool2d without padding, the steps of LSTM and GRU layers, sums, products, means, extrema and variances
-            of rows, running sums, products and extrema, sort, topk, kthvalue, median, scatter_add, index_add,
-            index_select, embedding, and random numbers, for contiguous float32 and float64 tensors, and where they only
-            move or sort also for others. The first call with a shape compiles, or takes code from the cache on disk.
+            max_pool2d without padding, products of matrices, the steps of LSTM and GRU layers, sums, products, means,
+            extrema and variances of rows, running sums, products and extrema, sort, topk, kthvalue, median,
+            scatter_add, index_add, index_select, embedding, and random numbers, for contiguous float32 and float64
+            tensors, and where they only move or sort also for others. Factors of products may be transposed. The first
+            call with a shape compiles, or takes code from the cache on disk.
             Results differ from NumPy's by rounding; indices and random numbers do not. It holds for all threads.
 
     Raises:
@@ -149,6 +150,12 @@ def _of_routines(name: str, *kinds: str) -> Callable[[Any], Any]:
         return (found(*kinds) if kinds else found)(original)
 
     return make
+
+
+def _product(original: Any) -> Any:
+    from ._eager_products import product
+
+    return product(_kernels, KEPT)(original)
 
 
 def _rows(name: str, arrays: tuple[Any, ...], dim: int) -> Any:
@@ -411,6 +418,7 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
         "gather": _of_kernels("gather"),
         **{name: _of_routines(name) for name in ("scatter_add", "scatter_add_")},
     },
+    "matmul": {"product": _product},
     "indexing.vectors": {name: _of_routines(name) for name in ("index_select", "index_add", "index_add_")},
     "indexing.embedding": {name: _of_routines(name) for name in ("embedding", "embedding_dense_backward")},
     "loss.pointwise": {"binary_cross_entropy_with_logits": _of_kernels("bce_with_logits")},
