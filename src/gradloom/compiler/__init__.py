@@ -10,6 +10,7 @@ The rooms of this package, in the order in which data flows through them:
     _scalar.py, _build.py, _loops.py     definitions of operators, and the loop programs of groups
     _program.py, _numpy_backend.py       the code that runs (_numpy_rows.py: loops with rows)
     _run.py, _api.py, _modules.py        calls, compiled functions and modules
+    _store.py                            graphs and rewritten functions on disk
     _explain.py                          what they say about themselves
     _pieces.py                           functions that are not one graph
     _effects.py, _updates.py             calls that change objects; optimizers' updates as loops

@@ -13,10 +13,10 @@ from ..dispatch.state import AUTOCAST, GRAD_OFF, state
 from ..types.dtype import default
 from . import _run
 from ._effects import Found
-from ._joint import compiled
 from ._known import NUMBERS, is_library_value, is_plain_dataclass
 from ._reads import static
 from ._recorder import MISSING, Recorder, cell_value, tensor_facts
+from ._store import compiled
 
 
 class Opaque(Exception):
@@ -289,7 +289,8 @@ class Entry:
         self.check, self.guards = check_of(recorder, arguments)
         inputs = list(recorder.inputs)
         recorder.forget()
-        self.compiled = compiled(recording, inputs, backend, machine_code)
+        afresh = recorder.everywhere  # `explain` wants to know how it is made
+        self.compiled = compiled(recording, inputs, backend, machine_code, afresh)
         self.count = len(inputs)
         self.exclusive = self.compiled.mutated
 

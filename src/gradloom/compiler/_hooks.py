@@ -7,7 +7,7 @@ functions and methods those that only compute. Everything else taints the record
 from __future__ import annotations
 
 import functools
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from ..core.tensor import Tensor
 from . import _known as known
 from ._effects import called as effect, is_effect, is_limit, parameters_after
 from ._reads import CONTAINERS, LAZY, OBJECT, VIEWS, Reads, static
-from ._recorder import active
-from ._rewrite import CannotRewriteError, rewritten
+from ._recorder import HOOKS, CannotRewriteError, active
+from ._store import rewritten_code
 
 _READERS = frozenset(
     """get items keys values copy index count join split strip lower upper startswith endswith format replace lstrip
@@ -108,7 +108,7 @@ def _operated(r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 def _followed(r: Any, function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a Python function with hooks."""
-    if "_gradloom_hooks_" in function.__code__.co_freevars:  # it was defined in a rewritten function
+    if HOOKS in function.__code__.co_freevars:  # it was defined in a rewritten function
         return function(*args, **kwargs)
     if getattr(function, "_compile_disabled", False):
         r.taint(f"it calls {function.__qualname__}, for which compiling is disabled")
@@ -137,6 +137,17 @@ def _followed(r: Any, function: FunctionType, args: tuple[Any, ...], kwargs: dic
             tuple(function.__kwdefaults__.items()),
         )
     return made(*args, **kwargs)
+
+
+def rewritten(function: FunctionType, hooks: Any) -> FunctionType:
+    """Return a function with the same meaning whose reads and calls go through `hooks`. Raises CannotRewriteError."""
+    code = rewritten_code(function)
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    cells[HOOKS] = CellType(hooks)
+    closure = tuple([cells[name] for name in code.co_freevars])
+    made = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
 
 
 def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -11,7 +11,6 @@ import builtins
 import math
 import operator
 import sys
-from dataclasses import MISSING
 from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -85,12 +84,25 @@ def is_plain(value: Any) -> bool:
     return cls is Tensor or cls is getattr(sys.modules.get("gradloom.nn.parameter"), "Parameter", None)
 
 
-def _spaces() -> list[Any]:
+def _spaces() -> dict[str, Any]:
     """Return the namespaces of public operators that are loaded; a name may be bound when it is first used."""
-    found: list[Any] = [vars(cls) for cls in Tensor.__mro__[:-1]]
+    found: dict[str, Any] = {cls.__qualname__: vars(cls) for cls in Tensor.__mro__[:-1]}
     names = """gradloom gradloom.nn.functional gradloom.linalg gradloom.fft gradloom.special gradloom.functional
     gradloom._C._nn gradloom.signal.windows""".split()
-    return [*found, *[vars(sys.modules[name]) for name in names if name in sys.modules]]
+    return found | {name: vars(sys.modules[name]) for name in names if name in sys.modules}
+
+
+def public_name(function: FunctionType) -> str | None:
+    """Return a name that a public operator has in every process."""
+    spaces, name = _spaces(), function.__name__
+    for place, space in spaces.items():
+        if space.get(name) is function:
+            return f"{place}.{name}"
+    for place, space in spaces.items():
+        for name, value in list(space.items()):
+            if value is function:
+                return f"{place}.{name}"
+    return None
 
 
 _answers: dict[int, tuple[Any, bool]] = {}  # for each function that was asked for, whether it is an operator
@@ -123,7 +135,7 @@ def _is_operator(function: FunctionType) -> bool:
     place = own_code(function).co_filename.replace("\\", "/")
     if any(room in place for room in _ROOMS) and (function.__module__ or "").startswith("gradloom"):
         return True
-    for space in _spaces():
+    for space in _spaces().values():
         if space.get(name) is function and _computes(name, function):
             return True
         if any(value is function and _computes(key, value) for key, value in list(space.items())):
@@ -178,6 +190,8 @@ def is_plain_dataclass(cls: Any) -> bool:
     """Return whether instances of a class are its fields, as arguments of the `__init__` that `dataclass` wrote."""
     if "__dataclass_fields__" not in vars(cls) or cls.__new__ is not object.__new__:
         return False
+    from dataclasses import MISSING  # which are imported, if there are any
+
     written = isinstance(cls.__init__, FunctionType) and cls.__init__.__code__.co_filename == "<string>"
     factories = [field.default_factory for field in cls.__dataclass_fields__.values()]
     lookup: Any = cls.__getattribute__

@@ -15,9 +15,8 @@ from typing import Any
 from ..core.tensor import Tensor
 from . import _known as known
 from ._effects import is_step, stepped
-from ._hooks import Hooks
-from ._recorder import active
-from ._rewrite import CannotRewriteError, rewritten
+from ._hooks import Hooks, rewritten
+from ._recorder import CannotRewriteError, active
 
 MOST_PIECES = 256  # of one function
 

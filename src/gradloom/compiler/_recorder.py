@@ -23,15 +23,19 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..dispatch.state import AUTOCAST, GRAD_OFF, state
 from ._known import NUMBERS, is_plain
-from ._rewrite import HOOKS
 
 MISSING = object()
+HOOKS = "_gradloom_hooks_"  # the variable of rewritten functions that has their hooks
 
 
 class TraceError(RuntimeError):
     """A program cannot be compiled; the message says why, and `where` in which line."""
 
     where = ""
+
+
+class CannotRewriteError(Exception):
+    """A function has no source, or statements that cannot be followed; the message says which."""
 
 
 class Unsupported(RuntimeError):

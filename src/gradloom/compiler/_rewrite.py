@@ -1,10 +1,10 @@
 """Functions rewritten so that everything that they read from outside, and every call, goes through hooks.
 
 Note [Rewritten functions]
-`rewritten(f)` is `f` with each global, attribute, item, iteration, call, operator and test passed to an object of hooks
-(_hooks.py). The code is found as source and checked against the bytecode of `f`; line numbers stay. Python itself runs
-the statements, so that their meaning is Python's. Statements that the hooks cannot follow report themselves
-(`taint`), and functions with others (`async`, `match`) are not rewritten.
+`rewritten_code(f)` is the code of `f` with each global, attribute, item, iteration, call, operator and test passed to
+an object of hooks (_hooks.py). The code is found as source and checked against the bytecode of `f`; line numbers stay.
+Python itself runs the statements, so that their meaning is Python's. Statements that the hooks cannot follow report
+themselves (`taint`), and functions with others (`async`, `match`) are not rewritten.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import linecache
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from functools import lru_cache
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from ..memory.locks import new_lock
+from ._recorder import HOOKS, CannotRewriteError
 
 _compiling = new_lock()
-HOOKS = "_gradloom_hooks_"
 _FUTURE_ANNOTATIONS = 0x1000000
 _IN_FRAME = frozenset("locals globals vars eval exec dir super".split())
 _SYMBOLS = {
@@ -36,21 +36,10 @@ _UNSUPPORTED = (
 )  # fmt: skip
 
 
-class CannotRewriteError(Exception):
-    """A function has no source, or statements that cannot be followed; the message says which."""
-
-
-def rewritten(function: FunctionType, hooks: Any) -> FunctionType:
-    """Return a function with the same meaning whose reads and calls go through `hooks`."""
+def rewritten_code(function: FunctionType) -> CodeType:
+    """Return the code of a function with hooks; HOOKS is one of its free variables. Raises CannotRewriteError."""
     with _compiling:  # CPython's parser may fail in two threads at once
-        code = _rewritten_code(function.__code__, _lines_key(function))
-    names = code.co_freevars
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-    cells[HOOKS] = CellType(hooks)
-    closure = tuple([cells[name] for name in names])
-    made = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, closure)
-    made.__kwdefaults__ = function.__kwdefaults__
-    return made
+        return _rewritten_code(function.__code__, _lines_key(function))
 
 
 def _lines_key(function: FunctionType) -> int:

@@ -36,7 +36,9 @@ class Task(NamedTuple):
 
     def make(self) -> Callable[..., None]:
         """Return the function of the arrays of the node's arguments and of its results."""
-        return getattr(_module(self.module), self.function)(*self.arguments)  # type: ignore[no-any-return]
+        made = getattr(_module(self.module), self.function)(*self.arguments)
+        made.made_by = getattr(_module(self.module), self.function), self.arguments  # see Note [Graphs on disk]
+        return made  # type: ignore[no-any-return]
 
 
 def _kernels(name: str) -> Any:

@@ -28,6 +28,10 @@ LIMIT = 256 << 20  # bytes
 _MAGIC = b"gradloom machine code 1\n"
 
 
+class GoneError(Exception):
+    """A file of the cache names another one, which is no longer there."""
+
+
 def _own_sha256() -> Any:
     """Return Python's own SHA-256; hashlib loads OpenSSL, which takes longer than the rest of a cached start."""
     for name in ("_sha2", "_sha256"):  # since Python 3.12; before

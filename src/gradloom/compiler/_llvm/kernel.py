@@ -19,11 +19,14 @@ import numpy as np
 
 from ...kernels._common.threads import get_num_threads, share
 from . import direct
+from .cache import GoneError
 from .code import load_code, name_of, read_code
 from .host import Unsupported
 from .image import Loaded
 
 ndarray = np.ndarray
+# The functions of a program, and of one whose rows are cut into parts.
+WHOLE, SPLIT = ("kernel", "shared", direct.ENTRY), ("partial", "shared", "finish")
 
 
 class Code:
@@ -59,16 +62,6 @@ def code_of(key: Sequence[str], entries: tuple[str, ...], text: Callable[[], str
             code = _codes.get(name)
             if code is None:
                 code = _codes[name] = Code(name, entries, load_code(key, entries, text))
-    return code
-
-
-def known_code(name: str, entries: tuple[str, ...]) -> Code | None:
-    """Return the code of a file, from this process or from the cache on disk; None if it is not there."""
-    code = _codes.get(name)
-    if code is None:
-        loaded = read_code(name, entries)
-        if loaded is not None:
-            code = _codes.setdefault(name, Code(name, entries, loaded))
     return code
 
 
@@ -149,6 +142,11 @@ class Kernel:
             self._direct = direct.builtin(last, *self._arguments, rows, lanes, owner)
             self.call = self._direct
 
+    @property
+    def made_by(self) -> Any:
+        """What makes it again, for Note [Graphs on disk]: a function and its arguments."""
+        return restored, (self._owner.name, self._owner.entries, self.facts)
+
     def _called(self, *arguments: Any) -> bool | None:
         try:
             self(arguments[: self._arrays], arguments[self._arrays :])
@@ -204,3 +202,14 @@ class Kernel:
     def _fail(self) -> None:
         index, size = self._geometry[1:3]
         raise IndexError(f"index {index} is out of bounds for dimension with size {size}")
+
+
+def restored(name: str, entries: tuple[str, ...], facts: dict[str, Any]) -> Kernel:
+    """Return a Kernel whose code this process or the cache has. Raises GoneError if neither has."""
+    code = _codes.get(name)
+    if code is None:
+        loaded = read_code(name, entries)
+        if loaded is None:
+            raise GoneError(name)
+        code = _codes.setdefault(name, Code(name, entries, loaded))
+    return Kernel(code, facts)

@@ -17,8 +17,8 @@ from ...kernels._common.threads import get_num_threads, share
 from .._loops import LoopProgram
 from .kernel import Code, library
 from .plan import Plan, make_plan
-from .pool import workers
-from .schedule import SHARED_FROM, code_for, cost_of
+from .pool import SHARED_FROM, workers
+from .schedule import code_for, cost_of
 
 
 @lru_cache(256)

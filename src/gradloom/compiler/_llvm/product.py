@@ -26,8 +26,8 @@ import numpy as np
 from ...kernels._common.threads import get_num_threads, has_openblas, share
 from . import direct, host as host_module, pool
 from .host import Unsupported
-from .kernel import Code, code_of, header_size, library, prototypes
-from .schedule import SHARED_FROM, WHOLE
+from .kernel import WHOLE, Code, code_of, header_size, library, prototypes
+from .pool import SHARED_FROM
 from .tiles import COPIED, IN_PLACE, TURNED, scratch_size, tile_of
 
 LEAST = 16
@@ -38,6 +38,15 @@ _ELEMENTS = {"float32": "float", "float64": "double"}
 
 class Matrices(Protocol):
     """Where a batch of matrices is in the memory of an array: `Value` of the graph is such a thing."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+    dtype: Any
+
+
+class Place(NamedTuple):
+    """Matrices, without the memory."""
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
@@ -145,16 +154,18 @@ class Product:
 
     Attributes:
         adds: whether the product is added to what `out` has.
+        made_by: what makes it again: see Note [Graphs on disk].
     """
 
     __slots__ = ("_arguments", "_direct", "_function", "_geometry", "_items", "_owner", "_shared", "adds",
-                 "batch", "cost", "dtype", "layout")  # fmt: skip
+                 "batch", "cost", "dtype", "layout", "made_by")  # fmt: skip
 
     def __init__(self, a: Matrices, b: Matrices, out: Matrices, adds: bool = False) -> None:
         layout = _layout(a, b, out)
         self.dtype = out.dtype.name
         if layout is None or self.dtype not in _ELEMENTS or not min(layout[3:6]):
             raise Unsupported(f"a product of matrices with shapes {a.shape} and {b.shape} in this layout")
+        self.made_by = Product, (*[Place(x.shape, x.strides, x.offset, x.dtype) for x in (a, b, out)], adds)
         self.layout, self.adds, self.batch = layout, adds, prod(out.shape[:-2])
         self._owner = code = _code(self.dtype, layout.across)
         factors = (a, b) if layout.panel == 0 else (b, a)

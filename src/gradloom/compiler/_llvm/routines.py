@@ -19,7 +19,7 @@ from .code import load_code
 from .entry import write_entry
 from .ir import I32, I64, PTR, Function, Module, V
 from .kernel import header_size
-from .schedule import SHARED_FROM
+from .pool import SHARED_FROM
 
 _ENTRIES = ("kernel", direct.ENTRY)
 empty, _BYTE = np.empty, np.dtype(np.uint8)

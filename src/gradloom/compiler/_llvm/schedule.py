@@ -12,22 +12,16 @@ from math import ceil, prod
 from typing import Any
 
 from .._loops import FLOATS, LoopProgram
-from . import direct, host as host_module, pool
+from . import host as host_module
 from .host import Unsupported
-from .kernel import Code, Kernel, code_of, header_size
+from .kernel import SPLIT, WHOLE, Code, Kernel, code_of, header_size
 from .plan import Plan, lanes_for, make_plan
+from .pool import SHARED_FROM
 
-# A program is shared by threads if it takes longer than this on one, in nanoseconds by `cost_of`; waking a thread takes
-# about as long as half of it.
-SHARED_FROM = 40_000.0 if pool.available() else 100_000.0
 PART = 1 << 16  # elements in a part of a long row
 FEW = 16  # rows (columns: strips) that are cut into parts
 FAR = 1 << 19  # bytes from the top of a column to its end, from which it is cut into parts
 _CHEAP, _LONG, _BYTE = 0.03, 0.45, 0.04  # nanoseconds for each operation, function and byte
-
-
-# The functions of a program, and of one whose rows are cut into parts.
-WHOLE, SPLIT = ("kernel", "shared", direct.ENTRY), ("partial", "shared", "finish")
 
 
 def compile(program: LoopProgram) -> Kernel:

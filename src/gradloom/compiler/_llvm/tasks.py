@@ -20,7 +20,7 @@ from .emit import write_parallel
 from .host import Host, host
 from .ir import FLOAT, I1, I32, I64, PTR, Function, Module, V, vector
 from .kernel import header_size
-from .schedule import SHARED_FROM
+from .pool import SHARED_FROM
 
 ENTRIES = ("range", "shared")
 
