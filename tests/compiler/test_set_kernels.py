@@ -21,11 +21,17 @@ def recurrent(kind, gates, x):
     return getattr(torch, kind)(x.reshape(3, 4, -1), states, weights, False, 1, 0.0, True, False, False)[0]
 
 
+def layer(name, x):
+    return getattr(torch.nn, name)(37, 64, dtype=x.dtype)(x)[0]
+
+
 CALLS = {
     "linear": lambda x: F.linear(x.repeat(5, 1), x.detach().repeat(6, 1), x[0].repeat(2)[:72]),
     "bmm": lambda x: x.repeat(9, 1, 1).reshape(2, 54, 37) @ x.detach().repeat(9, 1, 1).reshape(2, 54, 37).mT,
     "lstm": lambda x: recurrent("lstm", 8, x),
     "gru": lambda x: recurrent("gru", 6, x),
+    "attention": lambda x: F.scaled_dot_product_attention(*[x.repeat(9, 1, 1).reshape(1, 2, 54, 37)] * 3),
+    **{name: lambda x, name=name: layer(name, x.repeat(8, 1).reshape(3, 32, 37)) for name in ("LSTM", "GRU")},
     "softmax": lambda x: x.softmax(-1),
     "softmax of the first dimension": lambda x: x.softmax(0),
     "log_softmax": lambda x: x.log_softmax(-1),

@@ -152,10 +152,15 @@ def _of_routines(name: str, *kinds: str) -> Callable[[Any], Any]:
     return make
 
 
-def _product(original: Any) -> Any:
-    from ._eager_products import product
+def _of_products(name: str) -> Callable[[Any], Any]:
+    """Return what makes a replacement by a function of `_eager_products`, which is imported then."""
 
-    return product(_kernels, KEPT)(original)
+    def make(original: Any) -> Any:
+        from . import _eager_products
+
+        return getattr(_eager_products, name)(original)
+
+    return make
 
 
 def _rows(name: str, arrays: tuple[Any, ...], dim: int) -> Any:
@@ -418,7 +423,8 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
         "gather": _of_kernels("gather"),
         **{name: _of_routines(name) for name in ("scatter_add", "scatter_add_")},
     },
-    "matmul": {"product": _product},
+    "matmul": {"product": _of_products("product")},
+    "attention": {"gemm": _of_products("gemm")},
     "indexing.vectors": {name: _of_routines(name) for name in ("index_select", "index_add", "index_add_")},
     "indexing.embedding": {name: _of_routines(name) for name in ("embedding", "embedding_dense_backward")},
     "loss.pointwise": {"binary_cross_entropy_with_logits": _of_kernels("bce_with_logits")},
@@ -444,7 +450,11 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
         "_fill_groups": _of_kernels("normal_groups"),
     },
     "recurrent": {
-        f"_{name}": _of_kernels(name, "_eager_recurrent") for name in ("lstm", "lstm_backward", "gru", "gru_backward")
+        "gemm": _of_products("gemm"),
+        **{
+            f"_{name}": _of_kernels(name, "_eager_recurrent")
+            for name in ("lstm", "lstm_backward", "gru", "gru_backward")
+        },
     },
     "random.integers": {"draw_integers": _of_routines("draw_integers")},
     "random.streams.Stream": {

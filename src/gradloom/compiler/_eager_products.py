@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..kernels._common import blas
+
 ndarray, empty = np.ndarray, np.empty
-_LEAST = 1 << 17  # multiplications from which a product saves more than finding it by its shapes takes
+KEPT = 1024  # products, by their shapes and strides; more start anew
+_LEAST = 1 << 17  # multiplications from which a product saves more than finding it takes
+_kept: dict[Any, Any] = {}  # (Product, shape of the result), or False where BLAS computes it
 
 
 class _Matrices(NamedTuple):
@@ -20,36 +23,63 @@ class _Matrices(NamedTuple):
     offset: int = 0
 
 
-def product(kept: dict[Any, Any], limit: int) -> Callable[[Any], Any]:
-    """Return what makes the replacement of `kernels.matmul.product`; it keeps up to `limit` products in `kept`."""
+def product(original: Any) -> Any:
+    """Return the replacement of `kernels.matmul.product`."""
 
-    def make(original: Any) -> Any:
-        from ._llvm import Product, reason_for_blas
+    def kernel(a: Any, b: Any, name: str, keep_wide: bool = False) -> Any:
+        found = _multiplied(a, b, None)
+        return original(a, b, name, keep_wide) if found is None else found
 
-        def made(a: np.ndarray, b: np.ndarray, key: Any) -> Any:
-            shape = (*a.shape[:-1], b.shape[-1])
-            out = empty(shape, a.dtype)
-            matrices = [_Matrices(x.shape, x.strides, x.dtype) for x in (a, b, out)]
-            if len(kept) >= limit:
-                kept.clear()
-            found = kept[key] = False if reason_for_blas(*matrices) is not None else (Product(*matrices), shape)
-            return found
+    return kernel
 
-        def kernel(a: Any, b: Any, name: str, keep_wide: bool = False) -> Any:
-            if type(a) is type(b) is ndarray and 1 < a.ndim == b.ndim and a.size * b.shape[-1] >= _LEAST:
-                dtype = a.dtype
-                if dtype is b.dtype and dtype.char in "fd" and b.size:
-                    key = "product", a.shape, a.strides, b.shape, b.strides, dtype
-                    found = kept.get(key)
-                    if found is None:
-                        found = made(a, b, key)
-                    if found is not False:
-                        multiply, shape = found
-                        out = empty(shape, dtype)
-                        multiply(*((a, b) if multiply.layout.panel == 0 else (b, a)), out)
-                        return out
-            return original(a, b, name, keep_wide)
 
-        return kernel
+def gemm(original: Any) -> Any:
+    """Return the replacement of a module's `blas.gemm`."""
 
-    return make
+    def kernel(a: Any, b: Any, out: Any = None) -> Any:
+        found = _multiplied(a, b, out)
+        return original(a, b, out) if found is None else found
+
+    return kernel
+
+
+gemm_or_blas = gemm(blas.gemm)
+
+
+def _multiplied(a: Any, b: Any, out: Any) -> Any:
+    """Return a @ b, in `out` if that is not None; or None where BLAS shall compute it."""
+    if type(a) is not ndarray or type(b) is not ndarray or b.ndim < 2 or a.size * b.shape[-1] < _LEAST:
+        return None
+    dtype = a.dtype
+    if dtype is not b.dtype or dtype.char not in "fd":
+        return None
+    key = a.shape, a.strides, b.shape, b.strides, dtype, None if out is None else (type(out), out.strides, out.dtype)
+    found = _kept.get(key)
+    if found is None:
+        found = _found(a, b, out, key)
+    if found is False:
+        return None
+    multiply, shape = found
+    if out is None:
+        out = empty(shape, dtype)
+    if multiply.layout.panel:
+        multiply(b, a, out)
+    else:
+        multiply(a, b, out)
+    return out
+
+
+def _found(a: np.ndarray, b: np.ndarray, out: Any, key: Any) -> Any:
+    from ._llvm import Product, reason_for_blas
+
+    shape = (*a.shape[:-1], b.shape[-1])
+    given = empty(shape, a.dtype) if out is None else out
+    found: Any = False
+    if type(given) is ndarray and given.dtype is a.dtype and a.shape[:-2] == b.shape[:-2] and min(a.size, b.size):
+        matrices = [_Matrices(x.shape, x.strides, x.dtype) for x in (a, b, given)]
+        if reason_for_blas(*matrices) is None:
+            found = Product(*matrices), shape
+    if len(_kept) >= KEPT:
+        _kept.clear()
+    _kept[key] = found
+    return found

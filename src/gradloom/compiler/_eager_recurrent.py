@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels import recurrent
-from ..kernels._common.blas import gemm
+from ._eager_products import gemm_or_blas
 from ._loops import Buffer, Instruction, LoopProgram, Pass
 from ._scalar import Exprs, expression, ordered
 
@@ -123,7 +123,7 @@ def lstm(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
             for rows in steps:
                 n = rows.stop - rows.start
                 state, cell = h[:n], c[:n]
-                product = gemm(state, transposed, products[:n])
+                product = gemm_or_blas(state, transposed, products[:n])
                 read = *_parts(gates[rows], 4, size), *_parts(product, 4, size), cell
                 step(n)(*read, *_parts(space[rows], 5, size), cell, out[rows], state)
             return space
@@ -152,7 +152,7 @@ def lstm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 state, cell, gates = d_h[:n], d_c[:n], found[rows]
                 given = () if grad is None else (grad[rows],)
                 step(n)(*_parts(space[rows], 5, size), before[rows], state, cell, *given, *_parts(gates, 4, size), cell)
-                gemm(gates, w_state, state)
+                gemm_or_blas(gates, w_state, state)
             return found
 
         return kernel
@@ -192,7 +192,7 @@ def gru(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
             for rows in steps:
                 n = rows.stop - rows.start
                 state = h[:n]
-                product = gemm(state, transposed, products[:n])
+                product = gemm_or_blas(state, transposed, products[:n])
                 read = *_parts(gates[rows], 3, size), *_parts(product, 3, size), state, *offsets
                 step(n)(*read, *_parts(space[rows], 4, size), out[rows], state)
             return space
@@ -222,7 +222,7 @@ def gru_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 given = () if grad is None else (grad[rows],)
                 written = *_parts(of_input[rows], 3, size), *_parts(inner, 3, size)
                 step(n)(*_parts(space[rows], 4, size), before[rows], state, *given, *written, state)
-                state += gemm(inner, w_state)
+                state += gemm_or_blas(inner, w_state)
             return of_input, of_state
 
         return kernel
