@@ -127,7 +127,7 @@ SCALARS = {
     "clamp_min.Tensor": ("maximum(self, min)", "self, min", "default", "self, min", ""),
     "clamp_max": ("minimum(self, max)", "self, max", "default_with_numbers", "self", ""),
     "clamp_max.Tensor": ("minimum(self, max)", "self, max", "default", "self, max", ""),
-    "where.self": ("where(condition, self, other)", "condition, self, other", "default", "self, other", ""),
+    "where.self": ("where(condition, self, other)", "condition, self, other", "default_if_fitting", "self, other", ""),
     "fill.Scalar": ("value", "self, value", "none", "", ""),
     "fill.Tensor": ("value", "self, value", "none", "", ""),
     "sigmoid_backward": ("grad_output * conj((1 - output) * output)", "grad_output, output", "default", "grad_output, output", ""),

@@ -21,6 +21,7 @@ from pathlib import Path
 from ..errors import MAX_ERRORS, SpecError, did_you_mean, raise_all, shorten
 from ..language.names import Resolved
 from ..language.scope import Callables, Helper, Infix, describe_operators, find_helpers
+from ..operators.keys import TYPE_PROMOTIONS
 from ..operators.native_functions import NativeFunction, NativeFunctions, Variant, package_folder, parse_func
 from ..reading.yaml_files import Entry, Text, load_entries
 from ..schema import FunctionSchema
@@ -322,7 +323,7 @@ def _strategy(function: NativeFunction, schema: FunctionSchema, infos: Mapping[s
     return "not_differentiable" if never else "not_implemented"
 
 
-_SAME_DTYPE = (None, "default", "default_with_numbers", "int_to_float", "no_bool", "no_integer_quotient")
+_SAME_DTYPE = frozenset(TYPE_PROMOTIONS) - {"always_bool", "none"} | {None}
 
 
 def array_forms(functions: Iterable[NativeFunction]) -> dict[str, str]:

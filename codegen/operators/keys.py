@@ -46,6 +46,7 @@ TYPE_PROMOTIONS = (
     "int_to_float",
     "always_bool",
     "default_with_numbers",
+    "default_if_fitting",
     "no_bool",
     "no_integer_quotient",
     "none",

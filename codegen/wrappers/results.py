@@ -132,6 +132,7 @@ class KernelCalls(Calls):
     @property
     def promotion(self) -> str:
         special = {
+            "default_if_fitting": "promote_fitting",
             "int_to_float": "promote_to_float",
             "no_bool": "promote_numbers",
             "no_integer_quotient": "promote_quotient",

@@ -23,7 +23,7 @@ from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import refusal
 from gradloom.kernels.elementwise.dtypes import LARGE, shared as on_threads
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
-from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
+from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_fitting, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
 from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
@@ -470,7 +470,7 @@ def sub(input, other, *more, alpha=1, out=None):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            result_ = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
+            result_ = self_ - other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled_back(other_, alpha, self_))
         except Exception as error:
             raise refusal(error, 'sub', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -567,7 +567,7 @@ def sub_(input, other, *more, alpha=1):
         call()
     elif fits(self_, other_):
         try:
-            xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_), out=self_)
+            xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled_back(other_, alpha, self_), out=self_)
         except Exception as error:
             raise refusal(error, 'sub', self_, other_) from None
     else:
@@ -575,7 +575,7 @@ def sub_(input, other, *more, alpha=1):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            changed = self_ - other_ if alpha == 1 and alpha is not True else xp.subtract(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
+            changed = self_ - other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled_back(other_, alpha, self_))
         except Exception as error:
             raise refusal(error, 'sub', self_, other_) from None
         write_inplace(written, changed)
@@ -747,7 +747,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.subtract(other_, kernels_elementwise_arithmetic.scaled(self_, alpha, other_))
+            result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.add(other_, kernels_elementwise_arithmetic.scaled_back(self_, alpha, other_))
         except Exception as error:
             raise refusal(error, 'rsub', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -14689,7 +14689,7 @@ def where_self(condition, self, other, *, out=None):
         if out is not None:
             return write_out(where_self, (condition, self, other), out, "same_dtype")
         if self_.dtype is not other_.dtype:
-            self_, other_ = promote((self, other,), ())
+            self_, other_ = promote_fitting((self, other,), ())
         try:
             result_ = kernels_elementwise_choices.where(condition_, self_, other_)
         except Exception as error:

@@ -131,3 +131,34 @@ def test_second_derivatives_of_norms_at_zero_are_those_of_pytorch():
             found.append([None if x is None else x.numpy(force=True) for x in second])
         for expected, actual in zip(*found, strict=True):
             np.testing.assert_array_equal(0 if actual is None else actual, 0 if expected is None else expected)
+
+
+NUMBERS = (1, -1, 2.5, 1e40, INF, NAN, 300, -300, 70000, 2**31, 2**63 - 1, 2**63, True)
+CALLS = {
+    "where, else": lambda t, x, c, v: t.where(c, x, v),
+    "where, then": lambda t, x, c, v: t.where(c, v, x),
+    "where of a 0-dim tensor": lambda t, x, c, v: t.where(c, x[0], v),
+    "add with alpha": lambda t, x, c, v: t.add(x, x, alpha=v),
+    "sub with alpha": lambda t, x, c, v: t.sub(x, x, alpha=v),
+    "rsub with alpha": lambda t, x, c, v: t.rsub(x, x, alpha=v),
+    "sub of a number with alpha": lambda t, x, c, v: t.sub(x, 3, alpha=v),
+    "lerp": lambda t, x, c, v: t.lerp(x, x + 1, v),
+    "a write": lambda t, x, c, v: x.__setitem__(0, v) or x,
+    "a masked write": lambda t, x, c, v: x.__setitem__(c, v) or x,
+}
+
+
+@pytest.mark.parametrize("dtype", "float16 bfloat16 float32 float64 int64 int32 int8 uint8 complex64".split())
+@pytest.mark.parametrize("call", CALLS)
+def test_numbers_that_a_dtype_does_not_hold_are_refused_where_pytorch_refuses_them(call, dtype):
+    for number in NUMBERS:
+        found = []
+        for library in (torch, gradloom):
+            x, chosen = library.tensor([1, 2]).to(getattr(library, dtype)), library.tensor([True, False])
+            try:
+                result = CALLS[call](library, x, chosen, number)
+            except (RuntimeError, ValueError, OverflowError) as error:
+                found.append((type(error), str(error).partition("\n")[0]))
+            else:
+                found.append((str(result.dtype), str(result.tolist())))
+        assert found[0] == found[1], number

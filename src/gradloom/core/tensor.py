@@ -602,7 +602,7 @@ def wrapped_number(value, like=None) -> Tensor:
             array = np.array(value, other)
     if array is None:
         kind = value.__class__
-        array = np.array(value, np.int64) if kind is int else np.array(value)
+        array = np.array(value, (np.int64 if value < 1 << 63 else np.uint64) if kind is int else None)
     out = new(Tensor)
     out._array = array
     out._edge = NO_EDGE

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..kernels._common.errors import integer_quotient
 from ..kernels._common.layout import as_type
-from ..kernels._common.numbers import Wide, is_half
+from ..kernels._common.numbers import Wide, is_half, number_filling
 from ..types.dtype import COMPLEX, FLOATING, TYPE_OF, bool as bool_, default, dtype, int64, promote_types
 from ..types.public import found_in as _found_in
 from . import _operators
@@ -100,6 +100,13 @@ def promote(tensors, scalars=()):
             array = as_type(array, target)
         out.append(array)
     return out
+
+
+def promote_fitting(tensors, scalars=()):
+    """Promote like `promote`. Raises RuntimeError for a Python number that the common dtype does not hold."""
+    target = result_type_of(tensors, scalars).numpy
+    arrays = [t._array if t._wrapped_number is None else number_filling(t._wrapped_number, target) for t in tensors]
+    return [a if a.dtype is target else as_type(a, target) for a in arrays]
 
 
 def promote_exact(tensors, scalars=()):
@@ -185,6 +192,7 @@ def result_type(first: Tensor | Number, second: Tensor | Number) -> dtype:
 __all__ = [
     "default_float",
     "promote",
+    "promote_fitting",
     "promote_numbers",
     "promote_to_float",
     "result_type",

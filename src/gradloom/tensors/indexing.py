@@ -132,6 +132,8 @@ def _number(self, value):
     dtype = self._array.dtype
     if value.__class__ in (int, float) and dtype.char in "fdFD" and -65504 <= value <= 65504:
         return wrapped_number(value, self)  # it is in range for these dtypes
+    if value.__class__ is int and not -(1 << 63) <= value < 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
     return wrap(number_filling(value, dtype))
 
 

@@ -229,7 +229,7 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
         raise _overflow(dtype)
     if isinf(value) and dtype.char in _WITHOUT_INFINITY or value <= 0 and _GREATEST[dtype.char] == 2.0**127:
         raise _overflow(dtype)
-    return np.array(value, dtype)
+    return np.array(float(value), dtype)  # ml_dtypes takes no integer of more than 63 bits
 
 
 def number_filling(value, dtype: np.dtype, count: int = 1) -> np.ndarray:

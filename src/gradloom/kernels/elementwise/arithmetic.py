@@ -19,41 +19,46 @@ def scaled(other, alpha, beside):
             raise RuntimeError("Boolean alpha only supported for Boolean results.")
         return other & alpha
     if kind == "c":
-        return other * alpha
+        return other * number_as(alpha, other.dtype)
+    if kind in "iub" and alpha.__class__ is not int:
+        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if alpha.__class__ is complex:
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
-    if kind in "iub" and alpha.__class__ is float:
-        raise RuntimeError("For integral input tensors, argument alpha must not be a floating point number.")
     if kind == "b":
         return other & bool(alpha)
     if is_half(other.dtype) and not (is_short_half(other) and is_short_half(beside)):
-        return Wide(other.astype(np.float32) * like(alpha, other).astype(np.float32), other.dtype)
-    return other * like(alpha, other)
+        return Wide(other.astype(np.float32) * number_as(alpha, other.dtype).astype(np.float32), other.dtype)
+    return other * number_as(alpha, other.dtype)
+
+
+def scaled_back(other, alpha, beside):
+    """Return `-alpha * other`, to be added to `beside`; it is -alpha that must fit the dtype, as in PyTorch."""
+    return scaled(other, alpha if alpha.__class__ is bool else -alpha, beside)
 
 
 def add_scalar(self, other, alpha=1):
     """`self + alpha * other` for a number `other`."""
     self = widened_for(self, other)
-    return np.add(self, _scaled_number(other, alpha, self))
+    number = like(other, self)
+    return np.add(self, number if alpha == 1 and alpha is not True else scaled(number, alpha, self))
 
 
 def sub_scalar(self, other, alpha=1):
     """`self - alpha * other` for a number `other`."""
     _no_bools(self, other)
     self = widened_for(self, other)
-    return np.subtract(self, _scaled_number(other, alpha, self))
+    number = like(other, self)
+    if alpha == 1 and alpha is not True:
+        return np.subtract(self, number)
+    return np.add(self, scaled_back(number, alpha, self))
 
 
 def rsub_scalar(self, other, alpha):
     """`other - alpha * self` for a number `other`."""
     _no_bools(self, other)
     self = widened_for(self, other)
-    return np.subtract(like(other, self), self if alpha == 1 else scaled(self, alpha, self))
-
-
-def _scaled_number(other, alpha, array):
-    number = like(other, array)
-    return number if alpha == 1 and alpha is not True else scaled(number, alpha, array)
+    number = like(other, self)
+    return np.subtract(number, self) if alpha == 1 else np.add(number, scaled_back(self, alpha, self))
 
 
 def _no_bools(self, other):

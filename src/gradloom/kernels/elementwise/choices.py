@@ -13,7 +13,7 @@ import numpy as np
 from ...types.dtype import c_name
 from .._common.errors import refuse, type_name
 from .._common.layout import as_operands, as_type, new_like
-from .._common.numbers import number_as, widen
+from .._common.numbers import is_half, number_as, widen
 from .._common.tables import number
 from ..shape.copies import clone
 from .dtypes import like, own, widened
@@ -152,8 +152,7 @@ def lerp(self, end, weight):
                 )
             weight = weight.astype(self.dtype)
         return as_operands(_lerp(self, end, weight), self, end, weight)
-    if self.dtype.kind != "c" and weight.__class__ is complex:
-        raise RuntimeError("value cannot be converted to type float without overflow")
+    number_as(weight, np.dtype(np.float32) if is_half(self.dtype) else self.dtype)  # raises if it does not fit
     return as_operands(_lerp(self, end, weight), self, end)
 
 
