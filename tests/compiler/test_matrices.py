@@ -233,6 +233,15 @@ def test_explain_says_what_computes_a_product():
         assert "product: mm, 32 x 20 x 24 (" in text
 
 
+def test_the_smaller_factor_has_the_rows_where_the_other_does_not_fit_the_cache():
+    rng = np.random.default_rng(7)
+    m, k = product._CACHE // 4 // tiles.DEPTH + 9, tiles.DEPTH + 3
+    for m, n, across in ((m, 20, True), (60, 20, False)):
+        a, b, out = matrix(rng, (m, k), "F"), matrix(rng, (k, n), "C"), matrix(rng, (m, n), "C")
+        assert product._layout(a, b, out).across is across
+        check(a, b, out)
+
+
 def test_large_matrices_are_left_to_blas():
     a, b, out = (
         Matrix(x, x) for x in (np.empty((4096, 1024), "f4"), np.empty((1024, 64), "f4"), np.empty((4096, 64), "f4"))

@@ -28,10 +28,11 @@ from . import direct, host as host_module, pool
 from .host import Unsupported
 from .kernel import WHOLE, Code, code_of, header_size, library, prototypes
 from .pool import SHARED_FROM
-from .tiles import COPIED, IN_PLACE, TURNED, scratch_size, tile_of
+from .tiles import COPIED, DEPTH, IN_PLACE, TURNED, scratch_size, tile_of
 
 LEAST = 16
 _SHORT = 100_000.0  # nanoseconds that a product may take while it holds the GIL: Note [Direct calls]
+_CACHE = 1 << 20  # bytes of the second level, about
 _FLOPS = {"float32": 100.0, "float64": 50.0}  # in a nanosecond, about
 _ELEMENTS = {"float32": "float", "float64": "double"}
 
@@ -112,7 +113,9 @@ def _layout(a: Matrices, b: Matrices, out: Matrices) -> _Layout | None:
     of_second = second, False, columns, rows, depth, b_column, b_k, a_row, a_k, row
     of_first = first, True, rows, columns, depth, a_row, a_k, b_column, b_k, row
     few = tile_of(host_module.host().register).few
-    if b_column == item:
+    # The rows' factor is read for each panel, so where it does not fit the cache of second level, it is the smaller one.
+    is_large = columns < rows and rows * min(depth, DEPTH) * item > _CACHE
+    if b_column == item and not (a_row == item and is_large):
         found, packing = of_second, COPIED if rows > few else IN_PLACE
     elif a_row == item:
         found, packing = of_first, COPIED if columns > few else IN_PLACE
@@ -225,7 +228,8 @@ class Product:
         layout = self.layout
         if threads == 1:
             return [(0, self.batch * layout.rows, 0, layout.lanes)]
-        count = threads * max(1, min(4, round(self.cost / SHARED_FROM / threads)))
+        most = 4 if layout.packing == IN_PLACE else 2  # each part packs its panels
+        count = threads * max(1, min(most, round(self.cost / SHARED_FROM / threads)))
         rows, lanes = self.batch * layout.rows, layout.lanes
         register = host_module.host().register
         tile = tile_of(register)
