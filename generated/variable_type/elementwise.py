@@ -470,7 +470,7 @@ def sub(input, other, *more, alpha=1, out=None):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            result_ = self_ - other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled_back(other_, alpha, self_))
+            result_ = self_ - other_ if alpha == 1 and alpha is not True else kernels_elementwise_arithmetic.subtract_scaled(self_, other_, alpha)
         except Exception as error:
             raise refusal(error, 'sub', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -565,17 +565,12 @@ def sub_(input, other, *more, alpha=1):
         other_t = tangent_of(other)
     if flags and flags & REDISPATCH:
         call()
-    elif fits(self_, other_):
-        try:
-            xp.subtract(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled_back(other_, alpha, self_), out=self_)
-        except Exception as error:
-            raise refusal(error, 'sub', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            changed = self_ - other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled_back(other_, alpha, self_))
+            changed = self_ - other_ if alpha == 1 and alpha is not True else kernels_elementwise_arithmetic.subtract_scaled(self_, other_, alpha)
         except Exception as error:
             raise refusal(error, 'sub', self_, other_) from None
         write_inplace(written, changed)
@@ -747,7 +742,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else xp.add(other_, kernels_elementwise_arithmetic.scaled_back(self_, alpha, other_))
+            result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else kernels_elementwise_arithmetic.subtract_scaled(other_, self_, alpha)
         except Exception as error:
             raise refusal(error, 'rsub', self_, other_) from None
         if result_.__class__ is not ndarray:

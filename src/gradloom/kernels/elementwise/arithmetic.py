@@ -31,9 +31,11 @@ def scaled(other, alpha, beside):
     return other * number_as(alpha, other.dtype)
 
 
-def scaled_back(other, alpha, beside):
-    """Return `-alpha * other`, to be added to `beside`; it is -alpha that must fit the dtype, as in PyTorch."""
-    return scaled(other, alpha if alpha.__class__ is bool else -alpha, beside)
+def subtract_scaled(self, other, alpha):
+    """`self - alpha * other`; it is -alpha that must fit the dtype, as in PyTorch."""
+    if self.dtype.kind == other.dtype.kind == "b":
+        return np.subtract(self, other)  # an error
+    return np.add(self, scaled(other, alpha if alpha.__class__ is bool else -alpha, self))
 
 
 def add_scalar(self, other, alpha=1):
@@ -48,9 +50,7 @@ def sub_scalar(self, other, alpha=1):
     _no_bools(self, other)
     self = widened_for(self, other)
     number = like(other, self)
-    if alpha == 1 and alpha is not True:
-        return np.subtract(self, number)
-    return np.add(self, scaled_back(number, alpha, self))
+    return np.subtract(self, number) if alpha == 1 and alpha is not True else subtract_scaled(self, number, alpha)
 
 
 def rsub_scalar(self, other, alpha):
@@ -58,7 +58,7 @@ def rsub_scalar(self, other, alpha):
     _no_bools(self, other)
     self = widened_for(self, other)
     number = like(other, self)
-    return np.subtract(number, self) if alpha == 1 else np.add(number, scaled_back(self, alpha, self))
+    return np.subtract(number, self) if alpha == 1 else subtract_scaled(number, self, alpha)
 
 
 def _no_bools(self, other):
