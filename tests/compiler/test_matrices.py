@@ -235,8 +235,8 @@ def test_explain_says_what_computes_a_product():
 
 def test_the_smaller_factor_has_the_rows_where_the_other_does_not_fit_the_cache():
     rng = np.random.default_rng(7)
-    m, k = product._CACHE // 4 // tiles.DEPTH + 9, tiles.DEPTH + 3
-    for m, n, across in ((m, 20, True), (60, 20, False)):
+    many, k = product._CACHE // 4 // tiles.DEPTH + 9, tiles.DEPTH + 3
+    for m, n, across in ((many, 20, True), (60, 20, False)):
         a, b, out = matrix(rng, (m, k), "F"), matrix(rng, (k, n), "C"), matrix(rng, (m, n), "C")
         assert product._layout(a, b, out).across is across
         check(a, b, out)

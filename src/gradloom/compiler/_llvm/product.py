@@ -113,7 +113,7 @@ def _layout(a: Matrices, b: Matrices, out: Matrices) -> _Layout | None:
     of_second = second, False, columns, rows, depth, b_column, b_k, a_row, a_k, row
     of_first = first, True, rows, columns, depth, a_row, a_k, b_column, b_k, row
     few = tile_of(host_module.host().register).few
-    # The rows' factor is read for each panel, so where it does not fit the cache of second level, it is the smaller one.
+    # The rows' factor is read for each panel, so where it does not fit the second level of caches, it is the smaller.
     is_large = columns < rows and rows * min(depth, DEPTH) * item > _CACHE
     if b_column == item and not (a_row == item and is_large):
         found, packing = of_second, COPIED if rows > few else IN_PLACE
