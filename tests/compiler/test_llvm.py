@@ -15,6 +15,7 @@ from gradloom.compiler import _llvm
 from gradloom.compiler._interpreter import run
 from gradloom.compiler._llvm import cache, code, host, kernel
 from gradloom.compiler._loops import LoopProgram
+from gradloom.compiler._numpy_rows import compile_loops as numpy_loops
 from tests.waiting import LIMIT, forked, in_threads
 
 from .test_loops import CROSS_ENTROPY, SOFTMAX
@@ -483,3 +484,48 @@ pass 0:
     gc.collect()  # the function keeps its code
     assert call(x, out, 2.0, 1) is None
     np.testing.assert_array_equal(out, x * 2 + 1)
+
+
+SUMS = """loop [{rows}, {n}] inner 1
+input 0: {dtype} strides [{stride}, {step}]
+output 0: {dtype} strides [0, 1]
+output 1: {dtype} strides [{stride}, {step}]
+output 2: {dtype} strides [0, 1]
+pass 0:
+  x = load 0: {dtype}
+  s = reduce sum x: {dtype}
+  add 2 x
+pass 1:
+  y = load 0: {dtype}
+  z = - y s: {dtype}
+  store 1 z
+  add 0 z"""
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 40), (300, 7), (128, 33), (1000, 64), (129, 5)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_sums_over_rows_are_those_of_the_interpreter(shape, dtype, turned, threads):
+    rows, n = shape
+    stride, step = (1, rows) if turned else (n, 1)
+    program = LoopProgram.parse(SUMS.format(rows=rows, n=n, dtype=dtype, stride=stride, step=step))
+    x = np.random.default_rng(0).standard_normal(shape[::-1] if turned else shape).astype(dtype)
+    kinds = [np.empty(n, dtype), np.empty_like(x), np.empty(n, dtype)]
+    wanted = [np.empty_like(k) for k in kinds]
+    run(program, [x, *wanted])
+    kernel = _llvm.compile(program)
+    found = []
+    for count in (1, 3):
+        threads(count)
+        made = [np.empty_like(k) for k in kinds]
+        kernel([x, *made])
+        found.append(made)
+    eps = np.finfo(dtype).eps
+    size = float(np.abs(x).max()) * (n + 1)
+    for a, b, c in zip(*found, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, c, rtol=0, atol=eps * size * (130 + n) * 2 + eps * rows * size)
+    replaced = [np.empty_like(k) for k in kinds]
+    numpy_loops(program)([x, *replaced])
+    for a, b in zip(replaced, wanted, strict=True):
+        np.testing.assert_array_equal(a, b)

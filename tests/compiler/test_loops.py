@@ -162,6 +162,7 @@ WRONG = {
     "y = const 1: float32": "make it by `const`",
     "y = reduce sum x: float32": "only the body of a pass over a row reduces",
     "y = number 0: float64": "there is no such number",
+    "add 0 x": "only the body of a pass over a row adds",
     "y = gather 0 x: float32": "only a table is read by `gather`",
     "y = where x x x: float32": "takes a bool",
     "y = isnan x: float32": "gives bool",
@@ -192,6 +193,29 @@ def test_values_of_a_body_end_with_it():
         LoopProgram.parse(
             SOFTMAX.replace("  y = load 0: float32", "  y = load 0: float32", 1).replace("x: f", "m: f", 1)
         )
+
+
+SUM_OF_ROWS = """loop [2, 3] inner 1
+input 0: float32 strides [3, 1]
+output 0: float32 strides [0, 1]
+pass 0:
+  x = load 0: float32
+  add 0 x"""
+
+
+def test_rows_are_added_up():
+    program = LoopProgram.parse(SUM_OF_ROWS)
+    assert str(program) == SUM_OF_ROWS
+    out = np.empty(3, "float32")
+    run(program, [np.arange(6, dtype="float32").reshape(2, 3), out])
+    assert out.tolist() == [3, 5, 7]
+    for strides in ("[3, 1]", "[0, 0]"):
+        with pytest.raises(LoopError, match="has an element for each one of a row"):
+            LoopProgram.parse(
+                SUM_OF_ROWS.replace("output 0: float32 strides [0, 1]", f"output 0: float32 strides {strides}")
+            )
+    with pytest.raises(LoopError, match="adds float32 or float64"):
+        LoopProgram.parse(SUM_OF_ROWS.replace("float32", "int32"))
 
 
 def test_an_output_is_written_once():

@@ -343,3 +343,61 @@ def test_numpy_leaves_what_it_would_compute_slower_to_kernels(function):
         expected = torch.relu(x + 1) * 2 + (x + 1)
         torch.testing.assert_close(g(x, torch.full((30, 40), 2.0)), expected)
     assert x.eq(3).all()
+
+
+NORMS = {
+    "the last dimension": [(700, 200), (200,)],
+    "the last two": [(9, 70, 20, 12), (20, 12)],
+    "several dimensions of rows": [(3, 5, 50, 200), (200,)],
+}
+
+
+@pytest.mark.skipif("llvm" not in torch.compiler.list_backends(), reason="needs llvmlite")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", NORMS)
+def test_gradients_of_parameters_are_sums_in_the_loop_over_rows(name, dtype):
+    size, normalized = NORMS[name]
+
+    def norm(x, w, b):
+        return torch.nn.functional.layer_norm(x, normalized, w, b) * 2
+
+    compiled = torch.compile(norm, backend="llvm", fullgraph=True)
+    torch.manual_seed(0)
+    inputs = [torch.randn(s, dtype=torch.float64) for s in (size, normalized, normalized)]
+    g = torch.randn(size, dtype=torch.float64)
+    wanted = torch.autograd.grad(norm(*[x.requires_grad_() for x in inputs]), inputs, g)
+    before = torch.get_num_threads()
+    found = []
+    for threads in (1, 1, 3):
+        torch.set_num_threads(threads)
+        try:
+            leaves = [x.detach().to(dtype).requires_grad_() for x in inputs]
+            found.append(torch.autograd.grad(compiled(*leaves), leaves, g.to(dtype)))
+        finally:
+            torch.set_num_threads(before)
+    eps = np.finfo(str(dtype).partition(".")[2]).eps
+    for a, b, c in zip(*found[1:], wanted, strict=True):
+        assert torch.equal(a, b)
+        largest = float(c.abs().max())
+        np.testing.assert_allclose(a.double().numpy(), c.numpy(), rtol=0, atol=200 * eps * largest)
+    (entry,) = optimized_of(compiled).entries
+    (kernel,) = entry.compiled.backward.kernels
+    assert sum(i.op == "add" for part in kernel.program.passes for i in part.body) == 2
+
+
+@pytest.mark.skipif("llvm" not in torch.compiler.list_backends(), reason="needs llvmlite")
+def test_what_reads_a_sum_over_rows_comes_after_the_loop():
+    def run(x):
+        y = x.softmax(1)
+        total = y.sum(0)
+        return y * total, total
+
+    compiled = torch.compile(run, backend="llvm", fullgraph=True)
+    x = torch.randn(1000, 200)
+    for _ in range(2):
+        for a, b in zip(compiled(x), run(x), strict=True):
+            torch.testing.assert_close(a, b)
+    (entry,) = optimized_of(compiled).entries
+    kernels = entry.compiled.forward.kernels
+    assert len(kernels) == 2
+    assert any(i.op == "add" for part in kernels[0].program.passes for i in part.body)

@@ -82,13 +82,18 @@ class _Builder:
         self.input_values: list[Value] = []
         self.accesses: list[Access | None] = []
         self.stores: list[tuple[Value, Expr]] = []
+        self.sums: set[int] = set()  # positions of stores of sums over rows
         for node in group.nodes:
             self.node = node
             result = result_of(node)
             assert result is not None
             found = lower(node, self.exprs, self._operand, dtype_name(result.dtype))
+            if result.content in group.sums:
+                assert found.op == "reduce"
+                (found,) = found.args
+                self.sums.add(len(self.stores))
             self.values[result.content] = found
-            if result.content in needed:
+            if result.content in needed or result.content in group.sums:
                 self.stores.append((result, found))
 
     def _operand(self, value: Value, *indices: Expr) -> Expr:
@@ -121,7 +126,7 @@ class _Builder:
         ]
         along = [a is not None and any(a[d] for d in group.axes) for a in accesses]
         roots = [root for _, root in self.stores]
-        passes = Passes(order, roots, place, along, bool(group.axes), dims, group.axes).passes()
+        passes = Passes(order, roots, place, along, bool(group.axes), dims, group.axes, self.sums).passes()
         program = LoopProgram(shape, inner, tuple(buffers[: len(inputs)]), tuple(buffers[len(inputs) :]), passes)
         return Kernel(program, tuple(inputs), tuple(outputs), tuple(accesses), tuple(group.nodes))
 
@@ -146,6 +151,7 @@ class Passes:
         has_rows: False for a pointwise program.
         dims: for each dimension that an `index` names, its number in the program.
         axes: the dimensions of a row.
+        sums: numbers of the outputs that are sums over rows of the roots.
     """
 
     def __init__(
@@ -157,9 +163,10 @@ class Passes:
         has_rows: bool,
         dims: dict[int, int] | None = None,
         axes: tuple[int, ...] = (),
+        sums: Iterable[int] = (),
     ) -> None:
         self.order, self.roots, self.place, self.along = order, roots, place, along
-        self.dims = dims or {}
+        self.dims, self.sums = dims or {}, set(sums)
         self.names: dict[int, str] = {}  # of values that every later pass sees
         self.count = 0
         self.of_row: dict[int, bool] = {}
@@ -216,11 +223,14 @@ class Passes:
                 attribute = self.dims[attribute]
             found.append(Instruction(name, e.op, args, e.dtype, attribute))
             for i in [i for i, root in roots.items() if root is e]:
-                found.append(Instruction("", "store", (name,), "", i))
+                found.append(Instruction("", self._store(i), (name,), "", i))
                 del roots[i]
         for i, root in roots.items():
-            found.append(Instruction("", "store", (names.get(id(root)) or self.names[id(root)],), "", i))
+            found.append(Instruction("", self._store(i), (names.get(id(root)) or self.names[id(root)],), "", i))
         return found
+
+    def _store(self, output: int) -> str:
+        return "add" if output in self.sums else "store"
 
 
 def _geometry(

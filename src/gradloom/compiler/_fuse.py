@@ -9,19 +9,27 @@ group gets its `axes`, and then also takes nodes whose results have one element 
 
 What reads a row's value walks over the row once more, and computes again what the group makes for its elements: so no
 expensive function, and not if rows are too long for the cache or too few for the threads.
+
+Note [Sums over rows]
+The gradients of a layer norm's parameters and of a bias are sums over the rows of what a loop reads or makes anyway.
+With machine code they join the loop: each thread adds its rows up in memory of its own, one sum for each element of a
+row, which is short enough to stay in the cache.
 """
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..types.dtype import default
-from ._graph import Content, Node, Value, dtype_name, form_of, size_of
-from ._scalar import COSTLY, CannotFuseError, Exprs, Stage, definition_of, loads, lower, tables_of
+from ._graph import Content, Node, Value, contiguous_strides, dtype_name, form_of, size_of
+from ._loops import FLOATS
+from ._scalar import COMBINE, COSTLY, CannotFuseError, Exprs, Stage, definition_of, loads, lower, parsed, tables_of
 
 MOST_NODES, MOST_BUFFERS, MOST_OPEN = 48, 24, 12
+ROW_OF_SUMS = 1 << 14  # bytes of a row of sums over rows, at most
 LONG_ROW, FEW_ROWS, SMALL = 1 << 18, 16, 1 << 17  # elements of rows that are walked over twice
 
 # How many calls of NumPy operations take, or take as long as: dear for a definition are more than MOST_CALLS.
@@ -37,6 +45,13 @@ def broadcast_access(value: Value, shape: Sequence[int]) -> Access:
     return (0,) * lead + tuple([0 if n == 1 else s for n, s in zip(value.shape, value.strides, strict=True)])
 
 
+def is_sum(source: str) -> bool:
+    """Return whether a definition is the sum of something that has no reductions in it."""
+    tree = parsed(source)
+    calls = [n for n in ast.walk(tree) if isinstance(n, ast.Call) and n.func.id in COMBINE]  # type: ignore[attr-defined]
+    return len(calls) == 1 and calls[0] is tree and calls[0].func.id == "sum"  # type: ignore[attr-defined]
+
+
 @dataclass(eq=False, slots=True)
 class Group:
     """Nodes that one loop program computes.
@@ -49,6 +64,7 @@ class Group:
         levels: content -> how many values of rows, one computed from the other, it depends on.
         costs: content -> how many expensive functions one of its elements takes; for contents with one for each element
             of the space.
+        adds: whether it may have sums over its rows; sums: the contents that are.
     """
 
     space: tuple[int, ...]
@@ -59,6 +75,8 @@ class Group:
     costs: dict[Content, int] = field(default_factory=dict)
     loads: set[Content] = field(default_factory=set)
     needs: set[Any] = field(default_factory=set)  # groups and nodes that must run before
+    adds: bool = False
+    sums: set[Content] = field(default_factory=set)
 
     @property
     def name(self) -> str:
@@ -72,12 +90,27 @@ class Group:
         if stage.__class__ is Stage:
             if stage.space != self.space:
                 return None
-            if not stage.combines and result.shape == self.space:
+            if not stage.combines and result.shape == self.space or self.sums_rows(node):
                 return self.axes
             return stage.axes if self.axes in ((), stage.axes) else None
         rows = [n for d, n in enumerate(self.space) if d not in self.axes]
         kept = [1 if d in self.axes else n for d, n in enumerate(self.space)]
         return self.axes if list(result.shape) in (list(self.space), kept, rows) else None
+
+    def sums_rows(self, node: Node) -> bool:
+        """Return whether a stage is a sum over the rows of this group: Note [Sums over rows]."""
+        stage, result = node.wrapper, result_of(node)
+        assert result is not None
+        if not self.adds or not self.axes or {*self.axes, *stage.axes} != {*range(len(self.space))}:
+            return False
+        if {*self.axes} & {*stage.axes} or not stage.combines or not is_sum(stage.source):
+            return False
+        if dtype_name(result.dtype) != stage.dtype or stage.dtype not in FLOATS or not result.is_whole:
+            return False
+        if result.strides != contiguous_strides(result.shape, result.dtype.itemsize):
+            return False
+        row = size_of(stage.dropped) * result.dtype.itemsize
+        return row <= ROW_OF_SUMS and size_of(self.space) > SMALL and self.axes[0] > stage.axes[-1]
 
     def access(self, node: Node, value: Value, axes: tuple[int, ...]) -> Access:
         """Return how a node that the group takes, then with `axes`, walks over an operand or its result."""
@@ -86,6 +119,8 @@ class Group:
         stage = node.wrapper
         if stage.__class__ is Stage and value is not result or len(result.shape) == len(self.space):
             return broadcast_access(value, self.space)
+        if stage.__class__ is Stage and self.axes and stage.axes != axes and self.sums_rows(node):
+            return (0,) * len(stage.axes) + contiguous_strides(stage.dropped, result.dtype.itemsize)
         of_rows = iter(broadcast_access(value, result.shape))
         return tuple([0 if d in axes else next(of_rows) for d in range(len(self.space))])
 
@@ -111,6 +146,9 @@ class Group:
 
     def add(self, node: Node) -> None:
         """Add a node that the group takes."""
+        if node.wrapper.__class__ is Stage and node.wrapper.space == self.space and self.sums_rows(node):
+            assert node.result.__class__ is Value
+            self.sums.add(node.result.content)
         axes = self.takes(node)
         assert axes is not None
         self.axes = axes
@@ -120,7 +158,7 @@ class Group:
         level = self.level(node)
         own, reduces = cost_of(node)
         self.levels[result.content] = level + reduces
-        if all(access[d] or self.space[d] == 1 for d in axes):
+        if result.content not in self.sums and all(access[d] or self.space[d] == 1 for d in axes):
             self.costs[result.content] = own + sum(self.costs.get(v.content, 0) for v in node.values())
         self.nodes.append(node)
         self.made[result.content] = access
@@ -314,7 +352,8 @@ class Fuser:
                 needs.discard(group)
                 self._merge(joined, group)
         if joined is None:
-            joined = Group(node.wrapper.space if node.wrapper.__class__ is Stage else result.shape)
+            space = node.wrapper.space if node.wrapper.__class__ is Stage else result.shape
+            joined = Group(space, adds=self.machine_code)
             self.open.append(joined)
         return joined
 
@@ -328,6 +367,8 @@ class Fuser:
             for member in second.nodes:
                 tables = tables_of(member)
                 for value in member.values():
+                    if value.content in first.sums:
+                        return False
                     made = first.made.get(value.content)
                     if made is not None and (
                         value.offset or value.content in tables or made != broadcast_access(value, group.space)
@@ -342,6 +383,7 @@ class Fuser:
         joined = _joined(group, other)
         group.axes, group.nodes, group.made = joined.axes, joined.nodes, joined.made
         group.levels, group.costs, group.loads = joined.levels, joined.costs, joined.loads
+        group.sums |= other.sums
         group.needs = {n for n in group.needs | other.needs if n is not group and n is not other}
         for member in other.nodes:
             self.home[member] = group
@@ -360,6 +402,8 @@ class Fuser:
         tables = tables_of(node)
         contents = set()
         for value in node.values():
+            if value.content in group.sums:
+                return False  # it is complete only after the loop
             contents.add(value.content)
             made = group.made.get(value.content)
             if made is not None and (

@@ -47,6 +47,8 @@ class _Interpreter:
         for i in instructions:
             if i.op == "store":
                 self.store(i, in_row)
+            elif i.op == "add":
+                self.add(i)
             else:
                 value = getattr(self, f"_{i.op}", self.operator)(i)
                 self.values[i.name] = np.asarray(value).astype(i.dtype, copy=False)
@@ -61,6 +63,14 @@ class _Interpreter:
     def store(self, i: Instruction, in_row: bool) -> None:
         buffer, array = self.program.outputs[i.attribute], self.outputs[i.attribute]  # type: ignore[index]
         self.view(buffer, array, in_row)[...] = self.values[i.args[0]]
+
+    def add(self, i: Instruction) -> None:
+        rows = tuple(range(self.outer))
+        value = np.broadcast_to(self.values[i.args[0]], self.program.shape)
+        buffer, array = self.program.outputs[i.attribute], self.outputs[i.attribute]  # type: ignore[index]
+        sizes = [1] * self.outer + list(self.program.shape[self.outer :])
+        target = as_strided(array, sizes, tuple(s * array.itemsize for s in buffer.strides))
+        target[...] = np.add.reduce(value, axis=rows, keepdims=True, dtype=np.float64)
 
     def operator(self, i: Instruction) -> Any:
         return function_of(i.op)(*(self.values[name] for name in i.args))

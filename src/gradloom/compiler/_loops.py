@@ -26,8 +26,9 @@ by everything after them. Softmax over the last of two dimensions:
       store 0 r
 
 Strides count elements, one for each dimension of the space: 0 where a buffer is broadcast, and 0 along the inner
-dimensions for an output that is written once a row. A *table* has sizes and strides of its own and is read by
-`gather`, with an index for each of its dimensions; negative indices count from the end, as in Python.
+dimensions for an output that is written once a row. `add` adds a value to an output with strides 0 along the outer
+dimensions: that is the sum over all rows, such as the gradient of a weight. A *table* has sizes and strides of its own
+and is read by `gather`, with an index for each of its dimensions; negative indices count from the end, as in Python.
 
 Values have the dtypes of `VALUE_DTYPES`. The half types exist in buffers only: `load` widens them to float32, `store`
 rounds, and `round` rounds a float32 value to a half type in between. Instructions do not convert: both operands of
@@ -84,7 +85,7 @@ OPERATORS: dict[str, tuple[int, frozenset[str], str]] = {
     **dict.fromkeys("abs real imag angle".split(), (1, _ARITHMETIC, "part")),
 }
 # Forms that are not functions of operands alone; `_Checker` has a method for each.
-FORMS = frozenset("load gather number const index cast bitcast round where reduce store".split())
+FORMS = frozenset("load gather number const index cast bitcast round where reduce store add".split())
 _SAME_BITS = ({"float32", "int32", "uint32"}, {"float64", "int64", "uint64"})
 
 
@@ -119,9 +120,9 @@ class Buffer:
 class Instruction(NamedTuple):
     """One SSA instruction: `name = op attribute args: dtype`.
 
-    attribute: the buffer of load, gather and store; the number of `number`; the dimension of `index`; the kind of
+    attribute: the buffer of load, gather, store and add; the number of `number`; the dimension of `index`; the kind of
     `reduce`; the half type of `round`; the value of `const` as text (use the function `const`).
-    `store` has no name and no dtype. `-` with one operand is `neg`.
+    `store` and `add` have no name and no dtype. `-` with one operand is `neg`.
     """
 
     name: str
@@ -132,7 +133,7 @@ class Instruction(NamedTuple):
 
     def __str__(self) -> str:
         words = [self.op, *([] if self.attribute is None else [str(self.attribute)]), *self.args]
-        if self.op == "store":
+        if self.op in ("store", "add"):
             return " ".join(words)
         return f"{self.name} = {' '.join(words)}: {self.dtype}"
 
@@ -254,7 +255,7 @@ class _Checker:
             self.operator(i)
         else:
             raise self.error(i, f"there is no operation {i.op!r}")
-        if i.op == "store":
+        if i.op in ("store", "add"):
             return
         if not (i.name.isidentifier() and i.name.isascii()) or i.name in self.dtypes:
             raise self.error(i, f"{i.name!r} is not a new name")
@@ -362,6 +363,18 @@ class _Checker:
                 i, source in allowed and i.dtype == source, "accumulates in its operand's dtype; cast before it"
             )
 
+    def _add(self, i: Instruction) -> None:
+        buffer = self.buffer(i, self.program.outputs)
+        self.expect(i, not self.in_row and self.program.inner > 0, "only the body of a pass over a row adds")
+        self.expect(i, buffer.dtype in FLOATS, "adds float32 or float64")
+        self.expect(i, self.operands(i, 1) == [buffer.dtype], f"adds {buffer.dtype}")
+        self.expect(i, i.name == "" and i.dtype == "", "has no name and no dtype")
+        along = zip(self.program.shape, buffer.strides, strict=True)
+        moves = [stride != 0 for size, stride in along if size > 1]
+        fixed = sum(size > 1 for size in self.program.shape[: self.outer])
+        self.expect(i, not any(moves[:fixed]) and all(moves[fixed:]), "has an element for each one of a row")
+        self.stored[i.attribute] = self.stored.get(i.attribute, 0) + 1  # type: ignore[index, arg-type]
+
     def _store(self, i: Instruction) -> None:
         buffer = self.buffer(i, self.program.outputs)
         self.expect(i, self.operands(i, 1) == [widened(buffer.dtype)], f"stores {widened(buffer.dtype)}")
@@ -388,7 +401,7 @@ def const_value(i: Instruction) -> Any:
 
 _LINE = r"(?:(\w+) = )?([^\s:]+)((?: [^\s:]+)*)(?:: (\w+))?"
 _BUFFER = r"(\w+)(?: sizes (\[[-\d, ]*\]))? strides (\[[-\d, ]*\])"
-_WITH_ATTRIBUTE = frozenset("load gather number index store round reduce const".split())
+_WITH_ATTRIBUTE = frozenset("load gather number index store add round reduce const".split())
 
 
 def _integers(text: str) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ..kernels._common.threads import get_num_threads, share
-from ._interpreter import function_of
+from ._interpreter import function_of, run
 from ._loops import Instruction, LoopProgram, const_value
 from ._numpy_backend import BLOCK, SHARED, Blocked, compile_pointwise, gathered, numpy_type
 
@@ -33,7 +33,9 @@ _PLACES = ("argmax", "argmin")
 
 @lru_cache(512)
 def compile_loops(program: LoopProgram) -> Callable[..., None]:
-    """Return `run(arrays, numbers=())` for a program, with rows or without."""
+    """Return `run(arrays, numbers=())` for a program, with rows or without; whole arrays at a time if it adds rows."""
+    if any(i.op == "add" for part in program.passes for i in part.body):
+        return partial(run, program)
     if not program.inner and any(i.op in ("index", "gather") for i in program.passes[0].body):
         program = replace(program, inner=1)
     return _Rows(program) if program.inner else compile_pointwise(program)

@@ -67,6 +67,10 @@ class Accesses:
                 at += 2 * n
         self.data = [f.load(f.offset(f"%a{i}", self.header), PTR).name for i in range(len(self.buffers))]
         self.range = {name: f.parameter(name, I64) for name in RANGE}
+        for number, start in zip(plan.sums, loaded[len(loaded) - len(plan.sums) :], strict=True):
+            if number >= 0:  # it stands for the sums of this part of the rows
+                place = self.range["part"] * loaded[-1] + start
+                self.data[len(self.program.inputs) + number] = f.offset("%scratch", place)
         self.bad = f.alloca(I32)
         f.store(f.const(0, I32), self.bad)
 
@@ -200,15 +204,18 @@ class Accesses:
         return name
 
     def store_lanes(self, stores: list[Instruction]) -> None:
+        """Write stores of all lanes, and of those that exist in the other branch; `add` adds to what is there."""
         f = self.f
         ready = []
         for i in stores:
             b = len(self.program.inputs) + int(i.attribute or 0)
             bits = to_memory(self.values[i.args[0]], self.buffers[b].dtype)
             if self.in_lanes(b):
-                ready.append((b, f.splat(bits, self.width)))
+                ready.append((b, f.splat(bits, self.width), i))
             else:  # a loop of one step
-                f.store(bits.lane(0), self.places[b], self.itemsize(b))
+                one = bits.lane(0)
+                before = f.load(self.places[b], one.elem, 0, self.itemsize(b)) if i.op == "add" else None
+                f.store(one if before is None else self.added(i, before), self.places[b], self.itemsize(b))
         if not ready:
             return
         whole, tail, after = f.new_label("whole"), f.new_label("tail"), f.new_label("stored")
@@ -216,10 +223,16 @@ class Accesses:
         f.branch(self.full, whole, tail)
         for label, active in ((whole, None), (tail, self.active)):
             f.start(label, fall=False)
-            for b, bits in ready:
-                self.access(b, active, bits)
+            for b, bits, i in ready:
+                self.access(b, active, self.added(i, self.access(b, active)) if i.op == "add" else bits)
             f.line(f"br label %{after}")
         f.start(after, fall=False)
+
+    def added(self, i: Instruction, before: V) -> V:
+        """Return, as they are stored, the sums `before` with this step's values."""
+        dtype, value = self.program.outputs[int(i.attribute or 0)].dtype, self.values[i.args[0]]
+        value = self.f.splat(value, self.width) if before.width else value.lane(0)
+        return to_memory(from_memory(before, dtype) + value, dtype)
 
     # -- tables
 

@@ -221,7 +221,7 @@ class _Writer(Accesses):
                 level = next((k for k, x in enumerate(self.inner, 1) if x.dimension == i.attribute), 0)
             else:
                 level = max((levels[name] for name in i.args), default=0)
-            if i.op not in ("store", "reduce"):
+            if i.op not in ("store", "add", "reduce"):
                 levels[i.name] = level
         return levels
 
@@ -282,7 +282,7 @@ class _Writer(Accesses):
     def level(self, depth: int) -> None:
         """Write a body's instructions of one level: loads first, then values, then reductions and stores."""
         last = depth == len(self.inner)
-        mine = [i for i in self.part.body if i.op not in ("store", "reduce") and self.levels[i.name] == depth]
+        mine = [i for i in self.part.body if i.op not in ("store", "add", "reduce") and self.levels[i.name] == depth]
         loads = [i for i in mine if i.op == "load" and self.in_lanes(int(i.attribute or 0))]
         reductions = [i for i in self.part.body if i.op == "reduce"] if last else []
         along_lanes = bool(reductions) and not self.plan.columns
@@ -294,7 +294,7 @@ class _Writer(Accesses):
         for i in reductions:
             self.reduce(i)
         if last:
-            self.store_lanes([i for i in self.part.body if i.op == "store"])
+            self.store_lanes([i for i in self.part.body if i.op in ("store", "add")])
 
     # -- instructions
 

@@ -167,6 +167,8 @@ class Kernel:
                 self._fail()
         elif self._split is not None:
             self._in_parts(arrays, numbers)
+        elif self.facts["sums"]:
+            self._with_sums(arrays, numbers)
         elif get_num_threads() == 1:
             if self._functions[0](*self._alone, *arrays, *numbers):
                 self._fail()
@@ -198,6 +200,17 @@ class Kernel:
         last = finish(*self._arguments, 0, rows, 0, len(self._items), 0, address, *arrays, *numbers)
         if last or bad:
             self._fail()
+
+    def _with_sums(self, arrays: Sequence[Any], numbers: Sequence[Any]) -> None:
+        """Call the function for each item, and add up the sums over the rows of items, in their order."""
+        *sums, (_, size, _, _) = self.facts["sums"]
+        scratch = np.zeros((len(self._items), size), np.uint8)
+        if self._in_threads(self._functions[0], scratch.ctypes.data, arrays, numbers):
+            self._fail()
+        for number, at, count, dtype in sums:
+            item = np.dtype(dtype).itemsize
+            parts = scratch[:, at : at + count * item].view(dtype)
+            arrays[number].reshape(-1)[...] = np.add.reduce(parts, 0, np.float64)
 
     def _fail(self) -> None:
         index, size = self._geometry[1:3]

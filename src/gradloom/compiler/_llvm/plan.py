@@ -61,7 +61,23 @@ class Plan:
         for i, buffer in enumerate(program.inputs):
             if buffer.sizes is not None:
                 numbers += [*buffer.sizes, *(s * self.itemsizes[i] for s in buffer.strides)]
+        if self.sums:
+            numbers += self.sums.values()
         return numbers
+
+    @cached_property
+    def sums(self) -> dict[int, int]:
+        """Return for each output that sums of rows are added to, where the sums of a part of the rows begin in the
+        scratch memory, in bytes; and for -1, how many bytes a part takes."""
+        program, found, at = self.program, {}, 0
+        row = prod(program.shape[len(program.shape) - program.inner :])
+        for part in program.passes:
+            for i in part.body:
+                if i.op == "add":
+                    number = int(i.attribute or 0)
+                    found[number] = at
+                    at += -(-row * self.itemsizes[len(program.inputs) + number] // 64) * 64
+        return {**found, -1: at} if found else {}
 
     def kind(self, loop: Loop, buffer: int) -> str:
         """Return how a buffer moves along a loop: "0", "1" (by one element) or "s" (by any stride)."""
@@ -108,7 +124,12 @@ def make_plan(program: LoopProgram) -> Plan:
         *rows, lanes = outside or [unit]
         return Plan(program, tuple(rows), (), lanes, False, itemsizes)
     inside = inside or [unit]
-    if outside and _contiguous(outside[-1], itemsizes, weights) > _contiguous(inside[-1], itemsizes, weights):
+    adds = any(i.op == "add" for i in instructions)
+    if (
+        outside
+        and not adds
+        and _contiguous(outside[-1], itemsizes, weights) > _contiguous(inside[-1], itemsizes, weights)
+    ):
         *rows, lanes = outside
         return Plan(program, tuple(rows), tuple(inside), lanes, True, itemsizes)
     *between, lanes = inside
@@ -141,8 +162,8 @@ def _weights(program: LoopProgram) -> list[int]:
     weights = [0] * (len(program.inputs) + len(program.outputs))
     for part in program.passes:
         for i in part.body:
-            if i.op in ("load", "store"):
-                weights[int(i.attribute or 0) + (len(program.inputs) if i.op == "store" else 0)] += 1
+            if i.op in ("load", "store", "add"):
+                weights[int(i.attribute or 0) + (0 if i.op == "load" else len(program.inputs))] += 1
     return weights
 
 

@@ -3,7 +3,7 @@
 Note [Threads]
 Rows, or for pointwise programs elements, are shared out among threads. Each is computed as it would be alone, so the
 number of threads does not show in the results. A reduction with few long rows is cut into parts by its size alone, and
-the parts are combined in their order.
+the parts are combined in their order. Sums over rows have a partial sum for each TERMS of them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from .pool import SHARED_FROM
 
 PART = 1 << 16  # elements in a part of a long row
 FEW = 16  # rows (columns: strips) that are cut into parts
+TERMS = 128  # rows that are added up one after another; Note [Sums]
 FAR = 1 << 19  # bytes from the top of a column to its end, from which it is cut into parts
 _CHEAP, _LONG, _BYTE = 0.03, 0.45, 0.04  # nanoseconds for each operation, function and byte
 
@@ -54,6 +55,8 @@ def facts_of(plan: Plan, split: bool) -> dict[str, Any]:
     geometry: sizes and strides, as the code expects them; rows, lanes: sizes of its loops.
     items: ranges for threads to take, if it takes long enough; split: of rows that are cut into parts, how many rows
     there are, and how many bytes the results of the parts take; else None.
+    sums: of outputs that are sums over rows, the number of the array, where its part of the scratch memory of an item
+    begins, how many elements it has, and its dtype; the last has the size of this memory in its second place.
     is_short: whether it is called by Note [Direct calls].
     """
     program = plan.program
@@ -62,8 +65,15 @@ def facts_of(plan: Plan, split: bool) -> dict[str, Any]:
     kinds = [i.attribute for part in program.passes for i in part.body if i.op == "reduce"]
     if inner == 0 and rows and any(kind in ("max", "min", "argmax", "argmin") for kind in kinds):
         raise Unsupported("a maximum or minimum of nothing")
-    is_short = cost_of(plan) < SHARED_FROM
+    is_short = cost_of(plan) < SHARED_FROM and not plan.sums
     items, size = _parts(plan) if split else ([] if is_short else _chunks(plan, rows), 0)
+    sums = []
+    if plan.sums:
+        items = [(r, min(r + TERMS, rows), 0, plan.lanes.size) for r in range(0, rows, TERMS)]
+        count = prod(program.shape[len(program.shape) - program.inner :])
+        for number, at in plan.sums.items():
+            dtype = "uint8" if number < 0 else program.outputs[number].dtype
+            sums.append((len(program.inputs) + number if number >= 0 else -1, at, count, dtype))
     return {
         "arrays": len(program.inputs) + len(program.outputs),
         "numbers": tuple(program.numbers),
@@ -72,6 +82,7 @@ def facts_of(plan: Plan, split: bool) -> dict[str, Any]:
         "lanes": plan.lanes.size,
         "items": items,
         "split": (rows, size) if split else None,
+        "sums": sums,
         "is_short": is_short and not split,
     }
 
@@ -117,9 +128,9 @@ def cost_of(plan: Plan) -> float:
     bodies = [i for part in program.passes for i in part.body]
     long = sum(i.op in _LONG_NAMES and i.dtype in FLOATS for i in bodies)
     moved = sum(
-        plan.itemsizes[int(i.attribute or 0) + (len(program.inputs) if i.op == "store" else 0)]
+        plan.itemsizes[int(i.attribute or 0) + (0 if i.op == "load" else len(program.inputs))]
         for i in bodies
-        if i.op in ("load", "store")
+        if i.op in ("load", "store", "add")
     )
     return prod(program.shape) * (len(bodies) * _CHEAP + long * _LONG + moved * _BYTE)
 
