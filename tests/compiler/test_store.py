@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import random
 import subprocess
@@ -281,9 +282,42 @@ def test_a_function_that_changed_is_rewritten(folder, tmp_path):
 
 # What a process imports to run a function of elementwise operators whose graph is on disk. A module is added here only
 # if such a process cannot do without it, since each costs every first call.
+def test_graphs_with_numbers_are_kept_without_the_values(made):
+    def function(x, a):
+        return torch.tanh(x * a) * math.exp(-a) + x.abs() ** a, x + a if a > 0.5 else x * 2
+
+    def call(a, first_only):
+        forget()
+        f = torch.compile(function, fullgraph=True, backend="llvm", dynamic=True)
+        for _ in range(2):
+            points = [torch.linspace(-1, 2, 5, requires_grad=True) for _ in range(2)]
+            found, expected = f(points[0], a), function(points[1], a)
+            sums = [r[0].sum() if first_only else r[0].sum() + r[1].sum() for r in (found, expected)]
+            grads = [torch.autograd.grad(s, p)[0] for s, p in zip(sums, points, strict=True)]
+            for x, y in zip((*found, grads[0]), (*expected, grads[1]), strict=True):
+                torch.testing.assert_close(x, y)
+        count = len(made)
+        made.clear()
+        return count
+
+    assert [call(a, False) for a in (0.3, 0.4, 0.7, 0.8, 1.0, 0.45, 0.9, 2.0, 2.0)] == [1, 0, 1, 0, 1, 0, 0, 1, 0]
+    assert [call(a, True) for a in (0.3, 0.4, 0.7, 0.8, 1.0)] == [1, 0, 1, 0, 1]
+
+
 COMPILER = {
     *("_api", "_backends", "_effects", "_entry", "_hooks", "_known", "_llvm", "_llvm.cache", "_llvm.code"),
-    *("_llvm.direct", "_llvm.host", "_llvm.image", "_llvm.kernel", "_memory", "_pieces", "_reads", "_recorder", "_run"),
+    *(
+        "_llvm.direct",
+        "_llvm.host",
+        "_llvm.image",
+        "_llvm.kernel",
+        "_memory",
+        "_numbers",
+        "_pieces",
+        "_reads",
+        "_recorder",
+        "_run",
+    ),
     "_store",
     "gradloom.compiler",
     "gradloom.version",

@@ -10,8 +10,9 @@ Note [Sizes]
 A graph holds for the sizes that it was recorded with, since Python code may depend on them. Making one for other sizes
 needs no new machine code. A function has 8 graphs for whatever reasons; further ones, up to 64, only for other sizes or
 numbers among the arguments: with dynamic=True, or tensors that were marked by `mark_dynamic`, when they come up, and
-else when they come up again. So lengths that never return cost no compiling, and a value that changes with each call
-does not compile each call.
+else when they come up again. So lengths that never return cost no compiling. A number that changes becomes an argument
+of a graph when its second value comes up (Note [Numbers]); another value that changes with each call does not compile
+each call.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ from ._backends import find
 from ._entry import Arguments, Backend, Entry, Opaque, may_compile, thread_key
 from ._hooks import Hooks
 from ._known import NUMBERS, is_a, is_module
+from ._numbers import cleared, same_number
 from ._pieces import Pieces
 from ._recorder import Recorder, TraceError, Unsupported, active
 
 MOST_ENTRIES = 8  # graphs of a function; beyond, it runs as Python, but for sizes
 MOST_SIZES = 64  # graphs of a function in all
+VARIES, READ = "varies", "read"  # numbers that are arguments of graphs, and those whose value a graph needed
 BREAKS = 2  # calls that could not be compiled, after which the function runs in pieces
 
 
@@ -45,6 +48,7 @@ class Optimized:
         breaks: (place, reason) of each call that could not be compiled.
         calls: how many calls ran: as graphs, as Python.
         pieces: what it calls, compiled by itself, if it is not one graph; Note [Pieces].
+        numbers: the numbers that it read, by place: the value, VARIES or READ; Note [Numbers].
     """
 
     is_explained = False  # it is called once, to be explained
@@ -60,6 +64,7 @@ class Optimized:
         self.breaks: list[tuple[str, str]] = []
         self.misses = 0
         self.calls = [0, 0]
+        self.numbers: dict[Any, Any] = {}
         self.sizes: dict[Any, int] = {}  # sizes and numbers of calls, once there are MOST_ENTRIES -> how many calls
         self.pieces = Pieces(
             self.target,
@@ -94,9 +99,15 @@ class Optimized:
         """Return whether a call is compiled although there are MOST_ENTRIES graphs: see Note [Sizes]."""
         if self.dynamic is False or self.misses >= MOST_SIZES or len(self.sizes) > MOST_SIZES**2:
             return False
+        args = tuple([self.without_number(f"args[{i}]", value) for i, value in enumerate(args)])
+        kwargs = {name: self.without_number(f"kwargs[{name!r}]", value) for name, value in kwargs.items()}
         sizes = sizes_of((args, tuple(kwargs.items())))
         self.sizes[sizes] = calls = self.sizes.get(sizes, 0) + 1
         return calls == (1 if self.dynamic or is_marked((args, tuple(kwargs.values()))) else 2)
+
+    def without_number(self, path: str, value: Any) -> Any:
+        """Return the class of a number that is an argument of graphs; anything else as it is."""
+        return value.__class__ if self.numbers.get(("argument", path)) is VARIES else value
 
     @property
     def is_worth_it(self) -> bool:
@@ -106,11 +117,12 @@ class Optimized:
     def record(self, args: Any, kwargs: Any, key: Any) -> Any:
         """Run the target as Python, and compile what it did."""
         self.misses += 1
-        r = Recorder(self.fullgraph, self.pieces.call, self.is_explained)
+        r = Recorder(self.fullgraph, self.pieces.call, self.is_explained, self.varies)
         r.machine_code = self.backend.machine_code
         arguments = None
         try:
             arguments = Arguments(r, args, kwargs)
+            args, kwargs = arguments.args, arguments.kwargs
         except Opaque as error:
             r.taint(f"it is called with {error}")
         flags = state.flags
@@ -121,6 +133,8 @@ class Optimized:
                 r.taint("it changes the mode in which operators are recorded")
         finally:
             active.recorder = None
+            r.numbers.is_recording = False
+        places = [place for _, _, place in r.number_sources]
         if r.reason is None and arguments is not None:
             try:
                 self.entries.insert(0, self.backend.entry(r, arguments, result, key))
@@ -136,7 +150,19 @@ class Optimized:
                 warnings.warn(f"{self.name} runs as Python, because {r.reason}. Please report it.", stacklevel=4)
         if r.reason is not None:
             self.breaks.append((r.where, r.reason))
-        return result
+        else:
+            self.numbers.update({place: value for place, value in r.seen.items() if place not in self.numbers})
+            self.numbers.update({place: READ if i in r.numbers.read else VARIES for i, place in enumerate(places)})
+        return cleared(result) if places else result
+
+    def varies(self, place: Any, value: Any) -> bool:
+        """Return whether the number at a place is an argument of the next graph."""
+        if self.dynamic is False or not self.backend.takes_numbers:
+            return False
+        before = self.numbers.get(place, VARIES if self.dynamic else None)
+        if before is None or before is READ:
+            return False
+        return before is VARIES or before.__class__ is value.__class__ and not same_number(before, value)
 
     def function_for(self, target: Any) -> Any:
         """Return another function, compiled with the same options."""
@@ -251,8 +277,8 @@ def explain(optimized: Optimized, args: Any, kwargs: Any) -> Any:
     """Call a compiled function and describe what became of it."""
     from ._explain import Explanation
 
-    fresh = Optimized(optimized.target, optimized.backend)
-    fresh.is_explained = True
+    fresh = Optimized(optimized.target, optimized.backend, dynamic=optimized.dynamic)
+    fresh.is_explained, fresh.numbers = True, dict(optimized.numbers)
     fresh(*args, **kwargs)
     return Explanation(fresh)
 

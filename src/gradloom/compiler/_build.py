@@ -13,7 +13,8 @@ from ._scalar import Expr, Exprs, Stage, lower, ordered
 
 
 class Kernel(NamedTuple):
-    """A group's loop program, the values that its buffers stand for, and how it walks over inputs and outputs.
+    """A group's loop program, the values that its buffers stand for, how it walks over inputs and outputs, and the
+    sources of its numbers.
 
     The access of a table, of which it reads single elements, is None.
     """
@@ -23,6 +24,7 @@ class Kernel(NamedTuple):
     outputs: tuple[Value, ...]
     accesses: tuple[Access | None, ...]
     nodes: tuple[Node, ...]
+    numbers: tuple[str, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -127,8 +129,13 @@ class _Builder:
         along = [a is not None and any(a[d] for d in group.axes) for a in accesses]
         roots = [root for _, root in self.stores]
         passes = Passes(order, roots, place, along, bool(group.axes), dims, group.axes, self.sums).passes()
-        program = LoopProgram(shape, inner, tuple(buffers[: len(inputs)]), tuple(buffers[len(inputs) :]), passes)
-        return Kernel(program, tuple(inputs), tuple(outputs), tuple(accesses), tuple(group.nodes))
+        numbers = tuple(self.exprs.numbers)
+        program = LoopProgram(
+            shape, inner, tuple(buffers[: len(inputs)]), tuple(buffers[len(inputs) :]), passes,
+            tuple([dtype for _, dtype in numbers]),
+        )  # fmt: skip
+        sources = tuple([source for source, _ in numbers])
+        return Kernel(program, tuple(inputs), tuple(outputs), tuple(accesses), tuple(group.nodes), sources)
 
 
 def _table(value: Value) -> Buffer:

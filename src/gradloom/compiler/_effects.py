@@ -21,6 +21,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..dispatch.state import GRAD_OFF, state
 from ._known import NUMBERS, is_a, is_module
+from ._numbers import plain, replaced
 
 _NAMES = frozenset("backward step zero_grad".split())
 _LIMITS = frozenset("clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_".split())  # of nn.utils
@@ -93,9 +94,11 @@ class Found(list[Any]):
 
     Attributes:
         results: of each call after the graph.
+        numbers: those that are arguments of the graph, if there are some.
     """
 
-    __slots__ = ("results",)
+    __slots__ = ("results", "numbers")
+    numbers: tuple[Any, ...]
 
     def __init__(self, tensors: list[Any]) -> None:
         super().__init__(tensors)
@@ -181,11 +184,13 @@ def called(r: Any, function: Any, args: Any, kwargs: Any) -> Any:
             r.taint(f"it passes a {type(value).__name__} to {function.__qualname__}")
     if clears and not keeps_memory and r.recording.steps and r.sealed is None:
         r.taint("it sets gradients to zero after it computed something")
+    if clears:
+        args, kwargs = r.taken(args), r.taken(kwargs)
     effect = Effect(function, args, kwargs, clears and r.sealed is None, r.machine_code)
     r.kept.append((function, args, kwargs))  # of their tensors, some are results of the graph
     if not clears:
         r.sealed = function.__qualname__
-    result = effect.call(effect.values)
+    result = effect.call(replaced(effect.values, plain))
     if result is not None:
         if is_method or r.reason is not None:
             r.taint(f"{function.__qualname__} returned something")

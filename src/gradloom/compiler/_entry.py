@@ -14,8 +14,9 @@ from ..types.dtype import default
 from . import _run
 from ._effects import Found
 from ._known import NUMBERS, is_library_value, is_plain_dataclass
+from ._numbers import FREE, NAMES, evaluated, plain, same_float, same_number
 from ._reads import static
-from ._recorder import MISSING, Recorder, cell_value, tensor_facts
+from ._recorder import FREE_ITEM, MISSING, Recorder, cell_value, tensor_facts
 from ._store import compiled
 
 
@@ -31,6 +32,7 @@ class Arguments:
 
     Attributes:
         conditions: expressions over `args` and `kwargs`.
+        args, kwargs: the arguments, with what stands for numbers of the graph.
     """
 
     def __init__(self, recorder: Recorder, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -38,10 +40,8 @@ class Arguments:
         self.objects: list[Any] = []
         self.tensors: list[tuple[str, Any]] = []
         self.conditions = [f"len(args) == {len(args)}", f"tuple(kwargs) == {tuple(kwargs)!r}"]
-        for i, value in enumerate(args):
-            self.add(f"args[{i}]", value)
-        for name, value in kwargs.items():
-            self.add(f"kwargs[{name!r}]", value)
+        self.args = tuple([self.add(f"args[{i}]", value) for i, value in enumerate(args)])
+        self.kwargs = {name: self.add(f"kwargs[{name!r}]", value) for name, value in kwargs.items()}
         distinct: dict[int, int] = {}
         pattern = [distinct.setdefault(id(t), len(distinct)) for _, t in self.tensors]
         if len(pattern) > 1:
@@ -56,8 +56,14 @@ class Arguments:
         self.objects.append(value)
         return f"g{len(self.objects) - 1}"
 
-    def add(self, path: str, value: Any) -> None:
+    def add(self, path: str, value: Any) -> Any:
+        """Add the guards of a value; return it, or what stands for it."""
+        value = plain(value)
         r, cls = self.recorder, value.__class__
+        if cls is float or cls is int:
+            free = r.number(("argument", path), path.replace("{", "{{").replace("}", "}}"), value)
+            if free is not value:
+                return free
         if isinstance(value, Tensor):
             self.tensors.append((path, value))
             self.conditions.append(f"same_tensor({path}, {self.name(tensor_facts(value))})")
@@ -72,27 +78,37 @@ class Arguments:
                 self.conditions.append(f"same_number({path}, {self.name(value)})")
         elif cls in (tuple, list) or isinstance(value, tuple):
             self.conditions.append(f"{path}.__class__ is {self.name(cls)} and len({path}) == {len(value)}")
-            for i, v in enumerate(value):
-                self.add(f"{path}[{i}]", v)
+            found = [self.add(f"{path}[{i}]", v) for i, v in enumerate(value)]
             self.passed(path, value)
+            if cls is tuple and any(a is not b for a, b in zip(found, value, strict=True)):
+                value = tuple(found)
+                r.kept.append(value)
+                self.passed(path, value)
+            else:
+                self.free_in(path, value, enumerate(found))
         elif cls is dict:
             keys = tuple(value)
             if not all(k.__class__ in NUMBERS for k in keys):
                 raise Opaque(f"a dictionary with keys other than numbers and strings ({path})")
             self.conditions.append(f"{path}.__class__ is dict and same_keys({path}, {self.name(keys)})")
-            for k, v in value.items():
-                self.add(f"{path}[{k!r}]", v)
+            self.free_in(path, value, [(k, self.add(f"{path}[{k!r}]", v)) for k, v in value.items()])
             self.passed(path, value)
         elif is_plain_dataclass(cls):
             members = value.__dict__
             self.conditions.append(f"{path}.__class__ is {self.name(cls)}")
             self.conditions.append(f"same_keys({path}.__dict__, {self.name(tuple(members))})")
-            for k, v in members.items():
-                self.add(f"{path}.__dict__[{k!r}]", v)
+            self.free_in(path, value, [(k, self.add(f"{path}.__dict__[{k!r}]", v)) for k, v in members.items()])
             self.passed(path, value)
         else:
             self.conditions.append(f"{path} is {self.name(value)}")
             r.read(value)
+        return value
+
+    def free_in(self, path: str, container: Any, members: Any) -> None:
+        """Note what stands for numbers in a container, for the hooks."""
+        found = {k: v for k, v in members if type(v) in FREE}
+        if found:
+            self.recorder.free_in[id(container)] = found
 
     def passed(self, path: str, value: Any) -> None:
         """Note a container, whose contents are guarded, and which is another object in each call."""
@@ -101,19 +117,6 @@ class Arguments:
         first = r.paths.setdefault(id(value), path)
         if first != path:
             self.conditions.append(f"{path} is {first}")
-
-
-def same_number(found: Any, value: Any) -> bool:
-    return found is value or found.__class__ is value.__class__ and found == value
-
-
-def same_float(found: Any, value: float) -> bool:
-    """Whether two floats are equal, signed zeros distinguished and NaN equal to itself."""
-    if found.__class__ is not float:
-        return False
-    if value != value:
-        return found != found  # type: ignore[no-any-return]
-    return found == value and math.copysign(1, found) == math.copysign(1, value)
 
 
 def _same(found: Any, value: Any) -> bool:
@@ -125,6 +128,12 @@ def _same(found: Any, value: Any) -> bool:
 
 def same_items(found: Any, snapshot: tuple[Any, ...]) -> bool:
     return len(found) == len(snapshot) and all(map(_same, found, snapshot))
+
+
+def same_items_but_numbers(found: Any, snapshot: tuple[Any, ...]) -> bool:
+    return len(found) == len(snapshot) and all(
+        value is FREE_ITEM or _same(item, value) for item, value in zip(found, snapshot, strict=True)
+    )
 
 
 def same_dict(found: Any, snapshot: tuple[tuple[Any, Any], ...]) -> bool:
@@ -154,16 +163,21 @@ def same_tensor(t: Any, facts: tuple[Any, ...]) -> bool:
 
 
 _CHECKS = {
-    f.__name__: f for f in (same_number, same_float, same_items, same_dict, same_keys, same_tensor, static, cell_value)
-}
+    f.__name__: f
+    for f in (
+        same_number, same_float, same_items, same_items_but_numbers, same_dict, same_keys, same_tensor, static,
+        cell_value,
+    )
+}  # fmt: skip
 
 
 def check_of(recorder: Recorder, arguments: Arguments) -> tuple[Callable[[Any, Any], Any], str]:
     """Return `check(args, kwargs)`, which returns None or the graph's inputs, and its source.
 
-    After the inputs come the arguments that are returned as they are, the last first.
+    After the inputs come the arguments that are returned as they are, the last first, and the tuple of the numbers that
+    are arguments of the graph, if it has some.
     """
-    names: dict[str, Any] = {**_CHECKS, "MISSING": MISSING}
+    names: dict[str, Any] = {**NAMES, **_CHECKS, "MISSING": MISSING}
     for i, value in enumerate(arguments.objects):
         names[f"g{i}"] = value
     conditions = list(arguments.conditions)
@@ -180,6 +194,11 @@ def check_of(recorder: Recorder, arguments: Arguments) -> tuple[Callable[[Any, A
         conditions.append(template.format(*map(name, objects)))
     inputs = [source if kind == "argument" else name(source) for kind, source in recorder.sources]
     inputs += reversed(recorder.returned)
+    if recorder.numbers.values:
+        numbers = [expression.format(*map(name, objects)) for expression, objects, _ in recorder.number_sources]
+        classes = [f"n[{i}].__class__ is {v.__class__.__name__}" for i, v in enumerate(recorder.numbers.values)]
+        conditions += [f"(n := ({', '.join(numbers)},))", *classes, *recorder.numbers.conditions]
+        inputs.append("n")
     body = "\n".join(f"    if not ({c}): return None" for c in conditions)
     source = f"def check(args, kwargs):\n{body}\n    return [{', '.join(inputs)}]\n"
     exec(compile(source, "<guards>", "exec"), names)
@@ -202,6 +221,8 @@ def template_of(value: Any, outputs: dict[int, int], recorder: Recorder) -> Any:
             return lambda found: found.results[result]
         number = outputs.setdefault(id(value), len(outputs))
         return lambda found: found[number]
+    if cls in FREE:
+        return lambda found: evaluated(value.source, found.numbers)
     if cls in NUMBERS:
         return lambda found: value
     path = recorder.paths.get(id(value))
@@ -261,6 +282,7 @@ class Entry:
     Attributes:
         check: returns None if a guard fails, or the graph's inputs, and the arguments that are returned.
         count: number of inputs.
+        has_numbers: whether numbers are arguments of the graph; Note [Numbers].
         before, after: the calls with effects before and after the graph.
         key: what `thread_key` must give.
     """
@@ -286,20 +308,25 @@ class Entry:
             if slot is None:
                 raise Opaque("it returns a tensor that came from outside")
             recording.outputs.append(slot)
-        self.check, self.guards = check_of(recorder, arguments)
         inputs = list(recorder.inputs)
-        recorder.forget()
         afresh = recorder.everywhere  # `explain` wants to know how it is made
         self.compiled = compiled(recording, inputs, backend, machine_code, afresh)
+        self.check, self.guards = check_of(recorder, arguments)
+        self.has_numbers = bool(recorder.numbers.values)
+        self.numbers = recorder.numbers
+        recorder.forget()
         self.count = len(inputs)
         self.exclusive = self.compiled.mutated
 
     def run(self, inputs: list[Any]) -> Any:
+        numbers = inputs.pop() if self.has_numbers else ()
         returned = inputs[self.count :]
         del inputs[self.count :]
         for effect in self.before:
             effect.run(())
-        found = Found([*_run.run(self.compiled, inputs), *returned])
+        found = Found([*_run.run(self.compiled, inputs, numbers), *returned])
+        if numbers:
+            found.numbers = numbers
         for effect in self.after:
             found.results.append(effect.run(found))
         return self.template(found)
@@ -327,7 +354,10 @@ class Backend:
         loops: compiles a loop program; None to call every operator by itself.
         machine_code: whether loops are machine code. Then operators on rows are loops, too, and the backward pass
             computes expensive functions again rather than read their results; NumPy's kernels are faster than blocks.
+        takes_numbers: whether numbers can be arguments of its graphs; Note [Numbers].
     """
+
+    takes_numbers = True
 
     def __init__(self, name: str, loops: Callable[[Any], Any] | None, machine_code: bool) -> None:
         self.name, self.loops, self.machine_code = name, loops, machine_code

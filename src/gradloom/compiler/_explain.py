@@ -22,6 +22,7 @@ class Explanation:
         pieces: the compiled functions that it calls, if it is not one graph itself.
         op_count: number of operators in the graphs' forward passes.
         graphs: the compiled graphs, each with `graph`, `before` (its text as recorded), `forward` and `backward`.
+        numbers: for each, the numbers that are its arguments.
     """
 
     def __init__(self, optimized: Any) -> None:
@@ -32,6 +33,7 @@ class Explanation:
         self.steps = {k: v for f in functions for k, v in f.pieces.steps.items()}
         self.names = [f.name for f in functions for e in f.entries if hasattr(e, "compiled")]
         self.graphs = [e.compiled for e in entries]
+        self.numbers = [e.numbers for e in entries]
         self.break_reasons = list(dict.fromkeys(b for f in functions for b in f.breaks))
         self.graph_count = len(self.graphs)
         self.graph_break_count = len(self.break_reasons)
@@ -68,6 +70,10 @@ class Explanation:
             yield ""
             yield f"graph {number}, {self.names[number]}, compiled in {account.seconds * 1000:.0f} ms, as recorded:"
             yield from _indented(account.before)
+            numbers = self.numbers[number]
+            for i, (name, value) in enumerate(zip(numbers.names, numbers.values, strict=True)):
+                what = "its value is a guard" if i in numbers.read else "an argument of the graph"
+                yield f"n[{i}] is {name}, {value!r} in this call: {what}"
             dead, common = account.removed
             yield (
                 f"removed: {dead} dead and {common} common operator(s); the backward pass computes "

@@ -78,6 +78,8 @@ def _spread(result: Any, node: Any, nodes: dict[int, Any], graph: Graph) -> None
 
 
 class _Function(Backend):
+    takes_numbers = False
+
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(getattr(function, "__name__", "function"), None, False)
         self.function = function

@@ -24,6 +24,7 @@ from ..meta.handler import VIEWS, parameters
 from ..meta.rules import Conduct, compute
 from ..types.public import home_of
 from ._graph import same_layout, size_of
+from ._numbers import plain
 
 # Their results are views, which autograd takes for new tensors.
 _TAKEN_FOR_NEW = frozenset("unsafe_split.Tensor unsafe_split_with_sizes".split())
@@ -89,13 +90,14 @@ class Geometry:
                 if array is None:
                     if value._wrapped_number is None:
                         others.append(value)
-                    return value._wrapped_number.__class__, value._wrapped_number, value._array.dtype
+                    number = plain(value._wrapped_number)
+                    return number.__class__, number, value._array.dtype
                 position = next((i for i, a in enumerate(arrays) if a is array), len(arrays))
                 arrays.append(array)
                 return position, array.shape, array.strides, array.dtype
             if value.__class__ in (tuple, list):
                 return (value.__class__, *[signed(v) for v in value])
-            return value.__class__, value
+            return value.__class__, plain(value)
 
         key = call.wrapper, *[signed(a) for a in call.args]
         try:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._memory import same_layout, size_of
+from ._numbers import number_of
 
 INPUT, CONSTANT, RESULT = "input", "constant", "result"
 
@@ -223,6 +224,9 @@ def form_of(value: Any, of_value: Callable[[Value], Any]) -> Any:
         return of_value(value)
     if value.__class__ in (tuple, list):
         return (value.__class__, *[form_of(v, of_value) for v in value])
+    free = number_of(value)
+    if free is not None:
+        return free.numbers, free.source, None if free is value else value._array.dtype
     number = getattr(value, "_wrapped_number", None)
     if number is not None:
         return number.__class__, repr(number), value._array.dtype
@@ -233,5 +237,8 @@ def shown(value: Any) -> str:
     """Return an argument as the printed graph shows it."""
     if value.__class__ in (tuple, list):
         return f"[{', '.join(map(shown, value))}]"
+    free = number_of(value)
+    if free is not None:
+        return str(free.source)
     number = getattr(value, "_wrapped_number", None)
     return str(value) if number is None else repr(number)

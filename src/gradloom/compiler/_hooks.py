@@ -15,6 +15,7 @@ import numpy as np
 from ..core.tensor import Tensor
 from . import _known as known
 from ._effects import called as effect, is_effect, is_limit, parameters_after
+from ._numbers import FREE, called as called_on_numbers, plain, replaced
 from ._reads import CONTAINERS, LAZY, OBJECT, VIEWS, Reads, static
 from ._recorder import HOOKS, CannotRewriteError, active
 from ._store import rewritten_code
@@ -29,6 +30,7 @@ _WRITERS = frozenset(
     """append extend insert remove pop clear sort reverse add discard update setdefault popitem move_to_end
     difference_update intersection_update __setitem__ __delitem__""".split()
 )
+_WALKS = (list, tuple, zip, enumerate, reversed, map, filter)  # they do not look at elements
 _SAFE = (*known.NUMBERS, Tensor, slice, np.dtype)
 
 
@@ -40,6 +42,8 @@ class Hooks(Reads):
         if r is None:
             return function(*args, **kwargs)
         if r.reason is not None:
+            if r.free:
+                args, kwargs = replaced(args, plain), replaced(kwargs, plain)
             return r.call(self, function, args, kwargs)
         return _called(self, r, function, args, kwargs)
 
@@ -98,7 +102,7 @@ def _operated(r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
         for value in args:
             if isinstance(value, Tensor) and id(value) not in r.tensors:
                 r.use(value)
-        result = function(*args, **kwargs)
+        result = function(*r.taken(args), **r.taken(kwargs))
         if not isinstance(result, Tensor):
             return result
         r.taint(f"{function.__name__} returned a tensor")
@@ -152,9 +156,13 @@ def rewritten(function: FunctionType, hooks: Any) -> FunctionType:
 
 def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if known.is_context_class(cls):
-        return cls(*args, **kwargs)
+        return cls(*r.taken(args), **r.taken(kwargs))
     if cls is type and len(args) == 1:
-        return type(args[0])
+        return type(plain(args[0]))
+    if cls in (float, int) and len(args) == 1 and type(args[0]) in FREE:
+        found = called_on_numbers(cls, *args)
+        if found is not NotImplemented:
+            return found
     if known.is_pure_class(cls) or issubclass(cls, tuple) and hasattr(cls, "_fields"):
         if cls in (map, filter):
             args = (functools.partial(hooks.call, args[0]), *args[1:])
@@ -165,7 +173,9 @@ def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: 
                 elif cls is not tuple and not hasattr(cls, "_fields"):
                     args = tuple([hooks.iter(a) if isinstance(a, Tensor) else a for a in args])
             elif value.__class__ in CONTAINERS or value.__class__.__name__ == "OrderedDict":
-                r.contents(value)
+                walks = cls in _WALKS and value.__class__ in (list, tuple)
+                r.contents(value, not walks)
+                args = tuple([r.elements(a) if a is value and walks else a for a in args])
             elif cls in (list, tuple, set, frozenset, dict, zip, enumerate, map, filter, reversed):
                 args = tuple([hooks.iter(a) if a is value and not callable(a) else a for a in args])
             elif not isinstance(value, (*known.NUMBERS, range, tuple, *VIEWS, *LAZY)) and not known.is_library_value(
@@ -173,6 +183,8 @@ def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: 
             ):
                 if cls is not object:
                     r.taint(f"{cls.__name__}() reads a {type(value).__name__}")
+        if cls not in (*_WALKS, dict, slice, bool):
+            args, kwargs = r.taken(args), r.taken(kwargs)
         return cls(*args, **kwargs)
     init = static(cls, "__init__")
     if known.is_plain_dataclass(cls):
@@ -209,7 +221,7 @@ def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: d
         if type(args[0]) in LAZY and not r.is_outer(args[0]):
             return next(*args)
     elif function is isinstance or function is issubclass or function is callable:
-        return function(*args)
+        return function(plain(args[0]), *args[1:])
     elif function is len:
         return _length(hooks, r, args[0])
     elif function in (min, max, sum, any, all, sorted) or known.is_pure(function):
@@ -224,7 +236,10 @@ def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: d
             return functools.reduce(lambda a, b: hooks.operator("+", a, b), hooks.iter(args[0]), *(args[1:] or (0,)))
         for value in args:
             hooks.used(r, value)
-        return function(*args, **kwargs)
+        found = called_on_numbers(function, *args) if r.free and not kwargs else NotImplemented
+        if found is not NotImplemented:
+            return found
+        return function(*r.taken(args), **r.taken(kwargs))
     elif type(owner) in (*CONTAINERS, str, int, float, bytes, bool) or type(owner).__name__ in ("OrderedDict", "Size"):
         if (
             name in _WRITERS
@@ -233,6 +248,8 @@ def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: d
             and name in _WRITERS
         ):
             hooks.store(owner)
+            if name not in ("append", "extend"):
+                args = r.taken(args)
             return function(*args, **kwargs)
         if name in _READERS:
             if not isinstance(owner, (str, int, float, bytes)):
@@ -242,7 +259,7 @@ def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: d
             for value in args:
                 if name != "get":
                     hooks.used(r, value)
-            return function(*args, **kwargs)
+            return function(*r.taken(args), **r.taken(kwargs))
     r.taint(f"it calls {getattr(function, '__qualname__', name)}")
     return function(*args, **kwargs)
 
@@ -295,7 +312,7 @@ def _length(hooks: Hooks, r: Any, value: Any) -> int:
         if id(value) not in r.tensors:
             r.use(value)
     elif cls in CONTAINERS or cls.__name__ == "OrderedDict":
-        r.contents(value)
+        r.contents(value, False)
     elif not isinstance(value, (str, range, tuple, bytes, *VIEWS)):
         method = static(cls, "__len__")
         if isinstance(method, FunctionType):

@@ -6,7 +6,7 @@ them once more in a Tracer, runs the backward pass of the outputs in it, cuts th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -20,11 +20,12 @@ from ..dispatch.state import AUTOCAST, GRAD_OFF, INTERCEPT, state
 from ._fuse import refusal
 from ._geometry import NeedsValues, imaginary
 from ._graph import INPUT, Content, Graph, Value, contiguous_strides, mapped
+from ._numbers import Numbers, evaluated
 from ._passes import Partition, without_common_nodes, without_dead_nodes
 from ._picks import with_picks
 from ._products import with_products
 from ._program import compile_program
-from ._recorder import Recording, TraceError, filled, learn
+from ._recorder import STANDS_FOR, Recording, TraceError, filled, learn
 from ._rows import decomposed
 from ._run import DEFINED, REPEATED, Compiled, Variant
 from ._trace import NeedsCopy, Tracer
@@ -48,21 +49,35 @@ class Account(NamedTuple):
 def compiled(recording: Recording, inputs: Sequence[Tensor], backend: Any, machine_code: bool) -> Compiled:
     """Compile a recording for inputs like the given ones. Raises TraceError if it cannot be."""
     start = perf_counter()
-    return _finished(_traced(recording, inputs, None), backend, machine_code, start)
+    return _with_numbers(
+        recording.numbers,
+        lambda number: _finished(_traced(recording, inputs, None, number), backend, machine_code, start),
+    )
 
 
-def _traced(recording: Recording, inputs: Sequence[Tensor], defined: Any) -> _Traced:
+def _with_numbers(numbers: Numbers, made: Callable[[Callable[[Any], Any]], Any]) -> Any:
+    """Return `made(function of what stands for a number)`: if it fails, that of the numbers of this call only."""
+    if not numbers.values:
+        return made(numbers.traced)
     try:
-        return _Traced(recording, inputs, frozenset(), defined, False)
+        return made(numbers.traced)
+    except Exception:  # the library asked for a number in a way that has no method
+        numbers.fix_all()
+        return made(lambda number: evaluated(number.source, numbers.values))
+
+
+def _traced(recording: Recording, inputs: Sequence[Tensor], defined: Any, number: Any) -> _Traced:
+    try:
+        return _Traced(recording, inputs, frozenset(), defined, False, number)
     except NeedsValues:
-        return _traced_with_values(recording, inputs, defined)
+        return _traced_with_values(recording, inputs, defined, number)
 
 
-def _traced_with_values(recording: Recording, inputs: Sequence[Tensor], defined: Any) -> _Traced:
+def _traced_with_values(recording: Recording, inputs: Sequence[Tensor], defined: Any, number: Any) -> _Traced:
     copied: frozenset[int] = frozenset()
     while True:
         try:
-            return _Traced(recording, inputs, copied, defined, True)
+            return _Traced(recording, inputs, copied, defined, True, number)
         except NeedsCopy as error:
             if error.position in copied:
                 raise TraceError("it writes to an input in a way that the compiler does not know") from None
@@ -75,11 +90,19 @@ class _Traced:
     Args:
         copied, values: see `Tracer`.
         defined: for each output with a history, whether a gradient arrives; None for all.
+        number: returns what stands for a number of the graph.
     """
 
     def __init__(
-        self, recording: Recording, inputs: Sequence[Tensor], copied: frozenset[int], defined: Any, values: bool
+        self,
+        recording: Recording,
+        inputs: Sequence[Tensor],
+        copied: frozenset[int],
+        defined: Any,
+        values: bool,
+        number: Callable[[Any], Any],
     ) -> None:
+        self.number = number
         self.tracer = tracer = Tracer(copied, values)
         self.graph = tracer.graph
         self.recording, self.inputs, self.defined = recording, inputs, defined
@@ -111,7 +134,7 @@ class _Traced:
     def _forward(self) -> None:
         recording, tracer = self.recording, self.tracer
         self.leaves: list[Any] = []
-        self.known: dict[int, Tensor] = {}
+        self.known: dict[int, Any] = {STANDS_FOR: self.number}
         tracer.where = lambda: self.line
         for slot, tensor in zip(recording.inputs, self.inputs, strict=True):
             leaf = tracer.input(tensor._array, tensor.requires_grad)
@@ -228,9 +251,18 @@ def _backward_of(made: Compiled, graph: Graph, parts: Partition, kinds: tuple[in
     )
 
 
-def variant_of(made: Compiled, kinds: tuple[int, ...], inputs: Sequence[Tensor]) -> Variant:
+def variant_of(made: Compiled, kinds: tuple[int, ...], inputs: Sequence[Tensor], values: tuple[Any, ...]) -> Variant:
     """Compile the backward pass for other gradients; it reads what the forward pass saved for all."""
-    traced = _traced(made.recording, inputs, tuple(map(bool, kinds)))
+    numbers = Numbers(values)
+    found: Variant = _with_numbers(
+        numbers,
+        lambda number: _variant_of(made, kinds, _traced(made.recording, inputs, tuple(map(bool, kinds)), number)),
+    )
+    found.conditions = tuple([c for c in numbers.conditions if c not in made.recording.numbers.conditions])
+    return found
+
+
+def _variant_of(made: Compiled, kinds: tuple[int, ...], traced: _Traced) -> Variant:
     graph = traced.graph
     without_dead_nodes(graph)
     without_common_nodes(graph)

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..dispatch.function_code import own_code
+from ._numbers import FREE
 
 # Attributes of a tensor that depend on its metadata only.
 METADATA = frozenset(
@@ -58,7 +59,7 @@ _PURE_CLASSES = frozenset(
      filter, reversed, object, Exception, ValueError, TypeError, RuntimeError, AssertionError, NotImplementedError,
      KeyError, IndexError)
 )  # fmt: skip
-NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented))
+NUMBERS = (bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented), *FREE)
 
 
 def is_a(value: Any, module: str, name: str) -> bool:

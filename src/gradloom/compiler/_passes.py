@@ -6,6 +6,7 @@ from typing import Any
 
 from ._fuse import cost_of, is_dear, refusal, result_of
 from ._graph import RESULT, Content, Graph, Node, Value, mapped, values_in
+from ._numbers import number_of
 
 
 def without_common_nodes(graph: Graph) -> int:
@@ -56,6 +57,9 @@ def _key(value: Any) -> Any:
         return value
     if value.__class__ in (tuple, list):
         return (value.__class__, *map(_key, value))
+    free = number_of(value)
+    if free is not None:
+        return "free", free.source, free is value or str(value._array.dtype)
     number = getattr(value, "_wrapped_number", None)
     if number is not None:
         return "number", type(number), repr(number), str(value._array.dtype)

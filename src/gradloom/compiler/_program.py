@@ -18,9 +18,10 @@ from ..core.tensor import wrap
 from ..kernels.matmul import multiply
 from ._build import Kernel, Kernels
 from ._fuse import Fuser, Group
-from ._graph import CONSTANT, Content, Node, Value, contiguous_strides, values_in
+from ._graph import CONSTANT, Content, Node, Value, contiguous_strides
 from ._loops import LoopProgram
 from ._memory import laid, new, placed, strided
+from ._numbers import NAMES, TRACED, number_of, operand
 from ._products import PRODUCT
 from ._run import Program
 from ._windows import Task
@@ -37,7 +38,7 @@ class _Writer:
         self.lines: list[str] = []
         self.names: dict[str, Any] = {
             "strided": strided, "new": new, "laid": laid, "W": wrap, "placed": placed, "multiply": multiply,
-            "empty": np.empty, "copyto": np.copyto, "ndarray": np.ndarray,
+            "empty": np.empty, "copyto": np.copyto, "ndarray": np.ndarray, "operand": operand, **NAMES,
         }  # fmt: skip
         self.variables: dict[Content, str] = {}
         self.views: dict[Value, str] = {}
@@ -157,7 +158,7 @@ class _Writer:
         arguments = "".join(f"a{i}, " for i in range(len(self.given)))
         unpacked = [f"{arguments}= given", "given.clear()"] if arguments else []
         body = "\n    ".join([*unpacked, *self.lines, f"return [{outputs}]"])
-        return f"def run(given):\n    {body}\n"
+        return f"def run(given, n):\n    {body}\n"
 
     def kernel(self, group: Group, step: int) -> None:
         needed = [c for c in group.made if self.last.get(c, -1) > step]
@@ -187,7 +188,8 @@ class _Writer:
         number = len(self.kernels)
         self.kernels.append(kernel)
         self.lines.append(f"# {group.name}")
-        self.lines.append(f"kernel{number}(({', '.join([*inputs, *outputs])},))")
+        numbers = f", ({', '.join(kernel.numbers)},)" if kernel.numbers else ""
+        self.lines.append(f"kernel{number}(({', '.join([*inputs, *outputs])},){numbers})")
 
     def _overwritten(
         self, value: Value, kernel: Kernel, accesses: dict[Content, set[Any]], step: int, taken: set[Content]
@@ -273,7 +275,14 @@ class _Writer:
     def argument(self, value: Any) -> str:
         if value.__class__ is Value:
             return f"W({self.value(value)})"
-        if value.__class__ in (tuple, list) and any(True for _ in values_in(value)):
+        if type(value) in TRACED:
+            return str(value.source)
+        number = number_of(value)
+        if number is not None:
+            return f"operand({number.source}, {self._dtype(value._array.dtype)})"
+        if value.__class__ in (tuple, list) and any(
+            True for v in value if v.__class__ is Value or v.__class__ in (tuple, list) or number_of(v) is not None
+        ):
             inner = ", ".join(self.argument(v) for v in value)
             return f"({inner},)" if value.__class__ is tuple else f"[{inner}]"
         if value.__class__ in (int, bool, str, type(None)) or value.__class__ is float and abs(value) < 1e308:

@@ -22,6 +22,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from . import _known as known
 from ._effects import Parameters
+from ._numbers import FREE, FreeInt, computed, plain
 from ._recorder import MISSING, active
 
 _OPERATORS = {
@@ -70,7 +71,7 @@ class Reads:
         r = active.recorder
         if value is not MISSING:
             if r is not None and r.reason is None:
-                r.equal(("global", id(names), name), f"{{0}}.get({name!r}, MISSING)", value, names)
+                value = r.equal(("global", id(names), name), f"{{0}}.get({name!r}, MISSING)", value, names)
                 r.read(value)
             return value
         value = getattr(builtins, name, MISSING)
@@ -91,7 +92,7 @@ class Reads:
         r = active.recorder
         if r is not None and r.reason is None:
             cell = self.cells[name]
-            r.equal(("cell", id(cell)), "cell_value({0})", value, cell)
+            value = r.equal(("cell", id(cell)), "cell_value({0})", value, cell)
             r.read(value)
         return value
 
@@ -102,7 +103,10 @@ class Reads:
         if module:
             import sys
 
-            r.equal(("imported", module, name), f"getattr({{0}}, {name!r}, MISSING)", value, sys.modules[module])
+            found = r.equal(
+                ("imported", module, name), f"getattr({{0}}, {name!r}, MISSING)", value, sys.modules[module]
+            )
+            r.taken(found)  # Python has bound the name to the number itself
         r.read(value)
 
     def attr(self, obj: Any, name: str) -> Any:
@@ -112,6 +116,8 @@ class Reads:
         cls = type(obj)
         if isinstance(obj, Tensor):
             return _attr_of_tensor(r, obj, name)
+        if cls in FREE:
+            return getattr(r.taken(obj), name)
         if cls in known.NUMBERS or cls in CONTAINERS or cls is slice or known.is_library_value(obj):
             return getattr(obj, name)
         if isinstance(obj, ModuleType):
@@ -119,6 +125,8 @@ class Reads:
         if isinstance(obj, type):
             value = getattr(obj, name)
             raw = static(obj, name)
+            if raw is value and value.__class__ in (int, float):
+                return r.equal(("class", id(obj), name), f"static({{0}}, {name!r})", value, obj)
             r.guard(("class", id(obj), name), f"static({{0}}, {name!r}) is {{1}}", obj, raw)
             return r.read(value) if raw is value else value
         if cls is super:
@@ -140,21 +148,25 @@ class Reads:
         cls = type(obj)
         if isinstance(obj, Tensor):
             return r.step(_operator.getitem, (obj, index), {})
+        index = r.taken(index)
         if isinstance(obj, (str, range)) or cls.__name__ == "Size":
             return obj[index]
         if cls in (list, tuple) or isinstance(obj, tuple):
             value = obj[index]
             if cls is list and r.is_outer(obj) and id(obj) not in r.whole:
+                r.contents(obj, False)
+            if index.__class__ is slice:
                 r.contents(obj)
-            return value
+                return value
+            return r.element(obj, index, value)
         if cls is dict or cls.__name__ == "OrderedDict":
             if type(index) not in known.NUMBERS and not isinstance(index, tuple):
                 r.taint(f"it looks up a {type(index).__name__} in a dictionary")
             value = obj[index]
             if r.is_outer(obj) and id(obj) not in r.whole:
-                r.equal(("key", id(obj), type(index), index), "{0}.get({1}, MISSING)", value, obj, index)
+                value = r.equal(("key", id(obj), type(index), index), "{0}.get({1}, MISSING)", value, obj, index)
                 r.read(value)
-            return value
+            return r.element(obj, index, value)
         if isinstance(obj, type):
             return obj[index]  # type: ignore[index]
         method = static(cls, "__getitem__")
@@ -175,8 +187,8 @@ class Reads:
         if isinstance(obj, Tensor):
             found: Any = r.step(Tensor.unbind, (obj, 0), {}) if obj._array.ndim else iter(obj)
         elif cls in CONTAINERS or isinstance(obj, tuple) or cls.__name__ == "OrderedDict":
-            r.contents(obj)
-            found = obj
+            r.contents(obj, False)
+            found = r.elements(obj) if isinstance(obj, (list, tuple)) else obj
         elif cls in (str, range, bytes) or cls in VIEWS or cls in LAZY:
             if cls in LAZY and cls is not range and r.is_outer(obj):
                 r.taint("it consumes an iterator from outside")
@@ -221,6 +233,10 @@ class Reads:
             return r.step(function, operands, {})
         for o in operands:
             self.used(r, o)
+        if r.free and any(type(o) in FREE for o in operands):
+            if all(type(o) in known.NUMBERS for o in operands):
+                return _on_numbers(r, symbol, operands)
+            operands = tuple(map(r.taken, operands))
         if symbol.endswith("=") and symbol not in ("==", "<=", ">=", "!=") and r.is_outer(operands[0]):
             if type(operands[0]) in (list, dict, set):
                 r.taint("it changes a container from outside")
@@ -245,7 +261,7 @@ class Reads:
                 elif v is not value:
                     self.used(r, v)
         elif isinstance(value, tuple) and hasattr(value, "_fields"):
-            return
+            r.contents(value)
         else:
             r.taint(f"it computes with a {cls.__name__}")
 
@@ -255,10 +271,11 @@ class Reads:
             if isinstance(container, Tensor) or isinstance(element, Tensor):
                 r.taint("it asks whether a tensor is in a container, or what is in a tensor")
             elif isinstance(container, str) or type(container) in VIEWS:
-                pass
+                element, container = r.taken(element), r.taken(container)
             elif type(container) in CONTAINERS or type(container).__name__ == "OrderedDict":
                 r.contents(container)
                 self.used(r, element)
+                element, container = r.taken(element), r.taken(container)
             elif isinstance(static(type(container), "__contains__"), FunctionType):
                 return bool(self.call(static(type(container), "__contains__"), container, element))
             else:
@@ -272,7 +289,7 @@ class Reads:
             if isinstance(value, Tensor):
                 r.taint("it branches on the value of a tensor")
             elif cls in CONTAINERS or cls.__name__ == "OrderedDict":
-                r.contents(value)
+                r.contents(value, False)
             elif cls in known.NUMBERS or known.is_library_value(value) or isinstance(value, (tuple, range, *VIEWS)):
                 pass
             elif static(cls, "__bool__") is not MISSING or static(cls, "__len__") is not MISSING:
@@ -290,7 +307,17 @@ class Reads:
                 r.taint("it turns a tensor into text, or compares it in a chain")
             else:
                 self.used(r, value)
+                value = r.taken(value)
         return value
+
+    def compared(self, value: Any) -> Any:
+        """Note an operand of a chain of comparisons."""
+        # Floats compare by methods of their own with FreeFloats, but not with FreeInts.
+        return value if type(value) in FREE and type(value) is not FreeInt else self.plain(value)
+
+    def taken(self, value: Any) -> Any:
+        r = active.recorder
+        return value if r is None else r.taken(value)
 
     # --- writes ---------------------------------------------------------------------------------------------------
 
@@ -314,18 +341,23 @@ class Reads:
         if r is not None and r.reason is None and isinstance(obj, Tensor):
             r.step(_set_item, (obj, index, value), {})
             return
+        index = self.taken(index)
         if type(obj) in (list, dict):
             self.store(obj)
         elif r is not None and r.reason is None:
             r.taint(f"it sets an item of a {type(obj).__name__}")
-        obj[index] = value
+        obj[index] = value if r is None or r.reason is None else plain(value)
+
+    def set_attr(self, value: Any, obj: Any, name: str) -> None:
+        target, r = self.store(obj, name), active.recorder
+        setattr(target, name, value if r is None or r.reason is None else plain(value))
 
     def change_attr(self, obj: Any, name: str, symbol: str, value: Any) -> None:
         before = self.attr(obj, name)
         found = self.operator(symbol, before, value)
         if found is before and isinstance(found, Tensor) and known.is_module(obj):
             return  # `self.buffer += 1` wrote to the tensor, which stays where it is
-        setattr(self.store(obj, name), name, found)
+        self.set_attr(found, obj, name)
 
     def change_item(self, obj: Any, index: Any, symbol: str, value: Any) -> None:
         self.set_item(obj, index, self.operator(symbol, self.item(obj, index), value))
@@ -351,6 +383,16 @@ class Reads:
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call a function, and note what follows from that."""
         raise NotImplementedError
+
+
+def _on_numbers(r: Any, symbol: str, operands: tuple[Any, ...]) -> Any:
+    """Compute with numbers, some of which are arguments of the graph."""
+    plainly = symbol[:-1] if symbol.endswith("=") and symbol not in ("==", "!=", "<=", ">=") else symbol
+    if plainly in ("+", "-", "*", "/", "//", "%", "**", "==", "!=", "<", "<=", ">", ">=", "neg", "pos"):
+        if all(o.__class__ not in (str, bytes) for o in operands):
+            return computed(plainly, *operands)
+    function: Any = _OPERATORS[symbol]
+    return function(*map(r.taken, operands))
 
 
 def _set_item(tensor: Any, index: Any, value: Any) -> Any:
@@ -391,7 +433,7 @@ def _attr_of_tensor(r: Any, obj: Any, name: str) -> Any:
 def _attr_of_module(r: Any, obj: ModuleType, name: str) -> Any:
     value = getattr(obj, name)
     if name in vars(obj):
-        r.equal(("global", id(vars(obj)), name), f"{{0}}.get({name!r}, MISSING)", value, vars(obj))
+        value = r.equal(("global", id(vars(obj)), name), f"{{0}}.get({name!r}, MISSING)", value, vars(obj))
     elif not obj.__name__.startswith("gradloom"):
         r.taint(f"it reads {obj.__name__}.{name}, which the module computes")
     return r.read(value)
@@ -408,18 +450,20 @@ def _attr_of_object(hooks: Reads, r: Any, obj: Any, cls: type, name: str) -> Any
     if isinstance(raw, property) and isinstance(raw.fget, FunctionType):
         r.guard(("class", id(cls), name), f"static({{0}}, {name!r}) is {{1}}", cls, raw)
         return hooks.call(raw.fget, obj)
+    if id(obj) in r.free_in and (members is None or name not in members) and not isinstance(raw, _BINDING):
+        r.contents(obj)  # a field of a named tuple, `__dict__` ...
     if raw is not MISSING and hasattr(type(raw), "__set__"):
         value = getattr(obj, name)
         if outer:
-            r.equal(("attr", id(obj), name), f"getattr({{0}}, {name!r}, MISSING)", value, obj)
+            value = r.equal(("attr", id(obj), name), f"getattr({{0}}, {name!r}, MISSING)", value, obj)
             r.read(value)
         return value
     if members is not None and name in members:
         value = members[name]
         if outer:
-            r.equal(("attr", id(obj), name), f"{{0}}.__dict__.get({name!r}, MISSING)", value, obj)
+            value = r.equal(("attr", id(obj), name), f"{{0}}.__dict__.get({name!r}, MISSING)", value, obj)
             r.read(value)
-        return value
+        return r.element(obj, name, value)
     if raw is not MISSING:
         value = getattr(obj, name)
         r.guard(("class", id(cls), name), f"static({{0}}, {name!r}) is {{1}}", cls, raw)

@@ -3,9 +3,10 @@
 Note [Guards]
 While a program runs with hooks, every read of something that exists outside of the call (an argument, a global, a
 closure's variable, an attribute, an item) is noted with what was found: the same object, or for numbers and strings an
-equal one of the same type. What a program does follows from these and from its code; so while all of them hold, another
-call would call the same functions on tensors, and the compiled graph may run in its place. Objects made during the call
-need no guards. What a hook cannot follow *taints* the recording: nothing is compiled, and the call goes on as Python.
+equal one of the same type (but for numbers that vary: Note [Numbers]). What a program does follows from these and from
+its code; so while all of them hold, another call would call the same functions on tensors, and the compiled graph may
+run in its place. Objects made during the call need no guards. What a hook cannot follow *taints* the recording: nothing
+is compiled, and the call goes on as Python.
 """
 
 from __future__ import annotations
@@ -23,9 +24,13 @@ import numpy as np
 from ..core.tensor import Tensor
 from ..dispatch.state import AUTOCAST, GRAD_OFF, state
 from ._known import NUMBERS, is_plain
+from ._numbers import FREE, Numbers, fixed, plain, replaced
 
 MISSING = object()
 HOOKS = "_gradloom_hooks_"  # the variable of rewritten functions that has their hooks
+STANDS_FOR = -1  # in the place of a Slot's number: the function of what stands for a number
+FREE_ITEM = object()  # in the guard of a list, in the place of a number that is an argument of the graph
+_NOTHING: dict[Any, Any] = {}
 
 
 class TraceError(RuntimeError):
@@ -87,9 +92,11 @@ class Recording:
         steps: what it called.
         outputs: those that it returned, each once.
         flags: the thread's GRAD_OFF bit when it began.
+        numbers: those that are arguments of the graph; steps have FreeFloats and FreeInts for them.
     """
 
-    def __init__(self, flags: int = 0) -> None:
+    def __init__(self, flags: int, numbers: Numbers) -> None:
+        self.numbers = numbers
         self.inputs: list[Slot] = []
         self.steps: list[Step] = []
         self.outputs: list[Slot] = []
@@ -150,7 +157,10 @@ class Slots:
 
 
 def filled(value: Any, known: dict[int, Any]) -> Any:
-    """Return nested containers with tensors in place of Slots, by their numbers."""
+    """Return nested containers with tensors in place of Slots, by their numbers.
+
+    Under STANDS_FOR, `known` has a function of what stands for a number of the graph.
+    """
     cls = value.__class__
     if cls is Slot:
         return known[value.number]
@@ -160,6 +170,8 @@ def filled(value: Any, known: dict[int, Any]) -> Any:
         return {k: filled(v, known) for k, v in value.items()}
     if cls is slice:
         return slice(filled(value.start, known), filled(value.stop, known), filled(value.step, known))
+    if cls in FREE:
+        return known[STANDS_FOR](value)
     return value
 
 
@@ -204,10 +216,17 @@ class Recorder:
         effects: calls that change objects from outside, in their order; Note [Effects].
         results: what those after the graph returned, by identity -> the call's number.
         sealed: after one that changes more than gradients are cleared, its name.
+        numbers: those that are arguments of the graph; Note [Numbers].
+        seen: values of the numbers that were read, by place.
+        varies: returns whether the number at a place had another value before.
     """
 
     def __init__(
-        self, fullgraph: bool = False, piece: Callable[..., Any] | None = None, everywhere: bool = False
+        self,
+        fullgraph: bool = False,
+        piece: Callable[..., Any] | None = None,
+        everywhere: bool = False,
+        varies: Callable[[Any, Any], bool] = lambda place, value: False,
     ) -> None:
         self.piece, self.everywhere = piece, everywhere
         self.first: Any = None
@@ -215,7 +234,12 @@ class Recorder:
         self.effects: list[Any] = []
         self.results: dict[int, int] = {}
         self.sealed: str | None = None
-        self.recording = Recording(flags=state.flags & GRAD_OFF)
+        self.numbers, self.varies = Numbers(), varies
+        self.seen: dict[Any, Any] = {}
+        self.free: dict[Any, Any] = {}  # place -> what stands for its number
+        self.free_in: dict[int, dict[Any, Any]] = {}  # the same in containers, by identity and index
+        self.number_sources: list[tuple[str, tuple[Any, ...], Any]] = []  # as guards, and the place
+        self.recording = Recording(state.flags & GRAD_OFF, self.numbers)
         self.reason: str | None = None
         self.where = ""
         self.fullgraph = fullgraph
@@ -234,12 +258,14 @@ class Recorder:
 
     def forget(self) -> None:
         """Let go of all objects, when the guards are written: tensors, above all."""
-        self.recording = Recording(flags=self.recording.flags)
+        self.recording = Recording(self.recording.flags, self.numbers)
         for table in (
             self.outer, self.whole, self.tensors, self.found, self.facts, self.guards, self.paths, self.results,
+            self.free, self.free_in,
         ):  # fmt: skip
             table.clear()
         self.sources.clear()
+        self.number_sources.clear()
         self.inputs.clear()
         self.kept.clear()
 
@@ -269,12 +295,20 @@ class Recorder:
             self.guards[key] = template, objects
             self.kept.append(key)
 
-    def equal(self, key: Any, expression: str, value: Any, *objects: Any) -> None:
-        """Require that an expression gives the value again: an equal number or string, or the same object."""
+    def equal(self, key: Any, expression: str, value: Any, *objects: Any) -> Any:
+        """Require that an expression gives the value again: an equal number or string, or the same object.
+
+        Return the value, or what stands for a number that is an argument of the graph.
+        """
         last = "{" + str(len(objects)) + "}"
         if isinstance(value, NUMBERS) and type(value) in NUMBERS:
             if self.sealed is not None:
                 self.taint(f"it reads what may have changed after {self.sealed}")
+            value = plain(value)
+            if value.__class__ is float or value.__class__ is int:
+                free = self.number(key, expression, value, *objects)
+                if free is not value:
+                    return free
             if value is None or value.__class__ is bool or value is Ellipsis:
                 self.guard(key, f"{expression} is {last}", *objects, value)
             elif value.__class__ is float and (value == 0 or math.isnan(value)):
@@ -283,6 +317,20 @@ class Recorder:
                 self.guard(key, f"same_number({expression}, {last})", *objects, value)
         else:
             self.guard(key, f"{expression} is {last}", *objects, value)
+        return value
+
+    def number(self, place: Any, expression: str, value: Any, *objects: Any) -> Any:
+        """Return what stands for a number that differs from call to call; the value itself if it did not so far."""
+        found = self.free.get(place)
+        if found is not None:
+            return found
+        self.seen[place] = value
+        if place in self.guards or self.reason is not None or not self.varies(place, value):
+            return value
+        name = expression.format(*["..."] * len(objects))
+        found = self.free[place] = self.numbers.new(value, name)
+        self.number_sources.append((expression, objects, place))
+        return found
 
     def read(self, value: Any, source: tuple[str, Any] | None = None) -> Any:
         """Note an object that was read from outside; return it."""
@@ -302,10 +350,19 @@ class Recorder:
         """Return whether an object existed before the call."""
         return id(value) in self.outer
 
-    def contents(self, value: Any) -> None:
-        """Guard the contents of a container from outside."""
-        if id(value) in self.whole or not self.is_outer(value):
-            return
+    def contents(self, value: Any, reads: bool = True) -> None:
+        """Guard the contents of a container from outside.
+
+        Args:
+            reads: whether Python will use the numbers in it, other than by hooks.
+        """
+        if id(value) not in self.whole and self.is_outer(value):
+            self._contents(value)
+        if reads and self.free_in:
+            for number in self.free_in.get(id(value), _NOTHING).values():
+                fixed(number)
+
+    def _contents(self, value: Any) -> None:
         if self.sealed is not None:
             self.taint(f"it reads what may have changed after {self.sealed}")
         cls = value.__class__
@@ -320,9 +377,43 @@ class Recorder:
 
     def _all(self, value: Any, snapshot: Any, function: str) -> None:
         self.whole[id(value)] = value
+        if function == "same_items" and value.__class__ is list:
+            made = tuple([self._element(value, i, v) for i, v in enumerate(snapshot)])
+            if any(v is FREE_ITEM for v in made):
+                function, snapshot = "same_items_but_numbers", made
         self.guard(("contents", id(value)), f"{function}({{0}}, {{1}})", value, snapshot)
         for v in snapshot:
             self.read(v)
+
+    def _element(self, container: list[Any], index: int, value: Any) -> Any:
+        """Return an element of a list from outside as the guard of its contents has it."""
+        if value.__class__ is not float and value.__class__ is not int:
+            return value
+        found = self.number(("item", id(container), index), f"{{0}}[{index}]", value, container)
+        if found is value:
+            return value
+        self.free_in.setdefault(id(container), {})[index] = found
+        return FREE_ITEM
+
+    def element(self, container: Any, index: Any, value: Any) -> Any:
+        """Return an element of a container whose contents are guarded, or what stands for it."""
+        free = self.free_in.get(id(container))
+        if free is None:
+            return value
+        if index.__class__ is int and index < 0 and container.__class__ is not dict:
+            index += len(container)
+        return free.get(index, value)
+
+    def elements(self, container: Any) -> Any:
+        """Return a sequence whose contents are guarded, with what stands for numbers in it."""
+        free = self.free_in.get(id(container))
+        return container if free is None else [free.get(i, v) for i, v in enumerate(container)]
+
+    def taken(self, value: Any) -> Any:
+        """Return a value that Python reads; the numbers of the graph in it must have their values again."""
+        if not self.free:
+            return value
+        return replaced(value, fixed)
 
     # --- tensors --------------------------------------------------------------------------------------------------
 
@@ -362,7 +453,11 @@ class Recorder:
         if self.reason is None:
             self.use(args)
             self.use(tuple(kwargs.values()))
-        result = function(*args, **kwargs)
+        if self.free:
+            self._read_lists((args, kwargs))
+            result = function(*replaced(args, plain), **replaced(kwargs, plain))
+        else:
+            result = function(*args, **kwargs)
         if self.reason is None:
             if not any(True for _ in tensors_in(result)):
                 self.taint(
@@ -374,6 +469,18 @@ class Recorder:
                 step = Step(function, shown(args), shown(kwargs), shown(result), flags & GRAD_OFF, place())
                 self.recording.steps.append(step)
         return result
+
+    def _read_lists(self, value: Any) -> None:
+        """Require the numbers in containers from outside that an operator gets."""
+        cls = value.__class__
+        for number in self.free_in.get(id(value), _NOTHING).values():
+            fixed(number)
+        if cls is list or cls is tuple:
+            for v in value:
+                self._read_lists(v)
+        elif cls is dict:
+            for v in value.values():
+                self._read_lists(v)
 
     def _made(self, result: Any) -> None:
         for tensor in tensors_in(result):

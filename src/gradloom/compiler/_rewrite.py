@@ -300,7 +300,7 @@ class _Rewriter(ast.NodeTransformer):
         value, index = self.visit(node.value), self.visit(node.slice)
         if isinstance(node.ctx, ast.Load):
             return self.hook("item", node, value, index)
-        return _at(ast.Subscript(self.hook("store", node, value), index, node.ctx), node)
+        return _at(ast.Subscript(self.hook("store", node, value), self.hook("taken", node, index), node.ctx), node)
 
     def visit_Starred(self, node: ast.Starred) -> ast.expr:
         if not isinstance(node.ctx, ast.Load):
@@ -347,7 +347,7 @@ class _Rewriter(ast.NodeTransformer):
             node.left, *node.comparators = [self.visit(o) for o in operands]
             return node
         if len(node.ops) > 1:
-            chain: list[ast.expr] = [self.hook("plain", o, self.visit(o)) for o in operands]
+            chain: list[ast.expr] = [self.hook("compared", o, self.visit(o)) for o in operands]
             node.left, *node.comparators = chain
             return node
         if isinstance(node.ops[0], (ast.In, ast.NotIn)):
@@ -432,6 +432,11 @@ class _Rewriter(ast.NodeTransformer):
             target = node.targets[0]
             parts = self.visit(target.value), self.visit(target.slice)
             return _at(ast.Expr(self.hook("set_item", node, *parts, value)), node)
+        if len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute):
+            place = node.targets[0]
+            return _at(
+                ast.Expr(self.hook("set_attr", node, value, self.visit(place.value), ast.Constant(place.attr))), node
+            )
         return _at(ast.Assign([self.visit(t) for t in node.targets], value), node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:

@@ -15,7 +15,8 @@ from ..core.tensor import Tensor, wrap
 from ..dispatch import _operators
 from ..dispatch.state import GRAD_OFF, state
 from ._memory import laid
-from ._recorder import Recording, filled, learn
+from ._numbers import evaluated, hold
+from ._recorder import STANDS_FOR, Recording, filled, learn
 
 new = object.__new__
 UNDEFINED, DEFINED, REPEATED = 0, 1, 2  # gradients that arrive: none, an array, or one element for all of its array
@@ -26,8 +27,8 @@ class Program:
     """A compiled list of steps, as `_program.compile_program` makes it.
 
     Attributes:
-        run: takes a list of the arrays of `given`, which it empties, so that it can free those that it needs no more;
-            returns the list of arrays of `results`.
+        run: takes a list of the arrays of `given`, which it empties, so that it can free those that it needs no more,
+            and the numbers of the call; returns the list of arrays of `results`.
         source: its Python source.
         kernels: the loop programs that it calls.
         products: the products of matrices.
@@ -59,7 +60,7 @@ class Compiled:
         random: whether it draws random numbers.
         saved: the contents that the forward program returns after the results, for the backward program.
         forward, variants: the programs; `backward` is the one for gradients of all results.
-        make: makes a variant: `make(compiled, kinds, inputs)`.
+        make: makes a variant: `make(compiled, kinds, inputs, numbers)`.
         account: what `explain` says of it.
     """
 
@@ -88,11 +89,11 @@ class Compiled:
         """Whether a loop computes several operators."""
         return any(p is not None and p.is_fused for p in (self.forward, self.backward))
 
-    def variant(self, kinds: tuple[int, ...], inputs: Sequence[Tensor]) -> Variant:
+    def variant(self, kinds: tuple[int, ...], inputs: Sequence[Tensor], numbers: tuple[Any, ...]) -> Variant:
         """Return the backward program for gradients of these kinds: UNDEFINED, DEFINED or REPEATED."""
         found = self.variants.get(kinds)
-        if found is None:
-            found = self.variants[kinds] = self.make(self, kinds, inputs)
+        if found is None or not hold(found.conditions, numbers):
+            found = self.variants[kinds] = self.make(self, kinds, inputs, numbers)
         return found
 
 
@@ -104,21 +105,25 @@ class Variant:
         saved: numbers of the saved arrays that it reads.
         tangents: which gradients it takes, with sizes and strides.
         gradients: for each gradient that it returns, whether it is defined.
+        conditions: what must hold of the numbers of a call, beyond what the forward pass requires.
     """
 
     def __init__(
-        self, program: Program, kept: list[int], saved: list[int], tangents: list[Any], gradients: list[bool]
-    ) -> None:
+        self, program: Program, kept: list[int], saved: list[int], tangents: list[Any], gradients: list[bool],
+        conditions: tuple[str, ...] = (),
+    ) -> None:  # fmt: skip
+        self.conditions = conditions
         self.program, self.kept, self.saved, self.tangents, self.gradients = program, kept, saved, tangents, gradients
 
 
 class CompiledFunctionBackward(Node):
     """The backward pass of a compiled function: one node for all of its operators."""
 
-    __slots__ = ("compiled", "saved_inputs", "saved_arrays")
+    __slots__ = ("compiled", "saved_inputs", "saved_arrays", "numbers")
     compiled: Any
     saved_inputs: tuple[Any, ...]
     saved_arrays: Any
+    numbers: tuple[Any, ...]
     _saved_fields = ()
 
     def apply(fn, grads: list[Any], edges: Any) -> tuple[Any, ...]:
@@ -131,7 +136,9 @@ class CompiledFunctionBackward(Node):
         kinds = tuple([kind_of_tangent(g) for g in grads])
         if not any(kinds):
             return (None,) * len(compiled.leaves)
-        variant = compiled.variants.get(kinds) or compiled.variant(kinds, inputs)
+        variant = compiled.variants.get(kinds)
+        if variant is None or variant.conditions:
+            variant = compiled.variant(kinds, inputs, fn.numbers)
         saved = fn.saved_arrays
         arrays = [inputs[i]._array for i in variant.kept] + [saved[i] for i in variant.saved]
         for i, shape, strides in variant.tangents:
@@ -145,7 +152,7 @@ class CompiledFunctionBackward(Node):
             inputs.clear()
             saved = fn.saved_arrays = RELEASED
             fn.saved_inputs = ()
-        found = iter(variant.program.run(arrays))
+        found = iter(variant.program.run(arrays, fn.numbers))
         return tuple([wrap(next(found)) if has else None for has in variant.gradients])
 
     def eagerly(fn, inputs: list[Any], grads: list[Any]) -> tuple[Any, ...]:
@@ -166,7 +173,7 @@ class CompiledFunctionBackward(Node):
         try:
             leaves = [_history_of(t) for t in inputs]
             known = {t.number: leaf for t, leaf in zip(recording.inputs, leaves, strict=True)}
-            replay(recording, known)
+            replay(recording, known, fn.numbers)
             outputs = [known[t.number] for t in recording.outputs]
             results = [o for o, (kind, *_) in zip(outputs, compiled.outputs, strict=True) if kind == "result"]
             roots = [results[n] for n in compiled.differentiable]
@@ -202,9 +209,10 @@ def _history_of(tensor: Any) -> Any:
     return tensor
 
 
-def replay(recording: Recording, known: dict[int, Any]) -> None:
+def replay(recording: Recording, known: dict[int, Any], numbers: tuple[Any, ...]) -> None:
     """Run a recording on other inputs; `known` maps the numbers of its slots to tensors, results are added to it."""
     outside = state.flags
+    known[STANDS_FOR] = lambda number: evaluated(number.source, numbers)
     for step in recording.steps:
         state.flags = outside & ~GRAD_OFF | step.flags
         found = step.function(*filled(step.args, known), **filled(step.kwargs, known))
@@ -212,16 +220,16 @@ def replay(recording: Recording, known: dict[int, Any]) -> None:
     state.flags = outside
 
 
-def run(compiled: Compiled, inputs: Sequence[Any]) -> list[Any]:
-    """Run a compiled recording on its inputs: return its outputs, in order."""
+def run(compiled: Compiled, inputs: Sequence[Any], numbers: tuple[Any, ...] = ()) -> list[Any]:
+    """Run a compiled recording on its inputs and the numbers of a call: return its outputs, in order."""
     flags = state.flags
     arrays = [t._array for t in inputs]
     state.flags = flags | GRAD_OFF
     try:
-        found = compiled.forward.run(list(arrays))
+        found = compiled.forward.run(list(arrays), numbers)
     except IndexError:  # of a loop that reads a table
         state.flags = flags
-        _refused(compiled, inputs)
+        _refused(compiled, inputs, numbers)
         raise
     finally:
         state.flags = flags
@@ -232,11 +240,11 @@ def run(compiled: Compiled, inputs: Sequence[Any]) -> list[Any]:
             np.copyto(target, value)
         bump_version(inputs[position])
     if compiled.differentiable and not flags & GRAD_OFF:
-        _record(compiled, inputs, results, found)
+        _record(compiled, inputs, results, found, numbers)
     return [results[at] if kind == "result" else inputs[at] for kind, at in compiled.outputs]
 
 
-def _refused(compiled: Compiled, inputs: Sequence[Any]) -> None:
+def _refused(compiled: Compiled, inputs: Sequence[Any], numbers: tuple[Any, ...]) -> None:
     """Run the operators of a program that a loop refused, for their error; on copies of what it writes to."""
     flags = state.flags
     try:
@@ -244,17 +252,17 @@ def _refused(compiled: Compiled, inputs: Sequence[Any]) -> None:
             slot.number: t.clone() if i in compiled.mutated else t
             for i, (slot, t) in enumerate(zip(compiled.recording.inputs, inputs, strict=True))
         }
-        replay(compiled.recording, known)
+        replay(compiled.recording, known, numbers)
     finally:
         state.flags = flags
 
 
-def _record(compiled: Compiled, inputs: Any, results: list[Any], found: list[Any]) -> None:
+def _record(compiled: Compiled, inputs: Any, results: list[Any], found: list[Any], numbers: tuple[Any, ...]) -> None:
     fn: Any = new(CompiledFunctionBackward)
     fn.next_edges = tuple([gradient_edge(inputs[i]) for i in compiled.leaves])
     fn.sequence_nr = next_sequence_nr()
     fn.hooks = None
-    fn.compiled = compiled
+    fn.compiled, fn.numbers = compiled, numbers
     fn.saved_inputs = tuple([save(t) for t in inputs])
     count = compiled.results
     fn.saved_arrays = tuple(found[count : count + len(compiled.saved)])

@@ -18,6 +18,7 @@ from ..dispatch.promotion import result_type_of
 from ..types.dtype import FLOATING, default
 from ._graph import Content, Node, Value, dtype_name
 from ._loops import FLOATS, HALVES, OPERATORS, VALUE_DTYPES, widened
+from ._numbers import TRACED, called as called_on_numbers
 
 # Operators with a meaning of their own for integers: division by zero raises, overflow wraps ...
 _FLOAT_ONLY = frozenset("/ // % ** << >> fmod gcd lcm".split())
@@ -57,6 +58,7 @@ class Exprs:
 
     def __init__(self) -> None:
         self.known: dict[Any, Expr] = {}
+        self.numbers: dict[tuple[str, str], int] = {}  # source and dtype of the graph's numbers -> their order
 
     def make(self, op: str, args: tuple[Expr, ...], dtype: str, attribute: Any = None) -> Expr:
         key = op, tuple(map(id, args)), dtype, attribute
@@ -66,7 +68,9 @@ class Exprs:
         return found
 
     def const(self, value: Any, dtype: str) -> Expr:
-        """Return a constant. Raises CannotFuseError if the dtype does not have the number."""
+        """Return a constant, or a number of the graph. Raises CannotFuseError if the dtype does not have it."""
+        if type(value) in TRACED and dtype != "bool":
+            return self._number(value, dtype)
         if dtype == "bool":
             value = bool(value)
         elif dtype.startswith("float"):
@@ -75,11 +79,21 @@ class Exprs:
             raise CannotFuseError(f"{value} in {dtype}")
         else:
             value = int(value)
-            bits = 8 * int("".join(c for c in dtype if c.isdigit())) // 8
-            low = 0 if dtype.startswith("u") else -(1 << bits - 1)
-            if not low <= value < low + (1 << bits):
+            low, high = limits_of(dtype)
+            if not low <= value < high:
                 raise CannotFuseError(f"{value} does not fit {dtype}")
         return self.make("const", (), dtype, repr(value))
+
+    def _number(self, value: Any, dtype: str) -> Expr:
+        kind = "float64" if value.__class__ is float else "int64"
+        if kind == "float64" and not dtype.startswith("float"):
+            raise CannotFuseError(f"a float in {dtype}")
+        if not dtype.startswith("float"):
+            low, high = limits_of(dtype)
+            if not low <= value < high:
+                raise CannotFuseError(f"{value} does not fit {dtype}")
+        number = self.numbers.setdefault((value.source, kind), len(self.numbers))
+        return self.cast(self.make("number", (), kind, number), dtype)
 
     def cast(self, arg: Expr, dtype: str) -> Expr:
         return arg if arg.dtype == dtype else self.make("cast", (arg,), dtype)
@@ -115,6 +129,13 @@ class Exprs:
             if arg.op == "round" and arg.attribute == numpy_type
             else self.make("round", (arg,), "float32", numpy_type)
         )
+
+
+def limits_of(dtype: str) -> tuple[int, int]:
+    """Return the least integer of a dtype, and the first beyond it."""
+    bits = int("".join(c for c in dtype if c.isdigit()))
+    low = 0 if dtype.startswith("u") else -(1 << bits - 1)
+    return low, low + (1 << bits)
 
 
 class Stage(NamedTuple):
@@ -491,6 +512,9 @@ class Evaluator:
                 condition = self.exprs.operation("!=", condition, self.exprs.const(0, condition.dtype))
             return self.exprs.where(condition, *self._alike(yes, no))
         if not any(isinstance(a, Expr) for a in args):
+            found = called_on_numbers(_BY_NUMBERS.get(name), *args)
+            if found is not NotImplemented:
+                return found
             if name not in _BY_NUMBERS:
                 raise CannotFuseError(f"{name} of numbers")
             return _BY_NUMBERS[name](*args)

@@ -9,7 +9,9 @@ names a list of them, with sizes and times, and is not used where one has change
 edited. A process that defines operators, which may replace derivatives, keeps nothing and reads nothing.
 
 A file has the code of the programs and the global names that it uses: machine code by the names of its own files,
-operators by their places. The guards are written anew by each process, which records the first call as ever.
+operators by their places. The guards are written anew by each process, which records the first call as ever. Numbers
+that are arguments of the graph (Note [Numbers]) are in the key without their values; a file has the conditions that
+its graph puts on them, and another file serves where these do not hold.
 
 The rewritten code of a function (Note [Rewritten functions]) follows from its bytecode and positions, which the source
 was checked against when it was made; so it is kept by these, and a process that finds it does not parse the source.
@@ -18,6 +20,7 @@ was checked against when it was made; so it is kept by these, and a process that
 from __future__ import annotations
 
 import marshal
+import math
 import os
 import pickle
 import sys
@@ -31,18 +34,20 @@ from typing import Any
 
 import numpy as np
 
-from ..core.tensor import Tensor, wrapped_number
+from ..core.tensor import Tensor
 from ..dispatch.function_code import own_code
 from ..dispatch.state import state
 from ..types.dtype import default
 from ..version import __version__
 from ._known import NUMBERS, is_library_value, public_name
 from ._llvm import cache as disk
+from ._numbers import FREE, hold, math_module, operand
 from ._recorder import Recording, Slot
 from ._run import Compiled, Program, Variant
 
 is_on = True
 LARGEST = 1 << 16  # bytes of a constant
+FORMS = 16  # graphs of one recording, for different conditions on numbers
 _began = time.time_ns()
 
 
@@ -98,6 +103,8 @@ def _key(recording: Recording, inputs: Sequence[Tensor]) -> str | None:
 
 def _described(value: Any) -> str:
     cls = value.__class__
+    if cls in FREE:
+        return f"{cls.__name__} {value.source}"
     if cls in NUMBERS:
         return f"{cls.__name__} {value!r}"
     if cls is Slot:
@@ -178,7 +185,9 @@ class _Pickler(pickle.Pickler):
         if made_by is not None and cls is not type:
             return made_by
         if cls is Tensor and value._wrapped_number is not None:
-            return number, (value._wrapped_number, value._array.dtype)
+            return operand, (value._wrapped_number, value._array.dtype)
+        if value is math:
+            return math_module, ()
         if cls is CodeType:
             return marshal.loads, (marshal.dumps(value),)
         if cls is FunctionType or cls is BuiltinFunctionType or isinstance(value, type):
@@ -195,13 +204,6 @@ class _Pickler(pickle.Pickler):
         elif isinstance(value, tuple) and cls.__module__.startswith("gradloom"):
             return NotImplemented
         raise NotKeptError(f"a {cls.__name__}")
-
-
-def number(value: Any, dtype: np.dtype[Any]) -> Tensor:
-    """Return the tensor that stands for a number among the arguments of an operator."""
-    found = wrapped_number(value)
-    found._array = np.array(value, dtype)
-    return found
 
 
 def _is_canonical(array: np.ndarray) -> bool:
@@ -250,27 +252,36 @@ def compiled(
         from ._joint import compiled as compile_graph
 
         return compile_graph(recording, inputs, backend, machine_code)
-    name = disk.file_name("graph", key)
-    found = _read(name)
+    numbers = recording.numbers
+    for form in range(FORMS):
+        name = disk.file_name("graph", key, str(form))
+        found = _read(name)
+        if found is None or hold(found[3], numbers.values):
+            break
+        found = None
     if found is not None:
-        facts, forward, variants = found
+        facts, forward, variants, conditions, read = found
         made = Compiled(recording, backend, machine_code, facts, _program(*forward), None)
         made.variants = {kinds: _variant(*parts) for kinds, parts in variants.items()}
+        numbers.conditions.update(dict.fromkeys(conditions))
+        numbers.read.update(read)
     else:
         from ._joint import compiled as compile_graph
 
         made = compile_graph(recording, inputs, backend, machine_code)
         variants = {kinds: _parts_of(variant) for kinds, variant in made.variants.items()}
-        _keep(name, lambda: (made.facts, _parts(made.forward), variants))
+        _keep(name, lambda: (made.facts, _parts(made.forward), variants, [*numbers.conditions], [*numbers.read]))
 
-    def make(made: Compiled, kinds: tuple[int, ...], inputs: Sequence[Tensor]) -> Variant:
-        name = disk.file_name("variant", key, str(kinds))
+    def make(made: Compiled, kinds: tuple[int, ...], inputs: Sequence[Tensor], values: tuple[Any, ...]) -> Variant:
+        name = disk.file_name("variant", key, str(form), str(kinds))
         found = _read(name) if usable() else None
         if found is not None:
-            return _variant(*found)
+            variant = _variant(*found)
+            if hold(variant.conditions, values):
+                return variant
         from ._joint import variant_of
 
-        variant = variant_of(made, kinds, inputs)
+        variant = variant_of(made, kinds, inputs, values)
         _keep(name, lambda: _parts_of(variant))
         return variant
 
@@ -300,7 +311,9 @@ def _program(code: CodeType, names: dict[str, Any], is_fused: bool) -> Program:
 
 
 def _parts_of(variant: Variant) -> tuple[Any, ...]:
-    return _parts(variant.program), variant.kept, variant.saved, variant.tangents, variant.gradients
+    return (
+        _parts(variant.program), variant.kept, variant.saved, variant.tangents, variant.gradients, variant.conditions,
+    )  # fmt: skip
 
 
 def _variant(program: tuple[Any, ...], *rest: Any) -> Variant:

@@ -27,9 +27,11 @@ from ..kernels.random.streams import default_stream
 from ..memory.metadata import Metadata
 from ..memory.ownership import owner
 from ..meta.handler import depends_on_values
-from ._geometry import Geometry, is_view
+from ._geometry import Geometry, NeedsValues, is_view
 from ._graph import CONSTANT, INPUT, RESULT, Content, Graph, Node, Value
+from ._numbers import TRACED, NumberIsKeyError, fixed, number_of, operand, replaced
 from ._recorder import TraceError
+from ._scalar import functional_name, row_table, table
 
 # Operators that change the geometry of their argument.
 _GEOMETRY = frozenset("transpose_ t_ squeeze_ squeeze_.dim squeeze_.dims unsqueeze_ as_strided_ resize_ set_".split())
@@ -37,6 +39,9 @@ _GEOMETRY = frozenset("transpose_ t_ squeeze_ squeeze_.dim squeeze_.dims unsquee
 
 # Operators whose results have a size that depends on values, without the tag that says so.
 _UNTAGGED = frozenset(("_unique",))
+# Operators for which a number that is no int decides on the size of the result.
+_SHAPED_BY_NUMBERS = ("arange", "range", "upsample", "_upsample")
+_SCALARS = frozenset(("Scalar", "Scalar?", "Scalar[]", "float", "float?"))
 _GAPS = "it writes to an input whose elements are not dense in memory"
 
 
@@ -116,27 +121,41 @@ def _copied(array: np.ndarray) -> np.ndarray:
 
 
 @lru_cache(4096)
+def types_of(wrapper: Any) -> tuple[str, ...]:
+    """Return the types of an operator's parameters, as its schema has them."""
+    schema = wrapper.__doc__.partition("\n")[0]
+    parameters = schema.partition("(")[2].rpartition(" -> ")[0].rpartition(")")[0]
+    words, depth, start = [], 0, 0
+    for i, char in enumerate(f"{parameters},"):
+        depth += (char in "([") - (char in ")]")
+        if char == "," and depth == 0:
+            words.append(parameters[start:i].strip())
+            start = i + 1
+    return tuple(
+        [w.rpartition("=")[0].rpartition(" ")[0] if "=" in w else w.rpartition(" ")[0] for w in words if w != "*"]
+    )
+
+
+@lru_cache(4096)
 def facts_of(wrapper: Any) -> tuple[str, tuple[int, ...], bool]:
     """Return an operator's name, the positions of the arguments that it writes to, and whether it is random."""
     schema = wrapper.__doc__.partition("\n")[0]
-    name, _, rest = schema.partition("(")
-    written = []
-    depth, position, word = 0, 0, ""
-    for char in rest:
-        if char in "([":
-            depth += 1
-        elif char in ")]":
-            if depth == 0:
-                break
-            depth -= 1
-        elif char == "," and depth == 0:
-            position += not word.strip().startswith("*") or "=" in word
-            word = ""
-            continue
-        word += char
-        if char == "!":
-            written.append(position)
-    return name, tuple(written), ".random" in (wrapper.__module__ or "") or "Generator" in schema
+    written = tuple([i for i, kind in enumerate(types_of(wrapper)) if "!" in kind])
+    return schema.partition("(")[0], written, ".random" in (wrapper.__module__ or "") or "Generator" in schema
+
+
+def _plainly(call: Call) -> Call:
+    """Return a call with the values of numbers of the graph."""
+
+    def each(value: Any) -> Any:
+        number = number_of(value)
+        if number is not None:
+            return number.value if number is value else operand(number.value, value._array.dtype)
+        if value.__class__ in (tuple, list):
+            return value.__class__([each(v) for v in value])
+        return value
+
+    return call.with_args(tuple(map(each, call.args)), call.out)
 
 
 class Tracer:
@@ -228,6 +247,9 @@ class Tracer:
     def _run(self, call: Call) -> Any:
         """Compute a call by its kernel, and add its node."""
         name, written, is_random = facts_of(call.wrapper)
+        if any(type(a) in TRACED or a.__class__ in (tuple, list) for a in call.args):
+            call = self._with_numbers(call, name)
+            self._probe(call, name, written)
         values = tuple([self._argument(a) for a in call.args])
         if name == "as_strided" and any(v.content.memory.kind != RESULT for v in [values[0]]):
             raise TraceError("it calls as_strided on an input")
@@ -245,6 +267,32 @@ class Tracer:
             self.graph.nodes.append(node)
         return result
 
+    def _with_numbers(self, call: Call, name: str) -> Call:
+        """Return a call in which numbers of the graph that shape the result have their values."""
+        shapes = name.startswith(_SHAPED_BY_NUMBERS)
+        kinds = types_of(call.wrapper)
+        args = [
+            a if kind in _SCALARS and not shapes else replaced(a, fixed)
+            for a, kind in zip(call.args, kinds, strict=False)
+        ]
+        return call.with_args((*args, *[replaced(a, fixed) for a in call.args[len(args) :]]), call.out)
+
+    def _probe(self, call: Call, name: str, written: tuple[int, ...]) -> None:
+        """Note as conditions what the kernel of an operator that may become a loop asks of its numbers.
+
+        The kernel runs on small arrays of ones, for numbers that raise an error, or have a formula of their own.
+        """
+        number = next((a for a in call.args if type(a) in TRACED), None)
+        if number is None or functional_name(name) not in table() and name not in row_table():
+            return
+        number.numbers.is_probing = True
+        try:
+            Geometry().results_of(call, name, written, self._hidden)
+        except (NeedsValues, NumberIsKeyError):
+            pass  # it asks for the value otherwise
+        finally:
+            number.numbers.is_probing = False
+
     def _argument(self, value: Any) -> Any:
         if isinstance(value, Tensor):
             if value._wrapped_number is not None:
@@ -257,7 +305,7 @@ class Tracer:
     def _found(self, call: Call, name: str, written: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
         """Return the result of a call, and the positions of the arguments that it writes to."""
         if not self.values and not is_view(name):
-            found, written = self.geometry.results_of(call, name, written, self._hidden)
+            found, written = self.geometry.results_of(_plainly(call), name, written, self._hidden)
             for i in written:
                 if isinstance(call.args[i], Tensor):
                     self._own(call.args[i])
@@ -311,12 +359,15 @@ class Tracer:
         return tuple(sorted({*written, *changed}))
 
     def _real(self, value: Any, is_written: bool) -> Any:
+        if type(value) in TRACED:
+            return value.value
         if isinstance(value, Tensor):
             array: Any = value._array
             if array.__class__ is not TracedArray:
                 if is_written and value._wrapped_number is None:
                     self._own(value)
-                return value
+                number = number_of(value)
+                return value if number is None else operand(number.value, array.dtype)
             if is_written:
                 self._own(value)
             seen = array.real.view()

@@ -1,11 +1,11 @@
 """Optimizer updates as loops: an update rule becomes one loop program, which many parameters run through in one call.
 
 Note [Optimizer updates]
-An update rule of torch.optim (optim/_arrays.py) is Python on arrays and numbers. `_Traced` and `_Number` stand for
-both while it runs once; what it computes becomes a pointwise loop program that reads a parameter, its gradient and its
-state and writes them in place. Numbers are arguments of the program, so that neither a learning rate nor a step count
-compiles anew; what the rule computes of numbers alone, Python computes before each call. A rule may ask whether a
-number is 0 or 1, and booleans choose: for each answer there is another program.
+An update rule of torch.optim (optim/_arrays.py) is Python on arrays and numbers. `_Traced` and the numbers of Note
+[Numbers] stand for both while it runs once; what it computes becomes a pointwise loop program that reads a parameter,
+its gradient and its state and writes them in place. Numbers are arguments of the program, so that neither a learning
+rate nor a step count compiles anew; what the rule computes of numbers alone, Python computes before each call. A rule
+may ask whether a number is 0 or 1, and booleans choose: for each answer there is another program.
 
 While `Updates` are in force, a step of the library's optimizers only collects what is to be computed, and the loops
 run at its end. Everything else, from hooks to step counts, is the optimizer's own Python. What the loops cannot take is
@@ -14,6 +14,7 @@ left to the rule: half-precision parameters, layouts that are not contiguous, su
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -26,6 +27,7 @@ from ..core.node import bump_version
 from ..dispatch.state import state
 from ._build import Passes
 from ._loops import Buffer, Instruction, LoopProgram, Pass
+from ._numbers import Numbers, function_of
 from ._scalar import CannotFuseError, Expr, Exprs, ordered
 
 _REAL = {np.dtype(c): np.dtype(r) for c, r in (("c8", "f4"), ("c16", "f8"))}
@@ -38,69 +40,21 @@ _FUNCTIONS = {
 ndarray = np.ndarray
 
 
-class _Number:
-    """A number among a rule's arguments: its value in this call, and the source of what is computed of it."""
+class _Asked(Numbers):
+    """The numbers among a rule's arguments; a rule may ask whether one is 0 or 1."""
 
-    __slots__ = ("value", "source")
-
-    def __init__(self, value: Any, source: str) -> None:
-        self.value, self.source = value, source
-
-    def _computed(self, symbol: str, other: Any, reverse: bool = False) -> Any:
-        if isinstance(other, _Traced):
-            return NotImplemented
-        mine, theirs = (self.value, self.source), _pair(other)
-        (a, left), (b, right) = (theirs, mine) if reverse else (mine, theirs)
-        value = {"+": lambda: a + b, "-": lambda: a - b, "*": lambda: a * b, "/": lambda: a / b}[symbol]()
-        return _Number(value, f"({left} {symbol} {right})")
-
-    def __add__(self, other: Any) -> Any:
-        return self._computed("+", other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._computed("+", other, True)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._computed("-", other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._computed("-", other, True)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._computed("*", other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._computed("*", other, True)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._computed("/", other)
-
-    def __neg__(self) -> Any:
-        return _Number(-self.value, f"(-{self.source})")
-
-    def _asked(self, other: Any) -> Any:
-        if other.__class__ not in (int, float) or other not in (0, 1) or "(" in self.source:
+    def hold(self, condition: str) -> None:
+        if _ASKS.fullmatch(condition) is None:
             raise CannotFuseError("the rule chooses by a number in a way that loops do not follow")
-        return self.value
 
-    def __bool__(self) -> bool:
-        return bool(self._asked(0))
+    def need(self, condition: str) -> None:
+        """Python computes the numbers before each call, and raises what it raises."""
 
-    def __eq__(self, other: object) -> bool:
-        return bool(self._asked(other) == other)
-
-    def __ne__(self, other: object) -> bool:
-        return bool(self._asked(other) != other)
-
-    __hash__ = None  # type: ignore[assignment]
+    def fix(self, source: str, value: Any) -> None:
+        raise CannotFuseError("the rule computes with a number in a way that loops do not follow")
 
 
-def _pair(value: Any) -> tuple[Any, str]:
-    if isinstance(value, _Number):
-        return value.value, value.source
-    if value.__class__ not in (int, float):
-        raise CannotFuseError(f"the rule computes with a {type(value).__name__}")
-    return value, repr(value)
+_ASKS = re.compile(r"n\[\d+\] [!=]= [01](\.0)?")
 
 
 class _Traced:
@@ -190,11 +144,11 @@ class _Rule:
 
     def __init__(self, rule: Callable[..., None], dtype: str, present: Sequence[bool], numbers: Sequence[Any]) -> None:
         self.exprs, self.dtype = Exprs(), dtype
-        self.sources: list[str] = []
         loads = [self.exprs.make("load", (), dtype, i) if is_there else None for i, is_there in enumerate(present)]
         arrays = [None if e is None else _Traced(self, e) for e in loads]
         scratch = _Traced(self, None)
-        given = [_Number(n, f"n[{i}]") if _is_number(n) else n for i, n in enumerate(numbers)]
+        asked = _Asked(tuple(numbers))
+        given = [asked.standing_for(f"n[{i}]") if _is_number(n) else n for i, n in enumerate(numbers)]
         try:
             rule(_Functions(self), *arrays, scratch, *given)
         except (AttributeError, TypeError) as error:
@@ -208,12 +162,9 @@ class _Rule:
         """Return an operand's expression; a number is rounded to the dtype, as NumPy does."""
         if isinstance(value, _Traced):
             return value.expr  # type: ignore[no-any-return]
-        if isinstance(value, _Number):
-            if value.source not in self.sources:
-                self.sources.append(value.source)
-            number = self.exprs.make("number", (), "float64", self.sources.index(value.source))
-            return self.exprs.cast(number, self.dtype)
-        return self.exprs.const(_pair(value)[0], self.dtype)
+        if value.__class__ not in (int, float):
+            raise CannotFuseError(f"the rule computes with a {type(value).__name__}")
+        return self.exprs.const(value, self.dtype)
 
     def operation(self, name: str, *values: Any) -> Expr:
         return self.exprs.operation(name, *map(self.operand, values))
@@ -230,10 +181,10 @@ class _Rule:
         aliases = tuple([(i, place[n]) for i, n in enumerate(changed) if n in place])
         self.program = LoopProgram(
             (_SIZE,), 0, (buffer,) * len(read), (buffer,) * len(changed), (Pass(body),),
-            ("float64",) * len(self.sources), aliases,
+            tuple([kind for _, kind in self.exprs.numbers]), aliases,
         )  # fmt: skip
         self.arrays = (*read, *changed)
-        self.numbers: Callable[[Any], Any] = eval(f"lambda n: ({''.join(f'{s}, ' for s in self.sources)})")
+        self.numbers = function_of(f"({''.join(f'{source}, ' for source, _ in self.exprs.numbers)})")
 
 
 def _is_number(value: Any) -> bool:

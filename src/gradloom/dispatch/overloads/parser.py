@@ -72,7 +72,7 @@ class Overloads:
     def learn(self, key, args, kwargs):
         """Return the plan for calls like this one. It is remembered under `key`, unless no signature accepts them."""
         args = [value for value in args if value is not MISSING]
-        classes = tuple(map(type, (*args, *kwargs.values())))
+        classes = tuple([types.stand_ins.get(c, c) for c in map(type, (*args, *kwargs.values()))])
         plans = []
         for signature in self.signatures:
             bound = bind(signature, len(args), tuple(kwargs), classes)

@@ -52,6 +52,7 @@ class _Types:
     lone_number: Any = None  # the same, if all operands are numbers
     handle_torch_function: Any = None  # (overloads, args, kwargs) -> result
     warn_once: Any = None  # (key, message)
+    stand_ins: dict[type, type] = {}  # class of objects that stand for numbers -> class of the numbers
 
 
 types = _Types()
