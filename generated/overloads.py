@@ -1123,7 +1123,7 @@ OVERLOADS = {
         ("default", "elu_", 'elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
     ),
     "elu_backward": (
-        ("default", "elu_backward", 'elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor', "", "", "kernel"),
+        ("default", "elu_backward", 'elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor', "pointwise", "", "kernel"),
     ),
     "embedding": (
         ("default", "embedding", 'embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor', "", "", "kernel"),
@@ -1872,7 +1872,7 @@ OVERLOADS = {
         ("default", "leaky_relu_", 'leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)', "inplace pointwise", "", "kernel"),
     ),
     "leaky_relu_backward": (
-        ("default", "leaky_relu_backward", 'leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor', "", "", "kernel"),
+        ("default", "leaky_relu_backward", 'leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor', "pointwise", "", "kernel"),
     ),
     "lerp": (
         ("Scalar", "lerp_Scalar", 'lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor', "pointwise", "", "kernel"),
@@ -3169,7 +3169,7 @@ OVERLOADS = {
         ("out", "softplus", 'softplus.out(Tensor self, Scalar beta=1, Scalar threshold=20, *, Tensor(a!) out) -> Tensor(a!)', "out pointwise", "", "kernel"),
     ),
     "softplus_backward": (
-        ("default", "softplus_backward", 'softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor', "", "", "kernel"),
+        ("default", "softplus_backward", 'softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor', "pointwise", "", "kernel"),
     ),
     "softshrink": (
         ("default", "softshrink", 'softshrink(Tensor self, Scalar lambd=0.5) -> Tensor', "pointwise", "", "kernel"),

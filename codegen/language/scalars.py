@@ -130,6 +130,35 @@ def array_expression(scalar: Scalar) -> str:
     return ast.unparse(_ToArrays().visit(ast.parse(scalar.source, mode="eval").body))
 
 
+# Operations that NumPy computes for one number after the other, and machine code for several at once; and those that
+# have no machine code.
+ONE_BY_ONE = frozenset("FloorDiv Mod fmod hypot logaddexp logaddexp2 erf erfc".split())
+WITHOUT_CODE = frozenset("erfinv lgamma digamma gcd lcm nextafter".split())
+
+
+def is_worth_code(scalar: Scalar) -> bool:
+    """Return whether machine code computes a definition faster than NumPy: it is more than one operation, or one of
+    ONE_BY_ONE. Of alternatives (`a if condition else b`) the first counts, which is the usual one."""
+    found = {_name_of(node) for node in ast.walk(scalar.tree)}
+    return not WITHOUT_CODE & found and (bool(ONE_BY_ONE & found) or _operations(scalar.tree) > 1)
+
+
+def _name_of(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else type(node).__name__
+
+
+def _operations(node: ast.expr) -> int:
+    """Return the number of operations on arrays of the first alternative."""
+    if isinstance(node, ast.IfExp):
+        return _operations(node.body)
+    if isinstance(node, ast.Call):
+        return 1 + sum(_operations(argument) for argument in node.args)
+    if not names_in(node) - NUMBERS:
+        return 0
+    parts = (child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+    return (not isinstance(node, ast.Name)) + sum(_operations(part) for part in parts)
+
+
 def _member(name: str) -> ast.expr:
     return ast.Attribute(ast.Name("xp", ast.Load()), name, ast.Load())
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from ..errors import MAX_ERRORS, SpecError, did_you_mean, raise_all, shorten
 from ..language.kernels import KernelExpr, analyse, check_function
 from ..language.rows import Rows, analyse_rows
-from ..language.scalars import Scalar, analyse_scalar, array_expression, from_kernel
+from ..language.scalars import Scalar, analyse_scalar, array_expression, from_kernel, is_worth_code
 from ..reading.python_files import FunctionIndex
 from ..reading.yaml_files import Entry, Node, Source, Text, load_entries
 from ..schema import IDENTIFIER, FunctionSchema, OperatorName, SchemaError, Type, check_names, parse
@@ -71,6 +71,22 @@ class NativeFunction:
     batch: Batch | None = None  # its batching rule for vmap, None if that follows from other keys
     top_level: bool = False  # whether an operator of a package is also a function of gradloom
     composite_module: str | None = None  # the module of the composite, as 'shape.reshapes'
+
+    @property
+    def has_made_kernel(self) -> bool:
+        """Return whether its kernel is a function that generated code has for a definition: one of several calls."""
+        made = self.kernel is not None and self.scalar is not None and self.entry.get("kernel") is None
+        return made and self.scalar is not None and is_worth_code(self.scalar)
+
+    @property
+    def made_name(self) -> str:
+        """The function of that kernel."""
+        return f"scalar_{self.schema.name.unambiguous}"
+
+    @property
+    def made_parameters(self) -> tuple[str, ...]:
+        """Its parameters."""
+        return tuple(a.python_name for a in self.schema.inputs)
 
     @property
     def name(self) -> str:

@@ -23,6 +23,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from ..derivatives.derivatives import Derivatives
 from ..derivatives.model import DifferentiableFunction
 from ..derivatives.specification import Specification, base
+from ..language.scalars import is_worth_code
 from ..notation.equations import Notation, docstring
 from ..operators.keys import Batch
 from ..operators.native_functions import NativeFunction
@@ -197,9 +198,12 @@ def render(
     files["overloads.py"] = fill("package.jinja", "overloads", operators=overload_table(wrappers), target=target)
     files["batching.py"] = fill("package.jinja", "batching", operators=batching_table(wrappers), target=target)
     if target.is_own:  # the compiler fuses gradloom's own operators
-        files["scalars.py"] = fill(
-            "package.jinja", "scalars", operators=scalar_table(wrappers), rows=row_table(wrappers), target=target
-        )
+        tables = {
+            "operators": scalar_table(wrappers),
+            "rows": row_table(wrappers),
+            "kernels": defined_kernels(wrappers),
+        }
+        files["scalars.py"] = fill("package.jinja", "scalars", **tables, target=target)
     if package is not None:
         files |= render_stubs(names, package, fill)
     elif target.source is not None and not target.is_own:
@@ -430,6 +434,37 @@ def scalar_table(wrappers: Collection[Wrapper]) -> list[ScalarOperator]:
         for w in wrappers
         if w.native.scalar is not None and w.native.schema is w.schema
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class DefinedKernel:
+    """A kernel of several calls of NumPy that a definition describes."""
+
+    function: str
+    operator: str
+    arrays: tuple[int, ...]  # the places of tensors among its parameters
+
+
+def defined_kernels(wrappers: Collection[Wrapper]) -> list[tuple[str, list[DefinedKernel]]]:
+    """Return the kernels, by module, that machine code can replace. Where overloads share one, that with most tensors
+    describes it; tensors that are optional do not count."""
+    found: dict[tuple[str, str], DefinedKernel] = {}
+    for w in wrappers:
+        native, kernel = w.native, w.native.kernel
+        if native.scalar is None or kernel is None or native.schema is not w.schema:
+            continue
+        if not is_worth_code(native.scalar):
+            continue
+        if native.has_made_kernel:
+            place = f"generated.variable_type.{native.family}", native.made_name
+        elif kernel.kind == "named":
+            place = f"kernels.{kernel.modules[0][1]}", kernel.source.partition(".")[2]
+        else:
+            continue
+        arrays = tuple(i for i, a in enumerate(w.schema.inputs) if str(a.type) == "Tensor")
+        if place not in found or len(found[place].arrays) < len(arrays):
+            found[place] = DefinedKernel(place[1], w.name, arrays)
+    return [(module, [k for (m, _), k in found.items() if m == module]) for module in sorted({m for m, _ in found})]
 
 
 @dataclass(frozen=True, slots=True)

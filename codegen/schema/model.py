@@ -460,7 +460,7 @@ def _problem(word: str, what: str) -> str:
         return "names that start with two underscores are reserved for Python"
     if what == "result" and (keyword.iskeyword(word) or word.startswith("_")):
         return "it is to be an attribute of the returned tuple"
-    taken = word in GENERATED_NAMES or word.startswith(("kernels_", "composite_"))
+    taken = word in GENERATED_NAMES or word.startswith(("kernels_", "composite_", "scalar_"))
     return "generated code uses it" if taken else ""
 
 

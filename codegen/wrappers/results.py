@@ -51,6 +51,10 @@ class KernelCalls(Calls):
     def kernel(self) -> str:
         kernel = self.native.kernel
         assert kernel is not None
+        if self.native.has_made_kernel:
+            names = self._kernel_names
+            given = [names.get(name, name) for name in self.native.made_parameters]
+            return f"{self.native.made_name}({', '.join(given)})"
         if kernel.kind == "expression":
             return rename(kernel.source, self._kernel_names)
         values = []

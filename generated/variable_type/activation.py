@@ -846,6 +846,7 @@ _ELU_ = GuardedOverload("elu_", ((
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
     """elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor
 
+    z = grad_output · ((self_or_result + α · scale if is_result, else α · scale · exp(self_or_result · input_scale)) · input_scale if self_or_result ≤ 0, else scale)
     ∂L/∂grad_output = elu_backward(g, α, scale, input_scale, is_result, self_or_result)
     ∂L/∂self_or_result = g · grad_output · ((input_scale if self_or_result < 0, else 0) if is_result, exp(clamp(self_or_result, max = 0) · input_scale) · input_scale² · α · scale if self_or_result < 0, else 0)
     dz = elu_backward(dgrad_output, α, scale, input_scale, is_result, self_or_result) + dself_or_result · grad_output · ((input_scale if self_or_result < 0, else 0) if is_result, exp(clamp(self_or_result, max = 0) · input_scale) · input_scale² · α · scale if self_or_result < 0, else 0)
@@ -868,6 +869,8 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
         result = take_kernel()()
         result_ = result._array
     else:
+        if grad_output_.dtype is not self_or_result_.dtype:
+            grad_output_, self_or_result_ = promote((grad_output, self_or_result,), ())
         try:
             result_ = kernels_activation_smooth.elu_backward(grad_output_, alpha, scale, input_scale, is_result, self_or_result_)
         except Exception as error:
@@ -1262,6 +1265,7 @@ _LEAKY_RELU_ = GuardedOverload("leaky_relu_", ((
 def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
     """leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor
 
+    z = grad_output if x > 0, else grad_output · negative_slope
     ∂L/∂grad_output = g if x > 0, else negative_slope · g
     ∂L/∂x = 0
     dz = dgrad_output if x > 0, else negative_slope · dgrad_output
@@ -1284,6 +1288,8 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
         result = take_kernel()()
         result_ = result._array
     else:
+        if grad_output_.dtype is not self_.dtype:
+            grad_output_, self_ = promote((grad_output, self,), ())
         try:
             result_ = kernels_activation_piecewise.leaky_relu_backward(grad_output_, self_, negative_slope, self_is_result)
         except Exception as error:
@@ -2684,7 +2690,7 @@ _SILU_BACKWARD = GuardedOverload("silu_backward", ((
 def mish(input, *, out=None):
     """mish(Tensor self) -> Tensor
 
-    z = x · tanh(log1p(exp(x)))
+    z = x if x > 20, else x · exp(x) · (exp(x) + 2) / (exp(x) · (exp(x) + 2) + 2)
     ∂L/∂x = g · (tanh(softplus(x)) + x · σ(x) · (1 − tanh(softplus(x))²))
     dz = dx · (tanh(softplus(x)) + x · σ(x) · (1 − tanh(softplus(x))²))
     where x = self, z = result, g = ∂L/∂z
@@ -2972,6 +2978,7 @@ _SOFTPLUS = GuardedOverload("softplus", ((
 def softplus_backward(grad_output, self, beta, threshold):
     """softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor
 
+    z = grad_output if x · β > threshold, else grad_output / (1 + exp(−x · β))
     ∂L/∂grad_output = g if x · β > threshold, else g · σ(x · β)
     ∂L/∂x = g · grad_output · (0 if x · β > threshold, else σ(x · β) · (1 − σ(x · β)) · β)
     dz = (dgrad_output if x · β > threshold, else dgrad_output · σ(x · β)) + dx · grad_output · (0 if x · β > threshold, else σ(x · β) · (1 − σ(x · β)) · β)
@@ -2994,6 +3001,8 @@ def softplus_backward(grad_output, self, beta, threshold):
         result = take_kernel()()
         result_ = result._array
     else:
+        if grad_output_.dtype is not self_.dtype:
+            grad_output_, self_ = promote((grad_output, self,), ())
         try:
             result_ = kernels_activation_smooth.softplus_backward(grad_output_, self_, beta, threshold)
         except Exception as error:

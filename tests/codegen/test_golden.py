@@ -23,6 +23,7 @@ FILES = {
     "variable_type/elementwise.py": "wrappers.py.txt",
     "namespaces/__init__.py": "namespaces.py.txt",
     "namespaces/elementwise.py": "names_of_family.py.txt",
+    "scalars.py": "scalars.py.txt",
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 import gradloom
 from gradloom.codegen.errors import SpecError
 from gradloom.codegen.language.kernels import analyse
-from gradloom.codegen.language.scalars import Scalar, analyse_scalar, array_expression, from_kernel
+from gradloom.codegen.language.scalars import Scalar, analyse_scalar, array_expression, from_kernel, is_worth_code
 from gradloom.codegen.operators import native_functions
 from gradloom.codegen.reading.python_files import FunctionIndex
 from gradloom.codegen.reading.yaml_files import parse_entries
@@ -39,6 +39,28 @@ def scalar(text: str) -> Scalar:
 )
 def test_a_definition_makes_the_kernel(text, kernel):
     assert array_expression(scalar(text)) == kernel
+
+
+@pytest.mark.parametrize(
+    ("text", "worth"),
+    [
+        ("self / (1 + exp(-self))", True),
+        ("where(self > 0, self, 0)", True),
+        ("self + other * value", True),
+        ("exp(self)", False),
+        ("self * (pi / 180)", False),
+        ("maximum(self, value)", False),
+        ("fmod(self, other)", True),
+        ("self // other", True),
+        ("erf(self)", True),
+        ("where(self == 0, -1 / self, digamma(self))", False),
+        ("sqrt(self) if value == 0.5 else 1 / sqrt(self)", False),
+        ("1 / sqrt(self) if value == 0.5 else sqrt(self)", True),
+        ("maximum(minimum(self, value), limit) if limit is not None else minimum(self, value)", True),
+    ],
+)
+def test_several_calls_of_numpy_are_worth_machine_code(text, worth):
+    assert is_worth_code(scalar(text)) == worth
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ def counted_replacements(monkeypatch) -> Counter:
     `set_kernels` on."""
     counts: Counter = Counter()
     monkeypatch.setattr(_eager, "_made", {})
-    for module, replacements in _eager.REPLACED.items():
+    for module, replacements in _eager.replaced().items():
         for name, make in replacements.items():
             monkeypatch.setitem(replacements, name, _counted(f"{module}.{name}", make, counts))
     return counts
 
 
 def places() -> list[str]:
-    return [f"{module}.{name}" for module, replacements in _eager.REPLACED.items() for name in replacements]
+    return [f"{module}.{name}" for module, replacements in _eager.replaced().items() for name in replacements]
 
 
 def _counted(place, make, counts):

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from ..types.public import found_in as _found_in
-from ._eager_pointwise import POINTWISE, replacement
+from ._eager_pointwise import replacement
 from ._eager_programs import (
     LAYER_NORM_PARAMETERS,
     NLL_LOSS,
@@ -87,7 +88,7 @@ def _switch(name: str) -> None:
 
         require()
         divide_products()
-        for module, replacements in REPLACED.items():
+        for module, replacements in replaced().items():
             place = place_of(module)
             for kernel, make in replacements.items():
                 original = _originals[module, kernel] = getattr(place, kernel)
@@ -103,11 +104,11 @@ def _switch(name: str) -> None:
 
 
 def place_of(name: str) -> Any:
-    """Return the module of kernels with this name, or the class in it, such as random.streams.Stream."""
+    """Return the module of gradloom with this name, or the class in it, such as kernels.random.streams.Stream."""
     module, _, last = name.rpartition(".")
     if last[:1].isupper():
-        return getattr(import_module(f"gradloom.kernels.{module}"), last)
-    return import_module(f"gradloom.kernels.{name}")
+        return getattr(import_module(f"gradloom.{module}"), last)
+    return import_module(f"gradloom.{name}")
 
 
 def _compiled(key: Any, program: str | LoopProgram | None) -> Any:
@@ -125,9 +126,14 @@ def _compiled(key: Any, program: str | LoopProgram | None) -> Any:
     return kernel
 
 
-def _pointwise(name: str, count: int) -> Callable[[Any], Any]:
-    """Return what makes the replacement of a pointwise kernel, whose definition is read then."""
-    return lambda original: replacement(name, count, _kernels, _compiled)(original)
+def _defined() -> dict[str, dict[str, Callable[[Any], Any]]]:
+    """Return what makes the replacements of kernels that definitions describe, by module and name."""
+    found: dict[str, dict[str, Callable[[Any], Any]]] = {}
+    for module, kernels in import_module("gradloom.generated.scalars").KERNELS.items():
+        found[module] = {
+            name: replacement(operator, places, _kernels, _compiled) for name, (operator, places) in kernels.items()
+        }
+    return found
 
 
 def _of_kernels(name: str, module: str = "_eager_kernels") -> Callable[[Any], Any]:
@@ -405,14 +411,10 @@ def _dropout(original: Any) -> Any:
     return draw_dropout
 
 
-REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
+_BY_HAND: dict[str, dict[str, Callable[[Any], Any]]] = {
     "activation.softmax": {
         **{name: _softmax(name) for name in ("softmax", "log_softmax")},
         **{name: _softmax_backward(name) for name in ("softmax_backward", "log_softmax_backward")},
-    },
-    **{
-        module: {name: _pointwise(name, count) for name, count in operators.items()}
-        for module, operators in POINTWISE.items()
     },
     "norm": {
         "native_layer_norm": _layer_norm,
@@ -463,5 +465,16 @@ REPLACED: dict[str, dict[str, Callable[[Any], Any]]] = {
         **{name: _of_routines("words", name) for name in ("uniform24", "uniform53")},
     },
 }
+
+
+@cache
+def replaced() -> dict[str, dict[str, Callable[[Any], Any]]]:
+    """Return what makes the replacement of each kernel from the kernel, by module and name."""
+    found = _defined()
+    for module, kernels in _BY_HAND.items():
+        place = f"kernels.{module}"
+        found[place] = {**found.get(place, {}), **kernels}
+    return found
+
 
 _found_in("gradloom", set_kernels, get_kernels)

@@ -1,8 +1,8 @@
 """Pointwise kernels of eager mode from the definitions in native_functions.yaml (`scalar:`).
 
 Each is one loop over contiguous float32 or float64 arrays of one shape. What is not that goes to the kernel that it
-replaces, and so does the first call of each kind, which must not be refused there. Kernels that refuse numbers by their
-value, and those that are one call of NumPy already, are not replaced.
+replaces, and so does the first call of each kind: it tells the dtype of the result, and which parameters are refused.
+The generated table `KERNELS` has the kernels, which are those that take NumPy more than one call.
 """
 
 from __future__ import annotations
@@ -14,37 +14,23 @@ from typing import Any
 import numpy as np
 
 from ._eager_programs import pointwise
-from ._scalar import table
+from ._llvm import Unsupported
+from ._loops import LoopProgram
+from ._scalar import CannotFuseError, table
 
 ndarray, empty = np.ndarray, np.empty
-RECENT = 64  # parameters of one operator that are remembered with its code
-
-# For each module of kernels: the operators, each with the number of its arrays, which are its first parameters.
-POINTWISE: dict[str, dict[str, int]] = {
-    "activation.smooth": {
-        "elu": 1, "gelu": 1, "gelu_backward": 2, "silu": 1, "silu_backward": 2, "mish": 1, "softplus": 1,
-    },
-    "activation.piecewise": {
-        "relu": 1, "threshold": 1, "threshold_backward": 2, "hardtanh": 1, "leaky_relu": 1, "hardsigmoid": 1,
-        "hardshrink": 1,
-    },
-    "elementwise.special": {
-        "erf": 1, "erfc": 1, "sigmoid": 1, "sigmoid_backward": 2, "tanh_backward": 2, "sinc": 1, "logit": 1,
-    },
-    "elementwise.functions": {
-        "sign": 1, "sgn": 1, "hypot": 2, "xlogy": 2, "logaddexp": 2, "logaddexp2": 2, "heaviside": 2,
-    },
-    "elementwise.arithmetic": {
-        "rsqrt": 1, "remainder": 2, "fmod": 2, "floor_divide": 2, "addcmul": 3, "addcdiv": 3,
-    },
-    "elementwise.choices": {"lerp": 3, "clamp": 1},
-}  # fmt: skip
+RECENT = 256  # kinds of calls of one operator that are remembered with its code
+_DTYPES = {"f": "float32", "d": "float64"}
+_BOOL = np.dtype(np.bool_)
+# Instructions that are no call of NumPy, and those that NumPy computes for one number after the other.
+_FREE = frozenset("load number const cast store".split())
+_MANY = 4096  # elements, from which on machine code is faster than SciPy's erf of float64
+_ONE_BY_ONE = frozenset("// % fmod hypot logaddexp logaddexp2 erf erfc".split())
 
 
 def definition(name: str) -> tuple[str, list[str]]:
     """Return what an operator computes, and its parameters."""
-    known = table()
-    source, parameters, *_ = known.get(name) or known[f"{name}.Tensor"]
+    source, parameters, *_ = table()[name]
     return source, parameters.split(", ")
 
 
@@ -59,125 +45,158 @@ def _deciding(source: str) -> set[str]:
     return found
 
 
-def replacement(name: str, count: int, kept: dict[Any, Any], compiled: Callable[..., Any]) -> Callable[[Any], Any]:
+def is_worth_code(program: LoopProgram) -> bool:
+    """Return whether NumPy computes a program by more than one call, or one number after the other, and slower."""
+    body = [i for i in program.passes[0].body if i.op not in _FREE]
+    if program.shape[0] < _MANY and any(i.op in ("erf", "erfc") and i.dtype == "float64" for i in body):
+        return False
+    return len(body) > 1 or any(i.op in _ONE_BY_ONE for i in body)
+
+
+def replacement(
+    operator: str, places: tuple[int, ...], kept: dict[Any, Any], compiled: Callable[..., Any]
+) -> Callable[[Any], Any]:
     """Return what makes the replacement of a kernel from the kernel.
 
-    kept: compiled programs. compiled: compiles one for a key.
+    Args:
+        operator: the operator whose definition it computes.
+        places: those of the arrays among its parameters.
+        kept: compiled programs.
+        compiled: compiles one for a key.
     """
-    source, names = definition(name)
-    deciding = [n in _deciding(source) for n in names[count:]]
+    source, names = definition(operator)
+    arrays_of = [names[i] for i in places]
+    others = [i for i in range(len(names)) if i not in places]
+    deciding = _deciding(source)
 
-    def marked(parameters: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return parameters with `float` in the place of numbers, which code takes at each call."""
-        return tuple(
-            float if not decides and (value.__class__ is float or value.__class__ is int) else value
-            for value, decides in zip(parameters, deciding, strict=True)
-        )
-
-    def build(key: Any, arrays: tuple[Any, ...], parameters: tuple[Any, ...], call: Callable[[], Any]) -> Any:
-        """Return the code for a key after a call of the kernel, which may refuse; False if it stays with the kernel."""
-        call()
+    def build(arrays: tuple[Any, ...], parameters: dict[str, Any], result: Any) -> tuple[Any, Any, list[Any]]:
+        """Return the code for such a call, False if it stays with the kernel; the dtype of the result; and the numbers
+        that the code takes. `result` is what the kernel returned."""
         x = arrays[0]
-        dtype = {"f": "float32", "d": "float64"}.get(x.dtype.char)
-        same = all(type(a) is ndarray and a.dtype == x.dtype and a.shape == x.shape for a in arrays)
-        if dtype is None or not same or x.ndim == 0:
-            return compiled(key, None)
-        given = dict(zip(names[count:], parameters, strict=True))
-        marks = key[-1] if parameters else ()
-        numbers = tuple(n for n, mark in zip(given, marks, strict=True) if mark is float)
-        known = {n: value for n, value in given.items() if n not in numbers}
-        program = pointwise(source, dict.fromkeys(names[:count], dtype), x.size, dtype, known, numbers)
-        return compiled(key, program)
+        dtype = _DTYPES.get(x.dtype.char)
+        alike = all(a.dtype == x.dtype and a.shape == x.shape for a in arrays)
+        if (
+            dtype is None or not alike or not x.ndim or not x.size or type(result) is not ndarray
+            or result.shape != x.shape or result.dtype not in (x.dtype, _BOOL)
+        ):  # fmt: skip
+            return False, None, []
+        numbers = [n for n, v in parameters.items() if n not in deciding and v.__class__ in (int, float)]
+        known = {n: v for n, v in parameters.items() if n not in numbers}
+        key = operator, x.shape, x.dtype.char, *known.values(), *numbers
+        code = kept.get(key)
+        if code is None:
+            inputs = dict.fromkeys(arrays_of, dtype)
+            try:
+                program = pointwise(source, inputs, x.size, dtype, known, tuple(numbers), result.dtype.name)
+                code = compiled(key, program if is_worth_code(program) else None)
+            except (CannotFuseError, Unsupported):
+                code = compiled(key, None)
+        return code, result.dtype, [parameters[n] for n in numbers]
 
     def of_one(original: Any) -> Any:
+        recent: dict[Any, Any] = {}
+
         def kernel(self: Any) -> Any:
             if type(self) is ndarray and self.flags.c_contiguous:
                 shape, dtype = self.shape, self.dtype
-                key = name, shape, dtype.char
-                code = kept.get(key)
-                if code is None:
-                    code = build(key, (self,), (), lambda: original(self))
-                if code:
-                    out = empty(shape, dtype)
-                    code.call(self, out)
+                found = recent.get((shape, dtype.char))
+                if found is None:
+                    result = original(self)
+                    remember(recent, (shape, dtype.char), build((self,), {}, result))
+                    return result
+                if found[0]:
+                    out = empty(shape, found[1])
+                    found[0].call(self, out)
                     return out
             return original(self)
 
         return kernel
 
     def of_two(original: Any) -> Any:
+        recent: dict[Any, Any] = {}
+
         def kernel(self: Any, other: Any) -> Any:
             if type(self) is type(other) is ndarray and self.flags.c_contiguous and other.flags.c_contiguous:
                 shape, dtype = self.shape, self.dtype
-                key = name, shape, dtype.char, other.shape, other.dtype.char
-                code = kept.get(key)
-                if code is None:
-                    code = build(key, (self, other), (), lambda: original(self, other))
-                if code:
-                    out = empty(shape, dtype)
-                    code.call(self, other, out)
+                key = shape, dtype.char, other.shape, other.dtype.char
+                found = recent.get(key)
+                if found is None:
+                    result = original(self, other)
+                    remember(recent, key, build((self, other), {}, result))
+                    return result
+                if found[0]:
+                    out = empty(shape, found[1])
+                    found[0].call(self, other, out)
                     return out
             return original(self, other)
 
         return kernel
 
-    def general(original: Any) -> Any:
-        def kernel(*given: Any, **named: Any) -> Any:
-            arrays, parameters = given[:count], given[count:]
-            if named or len(given) != len(names):
-                return original(*given, **named)
-            layout: list[Any] = [name]
-            for x in arrays:
-                if type(x) is not ndarray or not x.flags.c_contiguous:
-                    return original(*given)
-                layout += x.shape, x.dtype.char
-            if any(value.__class__ is ndarray for value in parameters):
-                return original(*given)
-            marks = marked(parameters)
-            key = (*layout, marks)
-            code = kept.get(key)
-            if code is None:
-                code = build(key, arrays, parameters, lambda: original(*given))
-            if not code:
-                return original(*given)
-            out = empty(arrays[0].shape, arrays[0].dtype)
-            code.call(*arrays, out, *[value for value, mark in zip(parameters, marks, strict=True) if mark is float])
-            return out
-
-        return kernel
-
-    def with_parameters(original: Any) -> Any:
-        """Return `general` with a short cut for one array and parameters that came before."""
+    def of_one_with_parameters(original: Any) -> Any:
         recent: dict[Any, Any] = {}
-        whole = general(original)
 
         def kernel(self: Any, *parameters: Any, **named: Any) -> Any:
             if type(self) is ndarray and self.flags.c_contiguous and not named:
                 shape, dtype = self.shape, self.dtype
+                key = shape, dtype.char, parameters
                 try:
-                    found = recent.get((shape, dtype.char, parameters))
+                    found = recent.get(key)
                 except TypeError:  # an array among the parameters
                     return original(self, *parameters)
-                if found is not None:
-                    code, numbers = found
-                    out = empty(shape, dtype)
-                    code.call(self, out, *numbers)
-                    return out
-                result = whole(self, *parameters)
-                if len(parameters) != len(deciding):
+                if found is None:
+                    result = original(self, *parameters)
+                    learn(recent, key, (self,), parameters, result)
                     return result
-                marks = marked(parameters)
-                code = kept.get((name, shape, dtype.char, marks))
-                if code and 0 not in parameters:  # 0.0 and -0.0 are equal
-                    if len(recent) >= RECENT:
-                        recent.clear()
-                    numbers = [value for value, mark in zip(parameters, marks, strict=True) if mark is float]
-                    recent[shape, dtype.char, parameters] = code, numbers
-                return result
+                if found[0]:
+                    out = empty(shape, found[1])
+                    found[0].call(self, out, *found[2])
+                    return out
             return original(self, *parameters, **named)
 
         return kernel
 
-    if count == len(names) <= 2:
-        return of_one if count == 1 else of_two
-    return with_parameters if count == 1 else general
+    def general(original: Any) -> Any:
+        recent: dict[Any, Any] = {}
+
+        def kernel(*given: Any, **named: Any) -> Any:
+            if named or len(given) != len(names):
+                return original(*given, **named)
+            arrays = tuple([given[i] for i in places])
+            layout: list[Any] = []
+            for x in arrays:
+                if type(x) is not ndarray or not x.flags.c_contiguous:
+                    return original(*given)
+                layout += x.shape, x.dtype.char
+            parameters = tuple([given[i] for i in others])
+            key = (*layout, parameters)
+            try:
+                found = recent.get(key)
+            except TypeError:
+                return original(*given)
+            if found is None:
+                result = original(*given)
+                learn(recent, key, arrays, parameters, result)
+                return result
+            if not found[0]:
+                return original(*given)
+            out = empty(arrays[0].shape, found[1])
+            found[0].call(*arrays, out, *found[2])
+            return out
+
+        return kernel
+
+    def learn(recent: dict[Any, Any], key: Any, arrays: Any, parameters: tuple[Any, ...], result: Any) -> None:
+        if len(parameters) == len(others) and not any(
+            p.__class__ is float and not p for p in parameters
+        ):  # -0.0 == 0.0
+            remember(recent, key, build(arrays, dict(zip([names[i] for i in others], parameters, strict=True)), result))
+
+    if not others and len(places) <= 2:
+        return of_one if len(places) == 1 else of_two
+    return of_one_with_parameters if places == (0,) else general
+
+
+def remember(recent: dict[Any, Any], key: Any, found: Any) -> None:
+    if len(recent) >= RECENT:
+        recent.clear()
+    recent[key] = found

@@ -10,11 +10,17 @@ import math
 from typing import Any
 
 from ._loops import Buffer, Instruction, LoopProgram, Pass
-from ._scalar import Exprs, expression, ordered
+from ._scalar import Expr, Exprs, expression, ordered
 
 
 def pointwise(
-    source: str, arrays: dict[str, str], count: int, dtype: str, known: dict[str, Any], numbers: tuple[str, ...] = ()
+    source: str,
+    arrays: dict[str, str],
+    count: int,
+    dtype: str,
+    known: dict[str, Any],
+    numbers: tuple[str, ...] = (),
+    result: str | None = None,
 ) -> LoopProgram:
     """Return the program that computes a scalar definition for contiguous arrays of `count` elements, in `dtype`.
 
@@ -22,19 +28,22 @@ def pointwise(
         arrays: for each name that stands for an array, its dtype.
         known: names that stand for Python values.
         numbers: names that stand for floats, which are passed at each call.
+        result: the dtype of the result, if it is another than `dtype`.
     """
+    result = result or dtype
     exprs = Exprs()
     env = dict(known)
     for i, (name, kind) in enumerate(arrays.items()):
         env[name] = exprs.cast(exprs.make("load", (), kind, i), dtype)
     for i, name in enumerate(numbers):
         env[name] = exprs.cast(exprs.make("number", (), "float64", i), dtype)
-    order = ordered([expression(source, env, exprs, dtype)])
+    found: Any = expression(source, env, exprs, dtype)
+    order = ordered([exprs.cast(found, result) if isinstance(found, Expr) else exprs.const(found, result)])
     names = {id(e): f"v{i}" for i, e in enumerate(order)}
     body = [Instruction(names[id(e)], e.op, tuple(names[id(a)] for a in e.args), e.dtype, e.attribute) for e in order]
     body.append(Instruction("", "store", (body[-1].name,), "", 0))
     inputs = tuple(Buffer(kind, (1,)) for kind in arrays.values())
-    output = (Buffer(dtype, (1,)),)
+    output = (Buffer(result, (1,)),)
     return LoopProgram((count,), 0, inputs, output, (Pass(tuple(body)),), ("float64",) * len(numbers))
 
 
