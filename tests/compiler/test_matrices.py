@@ -10,6 +10,7 @@ import pytest
 import gradloom as torch
 from gradloom.compiler import _llvm
 from gradloom.compiler._api import optimized_of
+from tests.waiting import in_threads
 
 if not _llvm.available():
     pytest.skip("needs llvmlite", allow_module_level=True)
@@ -144,6 +145,23 @@ def test_results_do_not_depend_on_threads(layout, shape):
         torch.set_num_threads(before)
     assert all(np.array_equal(found[0], other) for other in found[1:])
     check(a, b, matrix(rng, (*batch, m, n), layout[2]))
+
+
+def test_callers_in_several_threads_have_memory_of_their_own():
+    rng = np.random.default_rng(8)
+    a, b, out = matrix(rng, (40, 600), "C"), matrix(rng, (600, 40), "F"), matrix(rng, (40, 40), "C")
+    made = multiply(a, b, out)
+    made._direct = None
+    factors = a.array, b.array
+    panel, other = factors[made.layout.panel], factors[1 - made.layout.panel]
+
+    def call():
+        for _ in range(50):
+            found = np.empty_like(out.array)
+            made(panel, other, found)
+            assert np.array_equal(found[1:-1, MARGIN:-MARGIN], out.view)
+
+    in_threads(*[call] * 4)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids="".join)

@@ -16,6 +16,7 @@ processor (as Apple's does), BLAS computes all products.
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Sequence
 from functools import cache
 from math import prod
@@ -143,6 +144,10 @@ def _text(dtype: str, across: bool) -> str:
 _spare: list[np.ndarray] = []  # memory for the parts of products that are not called directly; one for each caller
 
 
+def _has_gil() -> bool:
+    return getattr(sys, "_is_gil_enabled", lambda: True)()  # type: ignore[no-any-return]
+
+
 @cache
 def _scratch() -> np.ndarray:
     """Return memory for products that are called directly, which hold the GIL: one at a time."""
@@ -182,7 +187,7 @@ class Product:
         self.cost = self.batch * 2 * layout.lanes * layout.rows * layout.depth / _FLOPS[self.dtype]
         self._items: dict[int, np.ndarray] = {}
         self._direct = None
-        if self.cost < _SHORT and direct.available():
+        if self.cost < _SHORT and direct.available() and _has_gil():
             owner = self._geometry, _scratch(), code
             rows = self.batch * layout.rows
             self._direct = direct.builtin(last, *self._arguments, rows, layout.lanes, owner)
@@ -199,7 +204,10 @@ class Product:
         if items is None:
             items = self._items[threads] = np.array(self._parts(threads), np.int64)
         size = scratch_size(host_module.host().register)
-        scratch = _spare.pop() if _spare else np.empty(0, np.uint8)
+        try:
+            scratch = _spare.pop()
+        except IndexError:
+            scratch = np.empty(0, np.uint8)
         if scratch.size < size * len(items):
             scratch = np.empty(size * len(items), np.uint8)
         function, arguments, address = self._function, self._arguments, scratch.ctypes.data
