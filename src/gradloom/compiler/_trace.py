@@ -249,7 +249,7 @@ class Tracer:
         name, written, is_random = facts_of(call.wrapper)
         if any(type(a) in TRACED or a.__class__ in (tuple, list) for a in call.args):
             call = self._with_numbers(call, name)
-            self._probe(call, name, written)
+        self._probe(call, name, written)
         values = tuple([self._argument(a) for a in call.args])
         if name == "as_strided" and any(v.content.memory.kind != RESULT for v in [values[0]]):
             raise TraceError("it calls as_strided on an input")
@@ -282,7 +282,7 @@ class Tracer:
 
         The kernel runs on small arrays of ones, for numbers that raise an error, or have a formula of their own.
         """
-        number = next((a for a in call.args if type(a) in TRACED), None)
+        number = next((n for a in call.args if (n := number_of(a)) is not None), None)
         if number is None or functional_name(name) not in table() and name not in row_table():
             return
         number.numbers.is_probing = True
