@@ -304,6 +304,21 @@ def test_graphs_with_numbers_are_kept_without_the_values(made):
     assert [call(a, True) for a in (0.3, 0.4, 0.7, 0.8, 1.0)] == [1, 0, 1, 0, 1]
 
 
+def test_conditions_of_the_program_are_not_those_of_the_graph(made):
+    def called(function, a):
+        forget()
+        f = torch.compile(function, fullgraph=True, backend="llvm", dynamic=True)
+        for value in (a, a / 2):
+            torch.testing.assert_close(f(torch.ones(3), value), function(torch.ones(3), value))
+        return [made.pop() for _ in made[:]], optimized_of(f).entries
+
+    first, (entry,) = called(lambda x, a: torch.tanh(x) * a if a > 0.25 else x, 0.75)
+    again, entries = called(lambda x, a: torch.tanh(x) * a, 0.125)
+    assert first == ["graph"] and again == [] and len(entries) == 1
+    assert "n[0] > 0.25" in entry.numbers.conditions and "n[0] > 0.25" not in entries[0].numbers.conditions
+    assert "n[0] != 1" in entries[0].numbers.conditions
+
+
 COMPILER = {
     *("_api", "_backends", "_effects", "_entry", "_hooks", "_known", "_llvm", "_llvm.cache", "_llvm.code"),
     *(

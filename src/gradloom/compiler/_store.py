@@ -96,6 +96,7 @@ def _key(recording: Recording, inputs: Sequence[Tensor]) -> str | None:
             what = (step.args, step.kwargs, step.result)
             parts.append(f"{step.flags} {_described(step.function)} {_described(what)}")
         parts.append(str([slot.number for slot in recording.outputs]))
+        parts.append(str([number.__class__.__name__ for number in recording.numbers.values]))
     except NotKeptError:
         return None
     return "\n".join(parts)
@@ -268,9 +269,13 @@ def compiled(
     else:
         from ._joint import compiled as compile_graph
 
+        asked, numbers.conditions = numbers.conditions, {}  # those of the program; those of the graph are kept
+        known, numbers.read = numbers.read, set()
         made = compile_graph(recording, inputs, backend, machine_code)
+        conditions, read = [*numbers.conditions], [*numbers.read]
+        numbers.conditions, numbers.read = {**asked, **numbers.conditions}, known | numbers.read
         variants = {kinds: _parts_of(variant) for kinds, variant in made.variants.items()}
-        _keep(name, lambda: (made.facts, _parts(made.forward), variants, [*numbers.conditions], [*numbers.read]))
+        _keep(name, lambda: (made.facts, _parts(made.forward), variants, conditions, read))
 
     def make(made: Compiled, kinds: tuple[int, ...], inputs: Sequence[Tensor], values: tuple[Any, ...]) -> Variant:
         name = disk.file_name("variant", key, str(form), str(kinds))
