@@ -73,6 +73,10 @@ class Optimized:
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(args, kwargs)
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call the function, or its graph."""
         if active.recorder is not None or not may_compile() or Stance.current == "force_eager":
             return self.target(*args, **kwargs)
         key = thread_key()
@@ -257,10 +261,10 @@ def optimize(target: Any, backend: Any, fullgraph: bool, options: Any, mode: Any
 
 def function_of(optimized: Optimized) -> Any:
     """Return a function that calls a compiled one, with the name and signature of the original."""
-    target = optimized.target
+    target, call = optimized.target, optimized.call
 
     def compiled(*args: Any, **kwargs: Any) -> Any:
-        return optimized(*args, **kwargs)
+        return call(args, kwargs)
 
     for name in functools.WRAPPER_ASSIGNMENTS:
         if hasattr(target, name):
