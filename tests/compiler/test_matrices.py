@@ -261,7 +261,10 @@ def test_the_smaller_factor_has_the_rows_where_the_other_does_not_fit_the_cache(
 
 
 def test_large_matrices_are_left_to_blas():
-    a, b, out = (
-        Matrix(x, x) for x in (np.empty((4096, 1024), "f4"), np.empty((1024, 64), "f4"), np.empty((4096, 64), "f4"))
-    )
-    assert "a matrix of more than" in _llvm.reason_for_blas(a, b, out) or REASON is not None
+    most = tiles.tile_of(host.host().register).most
+    for dtype, item in (("float32", 4), ("float64", 8)):
+        for extra in (0, 1):
+            arrays = [np.empty(shape, dtype) for shape in ((most // item // 1024 + extra, 1024), (1024, 16))]
+            matrices = [Matrix(x, x) for x in (*arrays, np.empty((len(arrays[0]), 16), dtype))]
+            expected = f"a matrix of more than {most >> 20} MiB" if extra else None
+            assert _llvm.reason_for_blas(*matrices) == (REASON or expected)

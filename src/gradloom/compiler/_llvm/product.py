@@ -6,7 +6,7 @@ the forward pass of a linear layer, reaches half of what the processor can. Gene
 they are as fast or faster in any layout, if
 
 - the result has at least LEAST rows and columns: a tile has so many, and BLAS has other code for vectors;
-- no matrix has more than `Tile.most` elements. Larger ones need more blocking, for the caches and the TLB, which BLAS
+- no matrix has more than `Tile.most` bytes. Larger ones need more blocking, for the caches and the TLB, which BLAS
   has; with AVX2 so do smaller ones, because tiles are smaller and the processor comes around to them more often.
 
 So it was measured with AVX-512 and AVX2; elsewhere, and where NumPy has another BLAS, which may know more of its
@@ -87,8 +87,8 @@ def reason_for_blas(a: Matrices, b: Matrices, out: Matrices) -> str | None:
     if reason is not None:
         return reason
     most = tile_of(host_module.host().register).most
-    if max(rows * depth, depth * columns, rows * columns) > most:
-        return f"a matrix of more than {most:,} elements"
+    if max(rows * depth, depth * columns, rows * columns) * out.dtype.itemsize > most:
+        return f"a matrix of more than {most >> 20} MiB"
     return "the strides" if _layout(a, b, out) is None else None
 
 

@@ -16,7 +16,7 @@ class Tile(NamedTuple):
 
     rows, vectors: of a tile; these, a panel's vectors and a number fit the registers. Rows are a power of two.
     few: the most rows for which a panel that may be read in place is.
-    most: the most elements of a matrix; see Note [Which products are generated].
+    most: the most bytes of a matrix; see Note [Which products are generated].
     """
 
     rows: int
@@ -27,7 +27,7 @@ class Tile(NamedTuple):
 
 def tile_of(register: int) -> Tile:
     """Return the sizes for registers of so many bits."""
-    return Tile(8, 3, 511, 1 << 20) if register == 512 else Tile(4, 3, 47, 1 << 18)
+    return Tile(8, 3, 511, 1 << 22) if register == 512 else Tile(4, 3, 47, 1 << 20)
 
 
 def scratch_size(register: int) -> int:
