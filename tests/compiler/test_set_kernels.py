@@ -136,6 +136,11 @@ CALLS = {
     "scatter_add in place": lambda x: (2 * x).scatter_add_(
         0, torch.arange(24 * 37).reshape(24, 37) % 12, torch.cat([x, x])
     ),
+    "conv2d": lambda x: F.conv2d(x.reshape(2, 3, 2, 37), x[:9, :18].reshape(6, 3, 3, 3).contiguous(), x[0, :6], 1, 1),
+    "conv2d with steps": lambda x: F.conv2d(
+        x.reshape(1, 2, 6, 37), x[:, :12].reshape(18, 2, 2, 2).contiguous(), None, 2
+    ),
+    "conv1d": lambda x: F.conv1d(x.reshape(3, 4, 37), x[:8, :8].reshape(4, 4, 4).contiguous(), None, 1, 2),
     "embedding": lambda x: F.embedding(torch.tensor([[3, 11], [3, 0]]), x, padding_idx=0),
 }
 
@@ -238,6 +243,81 @@ def test_extrema_and_pooling_with_equal_elements_infinities_and_nans():
             memory_format=torch.channels_last
         )
         torch.testing.assert_close(F.max_pool2d(x, 2, padding=1, ceil_mode=True)[1, 2], torch.zeros(4, 4))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"groups": 2}, {"stride": 3}, {"kernel": 1}, {"dilation": 2}, {"padding": 3}, {"channels": 33}, {"size": (2, 3)}],
+    ids=str,
+)
+@pytest.mark.parametrize("change", [None, "float16", "channels_last", "transposed", "without bias"])
+def test_convolutions_that_are_taken_and_those_that_are_not(settings, change):
+    settings = dict(settings)
+    torch.manual_seed(0)
+    kernel, channels, size = settings.pop("kernel", 3), settings.pop("channels", 4), settings.pop("size", (9, 11))
+    x = torch.randn(2, 4, *size)
+    w, b = torch.randn(channels, 4 // settings.get("groups", 1), kernel, kernel), torch.randn(channels)
+    settings.setdefault("padding", 1)
+    if change == "float16":
+        x, w, b = x.half(), w.half(), b.half()
+    elif change == "channels_last":
+        x = x.contiguous(memory_format=torch.channels_last)
+    elif change == "transposed":
+        x, w = x.transpose(2, 3).contiguous().transpose(2, 3), w.transpose(2, 3)
+    elif change == "without bias":
+        b = None
+
+    def run():
+        leaves = [leaf.detach().requires_grad_() for leaf in (x, w, b) if leaf is not None]
+        y = F.conv2d(*leaves, **settings)
+        y.backward(torch.ones(y.shape, dtype=y.dtype))
+        return [y.detach(), *(leaf.grad for leaf in leaves)]
+
+    expected = run()
+    with torch.set_kernels("llvm"):
+        found = run()
+    for ours, numpy in zip(found, expected, strict=True):
+        assert ours.stride() == numpy.stride()
+        torch.testing.assert_close(ours, numpy, rtol=1e-4, atol=1e-4)
+
+
+def test_errors_of_convolutions_are_those_of_numpy():
+    x, w = torch.randn(2, 4, 9, 9), torch.randn(5, 4, 3, 3)
+    calls = [(x[:, :3].contiguous(), w), (x, w, torch.ones(4)), (x, w.double()), (x[..., :2].contiguous(), w),
+             (x, w, None, 0), (x, w, None, 1, -1)]  # fmt: skip
+    for arguments in calls:
+        messages = []
+        for kernels in ("numpy", "llvm"):
+            with torch.set_kernels(kernels), pytest.raises(RuntimeError) as raised:
+                F.conv2d(*arguments)
+            messages.append(str(raised.value))
+        assert messages[0] == messages[1]
+
+
+def test_a_number_of_the_input_counts_where_windows_hold_it():
+    x = torch.zeros(1, 1, 9, 9)
+    x[..., 8] = torch.inf
+    w = torch.ones(1, 1, 3, 3, requires_grad=True)
+    with torch.set_kernels("llvm"):
+        y = F.conv2d(x, w)
+        y.backward(torch.ones_like(y))
+    assert y[0, 0, :, :6].isfinite().all() and y[0, 0, :, 6].isinf().all()
+    assert w.grad[0, 0, :, :2].isfinite().all() and w.grad[0, 0, :, 2].isinf().all()
+
+
+def test_convolutions_do_not_depend_on_the_number_of_threads():
+    leaves = [torch.randn(s, requires_grad=True) for s in [(9, 40, 14, 14), (70, 40, 3, 3)]]
+    found = []
+    before = torch.get_num_threads()
+    with torch.set_kernels("llvm"):
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            try:
+                y = F.conv2d(*leaves, padding=1)
+                found.append((y, *torch.autograd.grad(y.sum(), leaves)))
+            finally:
+                torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))
 
 
 def test_gather_refuses_indices_out_of_range():

@@ -48,12 +48,12 @@ class set_kernels:
         name: "numpy", the default, or "llvm": machine code for operators that take NumPy several calls. These are
             pointwise operators (sigmoid, gelu, elu, softplus, erf, lerp ...), softmax, log_softmax, layer_norm, batch
             norm in training, the mean and the sum of nll_loss and binary_cross_entropy_with_logits, gather, dropout,
-            max_pool2d without padding, products of matrices, the steps of LSTM and GRU layers, sums, products, means,
-            extrema and variances of rows, running sums, products and extrema, sort, topk, kthvalue, median,
-            scatter_add, index_add, index_select, embedding, and random numbers, for contiguous float32 and float64
-            tensors, and where they only move or sort also for others. Factors of products may be transposed. The first
-            call with a shape compiles, or takes code from the cache on disk.
-            Results differ from NumPy's by rounding; indices and random numbers do not. It holds for all threads.
+            convolutions of one group, max_pool2d without padding, products of matrices, the steps of LSTM and GRU
+            layers, sums, products, means, extrema and variances of rows, running sums, products and extrema, sort,
+            topk, kthvalue, median, scatter_add, index_add, index_select, embedding, and random numbers, for contiguous
+            float32 and float64 tensors, and where they only move or sort also for others. Factors of products may be
+            transposed. The first call with a shape compiles, or takes code from the cache on disk. Results differ from
+            NumPy's by rounding; indices and random numbers do not. It holds for all threads.
 
     Raises:
         ValueError: for another name.
@@ -445,6 +445,9 @@ _BY_HAND: dict[str, dict[str, Callable[[Any], Any]]] = {
         **{name: _of_routines("extremum", name) for name in ("cummax", "cummin")},
     },
     "sorting": {name: _of_routines(name) for name in ("sort", "topk")},
+    "conv.convolution": {
+        name: _of_kernels(name, "_eager_convolution") for name in ("convolution", "convolution_backward")
+    },
     "pool.pooling": {"max_pool2d_with_indices": _of_kernels("max_pool")},
     "random.distributions": {
         "draw_dropout": _dropout,

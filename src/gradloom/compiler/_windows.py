@@ -112,7 +112,8 @@ def _convolution(node: Node) -> Node:
     _check(node, given, (result,), (*given, result))
     windows = _kernels("conv.convolution").geometry(x, w, stride, padding, dilation, transposed, output_padding, groups)
     dtype = dtype_name(x.dtype)
-    if transposed or groups != 1 or len(windows.size) != 2 or not _module("convolution").pays(dtype, windows):
+    sizes = dtype, x.shape[1], w.shape[0], windows
+    if transposed or groups != 1 or len(windows.size) != 2 or _module("convolution").for_forward(*sizes) is None:
         raise NoMachineCodeError
     arguments = dtype, x.shape[0], x.shape[1], w.shape[0], windows, bias is not None
     return _task(node, given, (result,), Task("convolution", "forward", arguments))
@@ -129,13 +130,14 @@ def _convolution_backward(node: Node) -> list[Node]:
     if transposed or groups != 1 or len(windows.size) != 2:
         raise NoMachineCodeError
     arguments = dtype, x.shape[0], x.shape[1], w.shape[0], windows
+    sizes = dtype, *arguments[2:]
     of_x, of_w, of_bias = results
     found = []
-    if of_x is not None and code.input_gradient_pays(dtype, windows):
+    if of_x is not None and code.for_input_gradient(*sizes):
         task = Task("convolution", "input_gradient", arguments)
         found.append(_task(replace(node, result=of_x), (g, w), (of_x,), task))
         results[0] = None
-    if of_w is not None and code.weight_gradient_pays(dtype, windows, w.shape[0] * w.shape[1]):
+    if of_w is not None and code.for_weight_gradient(*sizes):
         task = Task("convolution", "weight_gradient", arguments)
         found.append(_task(replace(node, result=of_w), (g, x), (of_w,), task))
         results[1] = None
