@@ -10,6 +10,7 @@ import pytest
 import gradloom as torch
 from gradloom.compiler._api import optimized_of
 from gradloom.compiler._llvm import convolution
+from gradloom.kernels._common.windows import Windows
 
 pytestmark = pytest.mark.skipif("llvm" not in torch.compiler.list_backends(), reason="needs llvmlite")
 SHAPES = [(2, 3, 16, 16), (1, 2, 33, 37), (2, 2, 7, 9), (3, 8, 8)]
@@ -140,22 +141,21 @@ def bound(x, w, length):
 
 @pytest.fixture(params=["chosen", "convolution_rows", "convolution_channels"])
 def code(request, monkeypatch):
-    """Let the machine code be chosen by sizes, or be the same for all that it can compute."""
+    """Let the machine code be chosen by sizes, or be the same for all that it can compute; return which."""
     if request.param != "chosen":
         chosen, module = convolution._chosen, import_module(f"gradloom.compiler._llvm.{request.param}")
-        by_rows = request.param == "convolution_rows"
 
         def fixed(dtype, depth, channels, windows, along):
-            usable = along and windows.output[1] >= 4 if by_rows else True
-            return module if usable and min(windows.output) else chosen(dtype, depth, channels, windows, along)
+            usable = along and windows.output[1] >= 4 if request.param == "convolution_rows" else True
+            return module if usable else chosen(dtype, depth, channels, windows, along)
 
         monkeypatch.setattr(convolution, "_chosen", fixed)
+    return request.param
 
 
-@pytest.mark.usefixtures("code")
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_convolutions_and_their_gradients_are_those_of_eager_mode(name, dtype):
+def test_convolutions_and_their_gradients_are_those_of_eager_mode(name, dtype, code):
     size, kernel, *settings = CONVOLUTIONS[name]
     convolution = torch.conv1d if len(size) == 3 else torch.conv2d
 
@@ -180,9 +180,32 @@ def test_convolutions_and_their_gradients_are_those_of_eager_mode(name, dtype):
             assert ours.stride() == eager.stride()
             np.testing.assert_allclose(ours.numpy(), eager.numpy(), rtol=0, atol=most)
     forward, backward = programs(compiled)
-    if not forward.calls:
-        assert [n.name for n in forward.tasks] == ["convolution"]
-        assert "convolution_backward" in [n.name for n in backward.tasks]
+    assert [n.name for n in forward.tasks] == ["convolution"] and not forward.calls
+    assert "convolution_backward" in [n.name for n in backward.tasks]
+
+
+@pytest.mark.parametrize(
+    ("channels", "out_channels", "width", "kernel", "stride", "expected"),
+    [
+        (64, 64, 56, 3, 1, ("channels", "channels", "channels")),
+        (512, 512, 7, 3, 1, ("channels", "channels", "channels")),
+        (128, 256, 28, 3, 2, ("channels", "channels", "channels")),
+        (3, 192, 224, 16, 16, ("channels", None, "channels")),
+        (64, 1, 112, 3, 1, ("rows", "rows", "rows")),
+        (8, 8, 7, 3, 1, ("rows", "rows", "rows")),
+        (4, 4, 32, 3, 1, ("rows", "rows", "rows")),
+        (64, 2, 3, 3, 1, (None, "channels", None)),
+        (2, 64, 3, 3, 1, ("channels", None, "channels")),
+        (64, 64, 56, 1, 1, (None, None, None)),
+    ],
+)
+def test_sizes_choose_what_vectors_are_of(channels, out_channels, width, kernel, stride, expected):
+    padding = kernel // 2 if stride < 3 else 0
+    places = (width + 2 * padding - kernel) // stride + 1
+    numbers = [(n, n) for n in (width, kernel, stride, padding, 1, places)]
+    sizes = "float32", channels, out_channels, Windows(*numbers)
+    chosen = [getattr(convolution, f"for_{name}")(*sizes) for name in ("forward", "input_gradient", "weight_gradient")]
+    assert tuple([module and module.__name__.rpartition("_")[2] for module in chosen]) == expected
 
 
 def test_the_gradient_of_a_bias_is_a_sum_in_the_loop_before():

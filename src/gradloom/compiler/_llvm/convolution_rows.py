@@ -404,8 +404,8 @@ STEPS = (1, 2)  # between windows in a row, that vectors are read for
 
 def idle(dtype: str, width: int) -> float:
     """Return how long rows of a result take for each number, relative to those that fill vectors."""
-    vectors = [(n, cost) for n, cost in _vectors(width, dtype) if n <= width]
-    return min(cost for _, cost in vectors) / width if vectors else math.inf
+    vectors = _vectors(width, dtype)
+    return min(cost for _, cost in vectors) / width if width >= min(n for n, _ in vectors) else math.inf
 
 
 def forward(dtype: str, images: int, channels: int, out_channels: int, windows: Windows,
