@@ -8,6 +8,7 @@ a kernel from the kernel.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -300,6 +301,7 @@ def embedding_dense_backward(original: Any) -> Any:
     return kernel
 
 
+@cache
 def _knows_state() -> bool:
     """Return whether NumPy's generator keeps its words, and how many are used, where `words` reads them."""
     import ctypes
@@ -318,11 +320,10 @@ def words(kind: str) -> Make:
     dtype = np.dtype({"words": "uint32", "pairs": "uint64", "uniform24": "float32", "uniform53": "float64"}[kind])
 
     def make(original: Any) -> Any:
-        if not _knows_state():
-            return original
-        code = routine("words", kind)
-
         def method(self: Stream, n: int, out: Any = None) -> Any:
+            if not _knows_state():
+                return original(self, n) if out is None else original(self, n, out)
+            code = routine("words", kind)
             bits = self._bits or self._source()
             if n:
                 self._untouched = False
@@ -344,13 +345,10 @@ def words(kind: str) -> Make:
 def draw_integers(original: Any) -> Any:
     from ..kernels.random.integers import is_narrow
 
-    if not _knows_state():
-        return original
-    code = routine("words", "integers")
-
     def kernel(stream: Stream, low: int, high: int, shape: tuple[int, ...], dtype: Any) -> Any:
         size = prod(shape)
-        if dtype is _INT64 and is_narrow(low, high) and 0 < size <= BLOCK:
+        if dtype is _INT64 and is_narrow(low, high) and 0 < size <= BLOCK and _knows_state():
+            code = routine("words", "integers")
             out = empty(shape, _INT64)
             with stream.lock:
                 bits = stream._bits or stream._source()
