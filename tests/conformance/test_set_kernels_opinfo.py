@@ -88,4 +88,4 @@ def test_operators_give_the_same_with_both_kernels(calls):
             except Absent:
                 continue
     assert wrong == []
-    assert sum(calls[place] > 0 for place in places()) > 0.75 * len(places())  # tests/compiler calls all
+    assert sum(calls[place] > 0 for place in places()) > 0.7 * len(places())  # tests/compiler calls all
