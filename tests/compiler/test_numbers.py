@@ -617,3 +617,63 @@ def test_sources_give_the_value_of_other_calls():
             numbers.values = list(other)
             assert _numbers.evaluated(found.source, other) == function(*other)
             numbers.values = values
+
+
+# --- random programs --------------------------------------------------------------------------------------------------
+
+OF_NUMBERS = [
+    lambda a, b: a + b, lambda a, b: a - 2 * b, lambda a, b: a * b, lambda a, b: a / (b * b + 1), lambda a, b: -a,
+    lambda a, b: abs(a) ** 0.5, lambda a, b: min(a, b), lambda a, b: max(a, 0.1 * b), lambda a, b: math.tanh(a),
+    lambda a, b: a if a > b else b, lambda a, b: 1 - a, lambda a, b: a // (abs(b) + 0.25),
+]  # fmt: skip
+OF_BOTH = [
+    lambda t, u, a: t * a + u, lambda t, u, a: t / (a * a + 0.5), lambda t, u, a: a - t, lambda t, u, a: u.clamp(max=a),
+    lambda t, u, a: torch.add(t, u, alpha=a), lambda t, u, a: torch.lerp(t, u, a), lambda t, u, a: torch.tanh(t) * a,
+    lambda t, u, a: (t.abs() + 0.5) ** a, lambda t, u, a: F.leaky_relu(t, a), lambda t, u, a: torch.where(t > a, t, u),
+    lambda t, u, a: torch.addcmul(t, u, u, value=a), lambda t, u, a: (t * a).softmax(-1),
+    lambda t, u, a: t.clone().mul_(a),
+    lambda t, u, a: t.masked_fill(u > a, a), lambda t, u, a: t + torch.full_like(u, a), lambda t, u, a: t.sum(0) * a,
+]  # fmt: skip
+
+
+def random_program(rng: random.Random):
+    steps = [
+        (rng.random() < 0.4, rng.randrange(1000), rng.randrange(1000), rng.randrange(1000))
+        for _ in range(rng.randint(3, 10))
+    ]
+
+    def run(t, u, a, b):
+        numbers, tensors = [a, b], [t * 1, u * 1]
+        for of_numbers, which, first, second in steps:
+            x, y = numbers[first % len(numbers)], numbers[second % len(numbers)]
+            if of_numbers:
+                numbers.append(OF_NUMBERS[which % len(OF_NUMBERS)](x, y))
+            else:
+                pair = tensors[first % len(tensors)], tensors[second % len(tensors)]
+                tensors.append(OF_BOTH[which % len(OF_BOTH)](*pair, y))
+        return [v * 1 for v in tensors[-2:]], numbers
+
+    return run
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("seed", range(15))
+def test_random_programs_equal_eager(seed, backend):
+    run = random_program(random.Random(seed))
+    f = torch.compile(run, backend=backend)
+    rng = random.Random(seed)
+    for _ in range(8):
+        a, b = rng.choice((rng.uniform(-2, 2), rng.choice(SPECIAL[:10]))), rng.uniform(-1, 1)
+        found = []
+        for function in (f, run):
+            leaves = [torch.linspace(-1, 2, 12).reshape(3, 4).requires_grad_(), torch.ones(3, 4).requires_grad_()]
+            tensors, numbers = function(*leaves, a, b)
+            grads = torch.autograd.grad([t.sum() for t in tensors], leaves, allow_unused=True)
+            found.append(([t.detach() for t in tensors], numbers, list(grads)))
+        assert repr(found[0][1]) == repr(found[1][1])
+        for mine, theirs in zip(found[0][0] + found[0][2], found[1][0] + found[1][2], strict=True):
+            assert (mine is None) == (theirs is None)
+            if mine is not None:
+                scale = max(1.0, theirs.nan_to_num().abs().max().item())
+                torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5 * scale, equal_nan=True)
+    assert optimized_of(f).calls[0] or optimized_of(f).breaks
