@@ -32,7 +32,8 @@ def forget():
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty cache folder, used by a process that began after the last change of the sources."""
+    """An empty cache folder, used by a process that began after the last change of the sources and defined nothing."""
+    monkeypatch.delitem(sys.modules, "gradloom.tools.define", raising=False)
     monkeypatch.setenv("GRADLOOM_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(_store, "is_on", True)
     monkeypatch.setattr(_store, "_began", 1 << 62)
