@@ -16,8 +16,8 @@ import numpy as np
 
 from ..kernels.indexing.places import writable
 from ..kernels.random.streams import BLOCK, WORDS, Stream
-from ._llvm.forms import routine
 from ._llvm.orders import ROWS, bytes_of_keys
+from ._llvm.routines import routine
 
 Make = Callable[[Any], Any]
 ndarray, empty = np.ndarray, np.empty

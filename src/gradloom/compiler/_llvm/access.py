@@ -12,7 +12,7 @@ from collections import Counter
 
 from .._loops import Instruction
 from .host import Host
-from .ir import BITS, I32, I64, PTR, Function, Module, V, loop, vector, when
+from .ir import BITS, I32, I64, PTR, Function, Module, V, lane_numbers, loop, vector, when
 from .lower import LONG, from_memory, memory_element, to_memory
 from .plan import Loop, Plan
 
@@ -125,11 +125,7 @@ class Accesses:
     def existing(self) -> V:
         """Return the mask of lanes that exist."""
         assert self.active is not None
-        return self.lane_numbers(I32) < self.f.splat(self.active.convert("trunc", I32), self.width)
-
-    def lane_numbers(self, elem: str) -> V:
-        numbers = ", ".join(f"{elem} {k}" for k in range(self.width))
-        return V(self.f, f"<{numbers}>", elem, self.width)
+        return lane_numbers(self.f, I32, self.width) < self.f.splat(self.active.convert("trunc", I32), self.width)
 
     def access(self, b: int, active: V | None, value: V | None = None, address: str = "", stride: V | None = None) -> V:
         """Load a buffer's lanes, or store `value` to them: all, or the first `active` ones."""
@@ -239,7 +235,7 @@ class Accesses:
     def index(self, dimension: int) -> V:
         x = next(x for x in self.plan.loops if x.dimension == dimension)
         if x is self.plan.lanes:
-            return self.f.splat(self.indices[id(x)], self.width) + self.lane_numbers(I64)
+            return self.f.splat(self.indices[id(x)], self.width) + lane_numbers(self.f, I64, self.width)
         return self.indices[id(x)]
 
     def gather(self, i: Instruction, b: int, indices: list[V]) -> V:

@@ -29,7 +29,7 @@ import numpy as np
 from ...kernels._common.windows import Windows
 from ...kernels.conv import flat, products
 from .host import host
-from .ir import BITS, I64, V, fma, loop, when
+from .ir import BITS, I64, V, fma, lane_numbers, least, loop, masked_load, masked_store, shuffle, transposed, when
 from .lower import ELEMENTS
 from .tasks import Tasks, Writer
 
@@ -69,12 +69,12 @@ class _Padding(Writer):
     def written(self) -> str:
         f, n, item, lanes = self.f, self.size, BITS[self.elem] // 8, self.lanes
         zero = f.const(0, I64)
-        numbers = self.lane_numbers(I64, lanes)
+        numbers = lane_numbers(self.f, I64, lanes)
         # From column `first` to below `stop` of the copy, whole vectors of the input are copied, where its row exists.
         before = (n["left"] > 0).where(n["left"], 0)
         first = (before + (lanes - 1)) & -lanes
-        first = self.least(first, (n["columns"] + (lanes - 1)) & -lanes)
-        stop = self.least(n["left"] + n["width"], n["columns"]) & -lanes
+        first = least(first, (n["columns"] + (lanes - 1)) & -lanes)
+        stop = least(n["left"] + n["width"], n["columns"]) & -lanes
         stop = (stop < first).where(first, stop)
 
         def piece(t: V) -> None:
@@ -92,8 +92,8 @@ class _Padding(Writer):
                 def part(q: V) -> None:
                     column = numbers + (q - n["left"])
                     mask = column.compare("olt", "ult", n["width"]) & inside
-                    value = self.masked_load(f.offset(x, (q - n["left"]) * item), mask, self.elem)
-                    self.masked_store(f.offset(y, q * item), numbers + q < n["columns"], value)
+                    value = masked_load(self.f, f.offset(x, (q - n["left"]) * item), mask, self.elem)
+                    masked_store(self.f, f.offset(y, q * item), numbers + q < n["columns"], value)
 
                 def whole(q: V) -> None:
                     f.store(f.load(f.offset(x, (q - n["left"]) * item), self.elem, lanes), f.offset(y, q * item))
@@ -155,31 +155,31 @@ class _Turned(Writer):
     def written(self) -> str:
         f, n, item, lanes = self.f, self.size, BITS[self.elem] // 8, self.lanes
         zero = f.const(0, I64)
-        numbers = self.lane_numbers(I64, lanes)
+        numbers = lane_numbers(self.f, I64, lanes)
 
         def piece(t: V) -> None:
             outer, block = (t._binary(op, n["blocks"]) for op in ("udiv", "urem"))
             source = f.offset(self.address["x"], outer * n["source_outer"] + block * n["source_block"])
             target = f.offset(self.address["y"], outer * n["target_outer"] + block * n["target_block"])
             last = n["rows"] - block * n["rows_each"] - 1
-            columns = self.least(n["columns"] - block * n["columns_each"], n["most"])
+            columns = least(n["columns"] - block * n["columns_each"], n["most"])
 
             def strip(row: V) -> None:
-                starts = [f.offset(source, self.least(row + k, last) * n["source_row"]) for k in range(lanes)]
+                starts = [f.offset(source, least(row + k, last) * n["source_row"]) for k in range(lanes)]
                 place = f.offset(target, row * item)
                 stored = numbers + row < n["written"]
 
                 def whole(column: V) -> None:
                     found = [f.load(f.offset(x, column * item), self.elem, lanes) for x in starts]
-                    for k, value in enumerate(self.transposed(found)):
+                    for k, value in enumerate(transposed(found)):
                         f.store(value, f.offset(place, (column + k) * n["target_row"]))
 
                 def part(column: V) -> None:
                     read = numbers + column < columns
-                    found = [self.masked_load(f.offset(x, column * item), read, self.elem) for x in starts]
-                    for k, value in enumerate(self.transposed(found)):
+                    found = [masked_load(self.f, f.offset(x, column * item), read, self.elem) for x in starts]
+                    for k, value in enumerate(transposed(found)):
                         at = f.offset(place, (column + k) * n["target_row"])
-                        when(f, column + k < columns, partial(self.masked_store, at, stored, value))
+                        when(f, column + k < columns, partial(masked_store, f, at, stored, value))
 
                 most = (n["written"] - row >= lanes).where(columns & -lanes, 0)
                 loop(f, zero, most, lanes, whole)
@@ -250,7 +250,7 @@ class _Sums(Writer):
             self.y = f.offset(self.address["y"], image * n["out_image"] + first_channel * n["out_plane"])
             self.left = n["out_channels"] - first_channel
             first = band * n["rows"]
-            loop(f, first, self.least(first + n["rows"], n["height"]), 1, self.row)
+            loop(f, first, least(first + n["rows"], n["height"]), 1, self.row)
 
         loop(f, f.parameter("first", I64), f.parameter("last", I64), 1, piece)
         return self.text()
@@ -316,14 +316,14 @@ class _Sums(Writer):
         count = 1 << (len(part) - 1).bit_length()
         values += [values[-1]] * (count - len(values))
         y = f.offset(y, step * (v * lanes))
-        mask = self.lane_numbers(I64, count) < self.least(width, f.const(len(part), I64))
+        mask = lane_numbers(self.f, I64, count) < least(width, f.const(len(part), I64))
         runs = []
-        for value in self.transposed(values):
+        for value in transposed(values):
             for first in range(0, lanes, count):
-                runs.append(value if count == lanes else self.shuffle(value, value, range(first, first + count)))
+                runs.append(value if count == lanes else shuffle(value, value, range(first, first + count)))
 
         def store(channel: int) -> None:
-            self.masked_store(f.offset(y, step * channel), mask, runs[channel])
+            masked_store(self.f, f.offset(y, step * channel), mask, runs[channel])
 
         whole, some, done = (f.new_label(name) for name in ("whole", "some", "done"))
         f.branch(self.left >= (v + 1) * lanes, whole, some)
@@ -532,20 +532,20 @@ class _Products(Writer):
         def piece(t: V) -> None:
             chunk, block = (t._binary(op, n["blocks"]) for op in ("udiv", "urem"))
             first = chunk * n["chunk"]
-            last = self.least(first + n["chunk"], n["images"])
+            last = least(first + n["chunk"], n["images"])
             of_channel = n["kernel_rows"] * (taps.taps * self.wide)
             sums = f.offset(self.address["s"], t * n["channels"] * of_channel)
             plane = n["height"] * n["width"] * self.wide
             g = f.offset(self.address["g"], block * plane)
 
             def some(i: V) -> None:
-                stop = self.least(i + n["some"], last)
+                stop = least(i + n["some"], last)
 
                 def band(r: V) -> None:
-                    end = self.least(r + n["rows"], n["height"])
+                    end = least(r + n["rows"], n["height"])
 
                     def of_row(c: V, k: V) -> None:
-                        channels = [self.least(c + d, n["channels"] - 1) for d in range(taps.channels)]
+                        channels = [least(c + d, n["channels"] - 1) for d in range(taps.channels)]
                         places = [f.offset(sums, d * of_channel + k * (taps.taps * self.wide)) for d in channels]
                         reads = [f.offset(self.address["x"], d * n["plane"] + k * n["kernel_step"]) for d in channels]
                         starts = (i.equals(first) & r.equals(0)).convert("zext", I64)

@@ -27,7 +27,7 @@ import numpy as np
 from ...kernels._common.windows import Windows
 from ...kernels.conv import flat, products
 from .host import host
-from .ir import BITS, I32, I64, V, fma, loop, when
+from .ir import BITS, I32, I64, V, fma, lane_numbers, least, loop, masked_load, masked_store, shuffle, when
 from .lower import ELEMENTS
 from .tasks import Tasks, Writer
 
@@ -159,12 +159,12 @@ class _Padding(Writer):
             found = []
             for k in range(self.step):
                 column = q * self.step + (phase + k * lanes)  # of the input with its padding
-                numbers = self.lane_numbers(I32, lanes) + column.convert("trunc", I32)
+                numbers = lane_numbers(self.f, I32, lanes) + column.convert("trunc", I32)
                 mask = (numbers - narrow["left"]).compare("olt", "ult", narrow["width"])
                 mask = mask & (numbers < narrow["needed"]) & f.splat(inside, lanes)
-                value = self.masked_load(f.offset(x, (column - n["left"]) * item), mask, self.elem)
+                value = masked_load(self.f, f.offset(x, (column - n["left"]) * item), mask, self.elem)
                 found.append(value)
-            both = found[0] if self.step == 1 else self.shuffle(found[0], found[1], range(0, 2 * lanes, 2))
+            both = found[0] if self.step == 1 else shuffle(found[0], found[1], range(0, 2 * lanes, 2))
             f.store(both, f.offset(y, (n["columns"] * phase + q) * item))
 
         def plane(p: V) -> None:
@@ -212,9 +212,9 @@ class _Sums(Writer):
             self.x = f.offset(self.address["x"], image * n["image"])
             self.y = f.offset(self.address["y"], image * n["out_image"])
             first = band * n["rows"]
-            last = self.least(first + n["rows"], n["height"])
+            last = least(first + n["rows"], n["height"])
             block = group * n["blocks"]
-            stop = self.least(block + n["blocks"], n["all_blocks"])
+            stop = least(block + n["blocks"], n["all_blocks"])
 
             def of_block(b: V) -> None:
                 self.number = b
@@ -232,7 +232,7 @@ class _Sums(Writer):
     def row(self, r: V) -> None:
         f, n, layout = self.f, self.size, self.layout
         if layout.rows > 1:
-            r = self.least(r, n["height"] - layout.rows)
+            r = least(r, n["height"] - layout.rows)
         step = layout.lanes * layout.vectors
         loop(f, f.const(0, I64), n["width"], step, lambda c: self.tile(r, c))
 
@@ -243,7 +243,7 @@ class _Sums(Writer):
         for k in range(layout.vectors):
             column = c + k * lanes
             if not layout.narrow and not layout.whole:
-                column = self.least(column, n["width"] - lanes)
+                column = least(column, n["width"] - lanes)
             columns.append(column)
         places = [(r + k, column) for k in range(layout.rows) for column in columns]
         reads = [f.offset(f.offset(self.x, i * n["row_step"]), j * item) for i, j in places]
@@ -283,7 +283,7 @@ class _Sums(Writer):
         for place, (i, j) in zip(sums, places, strict=True):
             value, target = f.load(place, self.elem, lanes, 64), f.offset(y, i * n["out_row"] + j * self.item)
             if self.layout.narrow:
-                self.masked_store(target, self.lane_numbers(I64, lanes) < n["width"], value)
+                masked_store(self.f, target, lane_numbers(self.f, I64, lanes) < n["width"], value)
             else:
                 f.store(value, target)
 
@@ -314,17 +314,17 @@ class _Products(Writer):
         def piece(t: V) -> None:
             chunk, block = (t._binary(op, n["blocks"]) for op in ("udiv", "urem"))
             first = chunk * n["chunk"]
-            last = self.least(first + n["chunk"], n["images"])
+            last = least(first + n["chunk"], n["images"])
             size = n["channels"] * n["kernel_rows"] * (layout.taps * layout.block * self.item)
             sums = f.offset(self.address["s"], t * size)
             most = n["out_channels"] - 1
-            planes = [self.least(block * layout.block + o, most) * n["out_plane"] for o in range(layout.block)]
+            planes = [least(block * layout.block + o, most) * n["out_plane"] for o in range(layout.block)]
 
             def some(i: V) -> None:
-                stop = self.least(i + n["some"], last)
+                stop = least(i + n["some"], last)
 
                 def band(r: V) -> None:
-                    end = self.least(r + n["rows"], n["height"])
+                    end = least(r + n["rows"], n["height"])
 
                     def row(c: V, k: V) -> None:
                         found = self.found((i, stop), (r, end), c, k, planes)
@@ -357,14 +357,14 @@ class _Products(Writer):
             x = f.offset(self.address["x"], i * n["image"] + start + r * n["row_step"] + j * item)
             g = f.offset(self.address["g"], i * n["out_image"] + r * n["out_row"] + j * item)
             read = [[f.load(s, self.elem, lanes, 64) for s in of_tap] for of_tap in sums]
-            inside = self.lane_numbers(I64, lanes) + j < n["width"]
+            inside = lane_numbers(self.f, I64, lanes) + j < n["width"]
             inputs = []
             for phase, column in layout.places:
                 at = f.offset(x, n["phase"]) if phase else x
                 inputs.append(f.load(f.offset(at, column * item), self.elem, lanes))
             for o, plane in enumerate(planes):
                 at = f.offset(g, plane)
-                value = f.load(at, self.elem, lanes) if layout.whole else self.masked_load(at, inside, self.elem)
+                value = f.load(at, self.elem, lanes) if layout.whole else masked_load(self.f, at, inside, self.elem)
                 for tap, x_value in enumerate(inputs):
                     read[tap][o] = fma(value, x_value, read[tap][o])
             for of_tap, values in zip(sums, read, strict=True):
@@ -387,14 +387,14 @@ class _Products(Writer):
             count = len(starts) // 2
             low, high = ([s + k for s in part for k in range(half)] for part in (starts[:count], starts[count:]))
             pairs = zip(vectors[::2], vectors[1::2], strict=True)
-            vectors = [self.shuffle(a, b, low) + self.shuffle(a, b, high) for a, b in pairs]
+            vectors = [shuffle(a, b, low) + shuffle(a, b, high) for a, b in pairs]
             segment = half
         (found,) = vectors
         while segment > 1:
             half = segment // 2
             starts = list(range(0, width, segment))
             low, high = ([s + d + k for s in starts for k in range(half)] for d in (0, half))
-            found = self.shuffle(found, found, low) + self.shuffle(found, found, high)
+            found = shuffle(found, found, low) + shuffle(found, found, high)
             width, segment = width // 2, half
         return found
 

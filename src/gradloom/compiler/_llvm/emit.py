@@ -21,7 +21,7 @@ from .direct import ENTRY
 from .entry import LOOPS, write_entry
 from .exponentials import two_sum
 from .host import Host
-from .ir import BITS, FLOAT, I32, I64, PTR, Function, Module, V, loop, vector
+from .ir import BITS, FLOAT, I32, I64, PTR, Function, Module, V, lane_numbers, loop, vector
 from .lower import ELEMENTS, cast, extreme, from_memory, greater, memory_element, operate, to_memory, write_long
 from .plan import Plan, Unsupported, lanes_for
 
@@ -393,7 +393,7 @@ class _Writer(Accesses):
         if str(i.attribute).startswith("arg"):
             index = f.splat(self.flat_index(), w)
             if not self.plan.columns:
-                index = index + self.lane_numbers(I64)
+                index = index + lane_numbers(self.f, I64, self.width)
                 index = self.mask.where(index, 2**63 - 1) if self.mask is not None else index
             found.append(index)
         self.accumulate(i, self.accumulators[i.name], found)

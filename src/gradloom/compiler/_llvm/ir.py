@@ -313,6 +313,55 @@ class V:
         return self.f.emit(f"extractelement {self.type} {self.name}, i32 {index}", self.elem) if self.width else self
 
 
+def least(a: V, b: V) -> V:
+    return (a < b).where(a, b)
+
+
+def lane_numbers(f: Function, elem: str, width: int, step: int = 1) -> V:
+    """Return the vector 0, step, 2 step, ... of integers."""
+    return V(f, f"<{', '.join(f'{elem} {k * step}' for k in range(width))}>", elem, width)
+
+
+def shuffle(a: V, b: V, lanes: Sequence[int]) -> V:
+    """Return lanes of two vectors, those of the second counted from the first's width."""
+    numbers = ", ".join(f"i32 {k}" for k in lanes)
+    text = f"shufflevector {a.type} {a.name}, {b.type} {b.name}, <{len(lanes)} x i32> <{numbers}>"
+    return a.f.emit(text, a.elem, len(lanes))
+
+
+def transposed(rows: list[V]) -> list[V]:
+    """Return the elements of vectors, a power of two of them, lane by lane."""
+    width, half = rows[0].width, len(rows) // 2
+    for _ in range(len(rows).bit_length() - 1):
+        zipped = []
+        for x, y in zip(rows[:half], rows[half:], strict=True):
+            for first in (0, width // 2):
+                order = [lane for i in range(first, first + width // 2) for lane in (i, i + width)]
+                zipped.append(shuffle(x, y, order))
+        rows = zipped
+    return rows
+
+
+def masked_load(f: Function, address: str, mask: V, elem: str) -> V:
+    """Load lanes where `mask` is true, and zeros elsewhere."""
+    type, name, align = _masked("load", elem, mask.width)
+    f.module.declarations.add(f"declare {type} @{name}(ptr, i32, {mask.type}, {type})")
+    text = f"call {type} @{name}(ptr {address}, i32 {align}, {mask.type} {mask.name}, {type} zeroinitializer)"
+    return f.emit(text, elem, mask.width)
+
+
+def masked_store(f: Function, address: str, mask: V, value: V) -> None:
+    """Store lanes where `mask` is true."""
+    type, name, align = _masked("store", value.elem, mask.width)
+    f.module.declarations.add(f"declare void @{name}({type}, ptr, i32, {mask.type})")
+    f.line(f"call void @{name}({type} {value.name}, ptr {address}, i32 {align}, {mask.type} {mask.name})")
+
+
+def _masked(name: str, elem: str, width: int) -> tuple[str, str, int]:
+    bits = BITS[elem]
+    return vector(elem, width), f"llvm.masked.{name}.v{width}f{bits}.p0", bits // 8
+
+
 def fma(a: V, b: Any, c: Any) -> V:
     """Return a * b + c, with one rounding where the processor can."""
     b, c = a.like(b), a.like(c)

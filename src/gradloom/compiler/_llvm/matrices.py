@@ -23,7 +23,23 @@ from typing import Any
 from .emit import write_shared
 from .entry import LOOPS, write_entry
 from .host import Host
-from .ir import BITS, FLOAT, I32, I64, PTR, Function, Module, V, fma, loop, vector, when
+from .ir import (
+    BITS,
+    I32,
+    I64,
+    PTR,
+    Function,
+    Module,
+    V,
+    fma,
+    lane_numbers,
+    loop,
+    masked_load,
+    masked_store,
+    transposed,
+    vector,
+    when,
+)
 from .tiles import COPIED, DEPTH, IN_PLACE, NUMBERS, PLACES, TURNED, scratch_size, tile_of
 
 
@@ -64,33 +80,7 @@ class _Writer:
 
     def lanes_below(self, count: V) -> V:
         """Return a mask of the lanes with a number less than `count`."""
-        f = count.f
-        numbers = ", ".join(f"i64 {i}" for i in range(self.width))
-        return V(f, f"<{numbers}>", I64, self.width) < f.splat(count, self.width)
-
-    def masked_load(self, f: Function, address: str, mask: V) -> V:
-        name = f"llvm.masked.load.v{self.width}{'f32' if self.elem == FLOAT else 'f64'}.p0"
-        self.module.declarations.add(f"declare {self.vector} @{name}(ptr, i32, {mask.type}, {self.vector})")
-        rest = f"i32 {self.size}, {mask.type} {mask.name}, {self.vector} zeroinitializer"
-        return f.emit(f"call {self.vector} @{name}(ptr {address}, {rest})", self.elem, self.width)
-
-    def masked_store(self, f: Function, x: V, address: str, mask: V) -> None:
-        name = f"llvm.masked.store.v{self.width}{'f32' if self.elem == FLOAT else 'f64'}.p0"
-        self.module.declarations.add(f"declare void @{name}({self.vector}, ptr, i32, {mask.type})")
-        f.line(f"call void @{name}({x.type} {x.name}, ptr {address}, i32 {self.size}, {mask.type} {mask.name})")
-
-    def transposed(self, f: Function, rows: list[V]) -> list[V]:
-        """Return the elements of vectors, a power of two of them, lane by lane."""
-        w = self.width
-        for _ in range(len(rows).bit_length() - 1):
-            half, zipped = len(rows) // 2, []
-            for x, y in zip(rows[:half], rows[half:], strict=True):
-                for first in (0, w // 2):
-                    order = ", ".join(f"i32 {first + i}, i32 {first + i + w}" for i in range(w // 2))
-                    text = f"shufflevector {x.type} {x.name}, {y.type} {y.name}, <{w} x i32> <{order}>"
-                    zipped.append(f.emit(text, self.elem, w))
-            rows = zipped
-        return rows
+        return lane_numbers(count.f, I64, self.width) < count
 
     # Panels
 
@@ -118,7 +108,7 @@ class _Writer:
                     source, target = places(k, j)
                     is_last = j == count - 1
                     x = (
-                        self.masked_load(f, source, mask)
+                        masked_load(f, source, mask, self.elem)
                         if is_last
                         else f.load(source, self.elem, self.width, self.size)
                     )
@@ -148,13 +138,13 @@ class _Writer:
 
             def block(k: V) -> None:
                 loaded = [f.load(f.offset(source, k * size), self.elem, w, size) for source in sources]
-                for i, x in enumerate(self.transposed(f, loaded)):
+                for i, x in enumerate(transposed(loaded)):
                     f.store(x, f.offset(panel, (k + i) * p["step"]), size)
 
             def rest() -> None:
                 mask, done = self.lanes_below(p["k"] - whole), f.new_label("done")
-                loaded = [self.masked_load(f, f.offset(source, whole * size), mask) for source in sources]
-                for i, x in enumerate(self.transposed(f, loaded)[:-1]):
+                loaded = [masked_load(f, f.offset(source, whole * size), mask, self.elem) for source in sources]
+                for i, x in enumerate(transposed(loaded)[:-1]):
                     more = f.new_label("more")
                     f.branch(whole + i < p["k"], more, done)
                     f.start(more, fall=False)
@@ -209,7 +199,7 @@ class _Writer:
     def store_turned(self, f: Function, rows: list[V], first: int, stride: V) -> None:
         """Store vectors so that each lane's elements lie one after another, `stride` bytes after those of the last."""
         count, w = len(rows), self.width
-        found, part = self.transposed(f, rows), min(len(rows), self.width)
+        found, part = transposed(rows), min(len(rows), self.width)
         for lane in range(w):
             result = f.offset("%result", stride * (first + lane))
             for done in range(0, count, part):
@@ -234,14 +224,14 @@ class _Writer:
 
             def vectors(at: V) -> None:
                 mask, place = self.lanes_below(p["length"] - at), f.offset(target, at * self.size)
-                x = self.masked_load(f, f.offset(source, at * self.size), mask)
+                x = masked_load(f, f.offset(source, at * self.size), mask, self.elem)
                 adds, sets, after = (f.new_label(name) for name in ("adds", "sets", "after"))
                 f.branch(p["adds"].differs(0), adds, sets)
                 f.start(adds, fall=False)
-                self.masked_store(f, self.masked_load(f, place, mask) + x, place, mask)
+                masked_store(f, place, mask, masked_load(f, place, mask, self.elem) + x)
                 f.line(f"br label %{after}")
                 f.start(sets, fall=False)
-                self.masked_store(f, x, place, mask)
+                masked_store(f, place, mask, x)
                 f.start(after)
 
             loop(f, f.const(0, I64), p["length"], self.width, vectors)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from .ir import BITS, FLOAT, I32, I64, V, loop
+from .ir import BITS, FLOAT, I32, I64, V, lane_numbers, least, loop, shuffle
 from .lower import ELEMENTS
 from .tasks import Tasks, Writer
 
@@ -100,7 +100,7 @@ class _Maxima(Writer):
         inside = (r >= n["r0"]) & (r < n["r1"])
         first, last = inside.where(n["c0"], n["columns"]), inside.where(n["c1"], n["columns"])
         loop(f, zero, first, 1, lambda c: self.alone(r, c))
-        loop(f, first, last, self.shape.lanes, lambda c: self.together(self.least(c, last - self.shape.lanes)))
+        loop(f, first, last, self.shape.lanes, lambda c: self.together(least(c, last - self.shape.lanes)))
         loop(f, last, n["columns"], 1, lambda c: self.alone(r, c))
 
     def together(self, c: V) -> None:
@@ -117,7 +117,7 @@ class _Maxima(Writer):
             place = taken.where(f.splat(offset.convert("trunc", I32), lanes), place)
         f.store(best, f.offset(self.y, (self.at + c) * self.item))
         if self.shape.indices:
-            wide = place.convert("sext", I64) + (self.lane_numbers(I64, lanes, step) + corner)
+            wide = place.convert("sext", I64) + (lane_numbers(self.f, I64, lanes, step) + corner)
             f.store(wide, f.offset(self.i, (self.at + c) * 8))
 
     def read(self, address: str) -> V:
@@ -127,7 +127,7 @@ class _Maxima(Writer):
             return low
         # The second vector ends with the last element, so that nothing behind it is read.
         high = self.f.load(self.f.offset(address, (lanes - 1) * self.item), self.elem, lanes)
-        return self.shuffle(low, high, [2 * k if 2 * k < lanes else 2 * k + 1 for k in range(lanes)])
+        return shuffle(low, high, [2 * k if 2 * k < lanes else 2 * k + 1 for k in range(lanes)])
 
     def alone(self, r: V, c: V) -> None:
         """Write the maximum of one window."""
@@ -135,8 +135,8 @@ class _Maxima(Writer):
         left = c * self.shape.step - n["left"]
         zero = f.const(0, I64)
         r0, c0 = ((x < 0).where(zero, x) for x in (self.top, left))
-        r1 = self.least(self.top + kernel[0], n["height"])
-        c1 = self.least(left + kernel[1], n["width"])
+        r1 = least(self.top + kernel[0], n["height"])
+        c1 = least(left + kernel[1], n["width"])
         best, place = f.alloca(self.elem), f.alloca(I64)
         f.store(f.const(float("-inf"), self.elem), best)
         f.store(r0 * n["width"] + c0, place)

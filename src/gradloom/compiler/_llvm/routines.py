@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,11 @@ from .code import load_code
 from .entry import write_entry
 from .ir import I32, I64, PTR, Function, Module, V
 from .kernel import header_size
+from .orders import write_order
+from .places import write_add_parts, write_scatter_add, write_take
 from .pool import SHARED_FROM
+from .scans import write_scan
+from .words import write_words
 
 _ENTRIES = ("kernel", direct.ENTRY)
 empty, _BYTE = np.empty, np.dtype(np.uint8)
@@ -35,6 +40,17 @@ class Form(NamedTuple):
     write: Callable[..., V | None]
     arrays: int
     integers: int
+
+
+FORMS = {
+    "scan": Form(write_scan, 2, 4),
+    "extremum": Form(write_scan, 3, 4),
+    "order": Form(write_order, 4, 7),
+    "take": Form(write_take, 3, 5),
+    "scatter_add": Form(write_scatter_add, 3, 5),
+    "add_parts": Form(write_add_parts, 3, 7),
+    "words": Form(write_words, 1, 4),
+}
 
 
 class Routine:
@@ -96,3 +112,10 @@ def _text(form: Form, kinds: Sequence[str]) -> str:
     f.finish()
     write_entry(module, form.arrays, [I64] * form.integers, header, ())
     return str(module)
+
+
+@cache
+def routine(name: str, *kinds: str) -> Routine:
+    """Return a routine of FORMS for dtypes and other words that its code depends on."""
+    host.require()
+    return Routine(FORMS[name], kinds)

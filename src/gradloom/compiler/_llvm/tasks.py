@@ -18,7 +18,7 @@ from . import pool
 from .code import load_code
 from .emit import write_parallel
 from .host import Host, host
-from .ir import BITS, I32, I64, PTR, Function, Module, V, vector
+from .ir import I32, I64, PTR, Function, Module, V
 from .kernel import header_size
 from .pool import SHARED_FROM
 
@@ -54,49 +54,6 @@ class Writer:
 
         write_parallel(self.module, [(PTR, "sizes"), *arrays], call)
         return str(self.module)
-
-    def least(self, a: V, b: V) -> V:
-        return (a < b).where(a, b)
-
-    def shuffle(self, a: V, b: V, lanes: Sequence[int]) -> V:
-        """Return lanes of two vectors, those of the second counted from the first's width."""
-        numbers = ", ".join(f"i32 {k}" for k in lanes)
-        return self.f.emit(f"shufflevector {a.type} {a.name}, {b.type} {b.name}, <{len(lanes)} x i32> <{numbers}>",
-                           a.elem, len(lanes))  # fmt: skip
-
-    def transposed(self, rows: list[V]) -> list[V]:
-        """Return the elements of vectors, a power of two of them, lane by lane."""
-        width, half = rows[0].width, len(rows) // 2
-        for _ in range(len(rows).bit_length() - 1):
-            zipped = []
-            for x, y in zip(rows[:half], rows[half:], strict=True):
-                for first in (0, width // 2):
-                    order = [lane for i in range(first, first + width // 2) for lane in (i, i + width)]
-                    zipped.append(self.shuffle(x, y, order))
-            rows = zipped
-        return rows
-
-    def lane_numbers(self, elem: str, width: int, step: int = 1) -> V:
-        numbers = ", ".join(f"{elem} {k * step}" for k in range(width))
-        return V(self.f, f"<{numbers}>", elem, width)
-
-    def masked_load(self, address: str, mask: V, elem: str) -> V:
-        """Load lanes where `mask` is true, and zeros elsewhere."""
-        type, name, align = self._masked("load", elem, mask.width)
-        self.module.declarations.add(f"declare {type} @{name}(ptr, i32, {mask.type}, {type})")
-        text = f"call {type} @{name}(ptr {address}, i32 {align}, {mask.type} {mask.name}, {type} zeroinitializer)"
-        return self.f.emit(text, elem, mask.width)
-
-    def masked_store(self, address: str, mask: V, value: V) -> None:
-        """Store lanes where `mask` is true."""
-        type, name, align = self._masked("store", value.elem, mask.width)
-        self.module.declarations.add(f"declare void @{name}({type}, ptr, i32, {mask.type})")
-        given = f"{type} {value.name}, ptr {address}, i32 {align}, {mask.type} {mask.name}"
-        self.f.line(f"call void @{name}({given})")
-
-    def _masked(self, name: str, elem: str, width: int) -> tuple[str, str, int]:
-        bits = BITS[elem]
-        return vector(elem, width), f"llvm.masked.{name}.v{width}f{bits}.p0", bits // 8
 
 
 class Tasks:
