@@ -4,14 +4,14 @@
     files = render_package(specification)
 
 Every family has a file of nodes (functions/), one of wrappers (variable_type/) and one of their public names
-(namespaces/). Templates hold all emitted text; earlier stages make all decisions. Two tables are made here: the
-overloads of gradloom.ops (`overload_table`) and the operators' batching rules (`batching_table`).
+(namespaces/). Templates hold all emitted text; earlier stages make all decisions. tables.py makes the tables of
+overloads, definitions and batching rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -23,15 +23,12 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from ..derivatives.derivatives import Derivatives
 from ..derivatives.model import DifferentiableFunction
 from ..derivatives.specification import Specification, base
-from ..language.scalars import is_worth_code
 from ..notation.equations import Notation, docstring
-from ..operators.keys import Batch
-from ..operators.native_functions import NativeFunction
-from ..schema import Base, FunctionSchema
 from ..target import Target, own
 from ..wrappers.calls import module_alias
 from ..wrappers.wrappers import NodeClass, PublicName, Wrapper, make_all, public_names
 from .stubs import package_stubs, render_stubs
+from .tables import batching_table, by_values, defined_kernels, overload_table, row_table, scalar_table
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 DEBUG = "debug"  # the folder of nodes and wrappers with assertions, in a generated package
@@ -311,7 +308,7 @@ def _namespaces(
             wrappers=wrappers,
             results=sorted(results.items()),
             modules=sorted(modules.items()),
-            by_values=_by_values(wrappers),
+            by_values=by_values(wrappers),
             target=target,
         )
     }
@@ -340,269 +337,3 @@ def generated_files(target: Target, debug: bool = False) -> dict[str, str]:
     from ..derivatives.specification import load
 
     return render_package(load(target, lambda name: shown(target, name)), debug)
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One overload."""
-
-    overload: str  # its name, `default` for the one without
-    wrapper: str  # the unambiguous name of its wrapper
-    schema: str  # its schema as Python source
-    tags: str  # tags, numbers: separated by spaces
-    numbers: str  # the tensor arguments that may be a Python number
-    made_by: str  # `kernel` or `composite`
-
-
-SCALAR = Base("Scalar")
-# The tag of a derived variant; `core` is dropped, since other operators are not made of variants.
-_VARIANT_TAGS = {"inplace": "inplace", "out": "out"}
-
-
-def _by_values(wrappers: Iterable[Wrapper]) -> list[str]:
-    """Return the overloads, `nonzero.default`, that have a shape or a value which depends on values."""
-    tags = {"dynamic_output_shape", "data_dependent_output"}
-    return [
-        f"{name}.{row.overload}"
-        for name, rows in overload_table(wrappers)
-        for row in rows
-        if tags & {*row.tags.split()}
-    ]
-
-
-def overload_table(wrappers: Iterable[Wrapper]) -> list[tuple[str, list[Row]]]:
-    """Return the overloads of each operator; out variants follow the overloads that return a new result."""
-    functional: dict[str, list[Row]] = {}
-    out: dict[str, list[Row]] = {}
-    for w in wrappers:
-        name = w.schema.name.name
-        functional.setdefault(name, []).extend(_row(w, schema) for schema in _with_numbers(w, w.schema))
-        kind = "copy_out" if w.kind == "copy" else "out"
-        for variant in w.native.derived if w.has_out else ():
-            if variant.kind == kind:
-                schemas = _with_numbers(w, w.schema)[1:]
-                out.setdefault(name, []).extend(_row(w, s) for s in (variant.schema, *(s.as_out() for s in schemas)))
-    return [(name, rows + out.get(name, [])) for name, rows in sorted(functional.items())]
-
-
-def _with_numbers(w: Wrapper, schema: FunctionSchema) -> tuple[FunctionSchema, ...]:
-    """Return the schema, and the one with a number as second argument if that is a separate overload."""
-    if w.native.number_overload is None:
-        return (schema,)
-    first, second, *others = schema.arguments
-    name = replace(schema.name, overload=w.native.number_overload)
-    return schema, FunctionSchema(name, (first, replace(second, type=SCALAR), *others), schema.returns)
-
-
-def _row(w: Wrapper, schema: FunctionSchema) -> Row:
-    own = _VARIANT_TAGS.get(schema.kind)
-    tags = sorted({*w.native.tags, own} - {"core"} if own else w.native.tags)
-    numbers = " ".join(p.argument.name for p in w.parameters if p.number)
-    return Row(
-        schema.name.overload or "default",
-        w.own_name,
-        repr(str(schema)),
-        " ".join(tags),
-        numbers,
-        "composite" if w.composite else "kernel",
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ScalarOperator:
-    """One line of generated/scalars.py."""
-
-    name: str
-    definition: str
-    parameters: str
-    promotion: str
-    promotes: str
-    half_numbers: str
-
-
-def scalar_table(wrappers: Collection[Wrapper]) -> list[ScalarOperator]:
-    """Return the definition of every functional pointwise operator that has one."""
-    return [
-        ScalarOperator(
-            w.name,
-            w.native.scalar.source,
-            ", ".join(a.python_name for a in w.schema.inputs),
-            w.native.type_promotion or "none",
-            ", ".join(p.argument.python_name for p in w.promotes),
-            w.native.half_numbers or "",
-        )
-        for w in wrappers
-        if w.native.scalar is not None and w.native.schema is w.schema
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class DefinedKernel:
-    """A kernel of several calls of NumPy that a definition describes."""
-
-    function: str
-    operator: str
-    arrays: tuple[int, ...]  # the places of tensors among its parameters
-
-
-def defined_kernels(wrappers: Collection[Wrapper]) -> list[tuple[str, list[DefinedKernel]]]:
-    """Return the kernels, by module, that machine code can replace. Where overloads share one, that with most tensors
-    describes it; tensors that are optional do not count."""
-    found: dict[tuple[str, str], DefinedKernel] = {}
-    for w in wrappers:
-        native, kernel = w.native, w.native.kernel
-        if native.scalar is None or kernel is None or native.schema is not w.schema:
-            continue
-        if not is_worth_code(native.scalar):
-            continue
-        if native.has_made_kernel:
-            place = f"generated.variable_type.{native.family}", native.made_name
-        elif kernel.kind == "named":
-            place = f"kernels.{kernel.modules[0][1]}", kernel.source.partition(".")[2]
-        else:
-            continue
-        arrays = tuple(i for i, a in enumerate(w.schema.inputs) if str(a.type) == "Tensor")
-        if place not in found or len(found[place].arrays) < len(arrays):
-            found[place] = DefinedKernel(place[1], w.name, arrays)
-    return [(module, [k for (m, _), k in found.items() if m == module]) for module in sorted({m for m, _ in found})]
-
-
-@dataclass(frozen=True, slots=True)
-class RowOperator:
-    """One entry of the second table of generated/scalars.py."""
-
-    name: str
-    results: tuple[str, ...]
-    parameters: str
-    over: tuple[str, ...]
-    named: tuple[tuple[str, str], ...]
-    written: tuple[tuple[str, str], ...]
-
-
-def row_table(wrappers: Collection[Wrapper]) -> list[RowOperator]:
-    """Return the definition of every functional operator on rows that has one."""
-    return [
-        RowOperator(
-            w.name,
-            tuple("" if r is None else r.source for r in w.native.rows.results),
-            ", ".join(a.python_name for a in w.schema.inputs),
-            w.native.rows.over,
-            tuple((name, value.source) for name, value in w.native.rows.named),
-            tuple((name, value.source) for name, value in w.native.rows.written),
-        )
-        for w in wrappers
-        if w.native.rows is not None and w.native.schema is w.schema
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class BatchedOperator:
-    """One line of generated/batching.py."""
-
-    wrapper: str
-    name: str
-    rule: str
-    parameters: str
-    promotes: str
-
-
-def batching_table(wrappers: Collection[Wrapper]) -> list[BatchedOperator]:
-    """Return the rule of every wrapper that takes tensors or draws random numbers."""
-    by_name = {w.name: w for w in wrappers}
-    found = []
-    for w in wrappers:
-        if w.arrays or "nondeterministic_seeded" in w.native.tags:
-            rule = _rule(w, by_name)
-            found.append(
-                BatchedOperator(
-                    f"{w.native.family}.{w.function}",
-                    w.name,
-                    _spelled(w, rule, by_name),
-                    _parameters(w),
-                    ", ".join(p.argument.python_name for p in w.promotes),
-                )
-            )
-    return found
-
-
-def _rule(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Batch:
-    """Return the rule of a wrapper: its own, or the one that follows from its tags and arguments."""
-    native = w.native
-    if native.batch is not None and (w.kind != "inplace" or native.schema is w.schema):
-        return native.batch
-    if native.composite is not None:
-        return Batch("composite")
-    tags = native.tags
-    if "nondeterministic_seeded" in tags:
-        return _random(native)
-    rule = native.batch or _derived(native)
-    if w.kind != "inplace" or rule.rule in _IN_PLACE:
-        return rule
-    functional = _functional(w, by_name)
-    if functional is None or _rule(functional, by_name).rule == "loop":
-        return Batch("loop")  # each batch element is written in place
-    return Batch("write", (functional.function,))
-
-
-# Rules that write to the physical tensor in the same way as they compute a new one.
-_IN_PLACE = ("pointwise", "dims", "inserted", "random", "shape.t", "shape.squeeze", "shape.through")
-
-
-def _derived(native: NativeFunction) -> Batch:
-    tags = native.tags
-    if "pointwise" in tags:
-        return Batch("pointwise")
-    if "dynamic_output_shape" in tags:
-        return Batch("dynamic")
-    if "reduction" in tags and any(a.name == "dim" for a in native.schema.inputs):
-        return Batch("reduction", ("dim",))
-    return Batch("loop")
-
-
-def _random(native: NativeFunction) -> Batch:
-    names = {a.name for a in native.schema.inputs}
-    if "size" in names:
-        return Batch("random", ("size",))
-    if {"dtype", "memory_format"} <= names:
-        return Batch("random", ("like",))
-    return Batch("random")
-
-
-def _functional(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Wrapper | None:
-    """Return the operator that computes the values of an in-place one, in the same family."""
-    base, dot, overload = w.name.partition(".")
-    found = by_name.get(base.removesuffix("_") + dot + overload)
-    return found if found is not None and found.native.family == w.native.family else None
-
-
-def _spelled(w: Wrapper, batch: Batch, by_name: Mapping[str, Wrapper]) -> str:
-    """Return a rule as the table has it, with the signatures of the operators it names."""
-    arguments = batch.arguments
-    if batch.rule == "reduction":
-        type_ = next(p.argument.type for p in w.parameters if p.argument.name == arguments[0])
-        arguments = (arguments[0] + "[]" * type_.is_list,)
-    elif batch.rule == "whole":
-        arguments = _whole(w, by_name[batch.arguments[0]])
-    return str(Batch(batch.rule, arguments))
-
-
-def _whole(w: Wrapper, over: Wrapper) -> tuple[str, ...]:
-    """Return the operator, whether it takes several dimensions, and the arguments before them."""
-    dim = next(p.argument for p in over.parameters if p.argument.name == "dim")
-    before = [p.argument.python_name for p in w.parameters[1:] if not p.argument.kwarg_only]
-    return (over.python_name, "several" if dim.type.is_list else "one", *before)
-
-
-def _parameters(w: Wrapper) -> str:
-    """Return the arguments in the order of the schema, tensors with their types."""
-    words = []
-    for p in w.parameters:
-        kind = {
-            "value": "",
-            "tensor": ": Tensor",
-            "optional": ": Tensor?",
-            "list": ": Tensor[]",
-            "optional_list": ": Tensor?[]",
-        }[p.kind]
-        words.append(p.argument.python_name + kind)
-    return ", ".join(words)

@@ -6,7 +6,6 @@ values at which formulas and kernels choose another way, too.
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
 from functools import partial
 
@@ -15,18 +14,16 @@ import pytest
 pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: make conformance installs it")
 
 import torch
-from torch.testing._internal.common_methods_invocations import op_db
 
 import gradloom
 from gradloom.compiler._api import optimized_of
 
 from .case import UNDEFINED_VALUES
-from .library import Absent
-from .opinfo_runner import draw_samples, make_case, quiet, spread
-from .proxy import callable_for, candidate_library
+from .opinfo_runner import draw_samples, make_case, spread
+from .proxy import callable_for
 from .records import Unconvertible
 from .results import OpResult
-from .test_compile_opinfo import difference, outcome
+from .test_compile_opinfo import compared, difference, outcome
 
 SAMPLES = 12  # of an operator, of which one is taken for each set of numbers
 FLOATS = (0.3, 0.7, 1.0, 2.0, 0.0, -0.0, -1.5, 0.5, 3.0, -2.0, float("inf"), float("nan"), 1e-30)
@@ -107,25 +104,11 @@ def problems(op, candidate, backend: str, counts: Counter) -> list[str]:
     return found
 
 
-def compared(backend: str) -> tuple[Counter, list[str]]:
-    candidate = candidate_library(gradloom)
-    counts: Counter = Counter()
-    wrong = []
-    with quiet(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for op in op_db:
-            try:
-                wrong += problems(op, candidate, backend, counts)
-            except Absent:
-                counts["absent"] += 1
-    return counts, wrong
-
-
 @pytest.mark.parametrize("backend", ["numpy", "llvm", "aot_eager"])
 def test_numbers_of_compiled_operators_equal_eager(backend):
     if backend == "llvm":
         pytest.importorskip("llvmlite")
-    counts, wrong = compared(backend)
+    counts, wrong = compared(backend, problems)
     assert wrong == []
     assert counts["compared"] > 2500 and counts["errors"] > 1000
     assert counts["free float"] > 75 and counts["free int"] > 50, counts

@@ -145,7 +145,8 @@ def problems(op, candidate, backend: str, counts: Counter) -> list[str]:
     return found
 
 
-def compared(backend: str) -> tuple[Counter, list[str]]:
+def compared(backend: str, problems=problems) -> tuple[Counter, list[str]]:
+    """Return counts, and what `problems` finds wrong with the operators of the database."""
     candidate = candidate_library(gradloom)
     counts: Counter = Counter()
     wrong = []

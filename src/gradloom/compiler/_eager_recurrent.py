@@ -69,12 +69,16 @@ class _Step:
         self.kept, self.compiled = kept, compiled
         self.formulas, self.inputs, self.outputs, self.same = formulas, inputs, outputs, same
         self.size, self.dtype = size, dtype
+        self.calls: dict[int, Any] = {}  # for each number of rows
 
     def __call__(self, rows: int) -> Any:
         """Return the code for so many rows: it takes the inputs and the outputs."""
-        key = "recurrent", *self.inputs.items(), *self.outputs.items(), rows, self.size, self.dtype.char
-        code = self.kept.get(key)
-        return (self.compiled(key, self._program(rows)) if code is None else code).call
+        found = self.calls.get(rows)
+        if found is None:
+            key = "recurrent", *self.inputs.items(), *self.outputs.items(), rows, self.size, self.dtype.char
+            code = self.kept.get(key)
+            found = self.calls[rows] = (self.compiled(key, self._program(rows)) if code is None else code).call
+        return found
 
     def _program(self, rows: int) -> LoopProgram:
         exprs, dtype = Exprs(), self.dtype.name
