@@ -28,167 +28,15 @@ import numpy as np
 
 from ...kernels._common.windows import Windows
 from ...kernels.conv import flat, products
-from .host import host
-from .ir import BITS, I64, V, fma, lane_numbers, least, loop, masked_load, masked_store, shuffle, transposed, when
+from .convolution_copies import BYTE, Padded, lanes_of, turned
+from .host import FLOP, registers
+from .ir import BITS, I64, V, fma, lane_numbers, least, loop, masked_store, shuffle, transposed, when
 from .lower import ELEMENTS
 from .tasks import Tasks, Writer
 
 _PIECES = 16  # of work, if there are that many
 _NEAR = 128 << 10  # bytes of a gradient that are read again and again
-_FLOP = {"float32": 0.02, "float64": 0.04}  # nanoseconds
-_BYTE = 0.2  # nanoseconds for a byte that is copied
 _STORED = 200  # vectors that are multiplied in the time in which one vector for each column is stored, transposed
-
-
-def _registers() -> int:
-    return 32 if host().register == 512 or host().machine in ("arm64", "aarch64") else 16
-
-
-def _lanes(dtype: str) -> int:
-    return host().register // BITS[ELEMENTS[dtype]]
-
-
-# Copies
-
-
-_PAD_SIZES = ("channels", "height", "width", "rows", "columns", "top", "left", "row")
-
-
-@lru_cache(64)
-def _padding(dtype: str) -> Tasks:
-    """Return the function of (input, copy); a piece of work is a row of an image, the copy (images, rows, channels,
-    columns)."""
-    return Tasks(f"rows with padding {dtype}", lambda: _Padding(dtype).written(), 2)
-
-
-class _Padding(Writer):
-    def __init__(self, dtype: str) -> None:
-        super().__init__(("x", "y"), _PAD_SIZES)
-        self.elem, self.lanes = ELEMENTS[dtype], _lanes(dtype)
-
-    def written(self) -> str:
-        f, n, item, lanes = self.f, self.size, BITS[self.elem] // 8, self.lanes
-        zero = f.const(0, I64)
-        numbers = lane_numbers(self.f, I64, lanes)
-        # From column `first` to below `stop` of the copy, whole vectors of the input are copied, where its row exists.
-        before = (n["left"] > 0).where(n["left"], 0)
-        first = (before + (lanes - 1)) & -lanes
-        first = least(first, (n["columns"] + (lanes - 1)) & -lanes)
-        stop = least(n["left"] + n["width"], n["columns"]) & -lanes
-        stop = (stop < first).where(first, stop)
-
-        def piece(t: V) -> None:
-            image, row = (t._binary(op, n["rows"]) for op in ("udiv", "urem"))
-            i = row - n["top"]
-            exists = (i >= 0) & (i < n["height"])
-            inside = f.splat(exists, lanes)
-            source = f.offset(self.address["x"], (image * n["channels"] * n["height"] + i) * n["width"] * item)
-            target = f.offset(self.address["y"], t * n["row"])
-
-            def channel(c: V) -> None:
-                x = f.offset(source, c * n["height"] * n["width"] * item)
-                y = f.offset(target, c * n["columns"] * item)
-
-                def part(q: V) -> None:
-                    column = numbers + (q - n["left"])
-                    mask = column.compare("olt", "ult", n["width"]) & inside
-                    value = masked_load(self.f, f.offset(x, (q - n["left"]) * item), mask, self.elem)
-                    masked_store(self.f, f.offset(y, q * item), numbers + q < n["columns"], value)
-
-                def whole(q: V) -> None:
-                    f.store(f.load(f.offset(x, (q - n["left"]) * item), self.elem, lanes), f.offset(y, q * item))
-
-                loop(f, zero, first, lanes, part)
-                after = exists.where(stop, first)
-                loop(f, first, after, lanes, whole)
-                loop(f, after, n["columns"], lanes, part)
-
-            loop(f, zero, n["channels"], 1, channel)
-
-        loop(f, f.parameter("first", I64), f.parameter("last", I64), 1, piece)
-        return self.text()
-
-
-class _Padded(NamedTuple):
-    """The copy of an input: (images, rows, channels, columns)."""
-
-    rows: int
-    columns: int
-    top: int
-    left: int
-
-    def copied(self, dtype: str, images: int, channels: int, size: tuple[int, ...]) -> Callable[[Any], np.ndarray]:
-        """Return the function that makes the copy."""
-        shape = images, self.rows, channels, self.columns
-        item = np.dtype(dtype).itemsize
-        row = channels * self.columns * item
-        sizes = channels, *size, self.rows, self.columns, self.top, self.left, row
-        pad = _padding(dtype).bound(sizes, images * self.rows, _BYTE * row * self.rows * images)
-
-        def copy(x: Any) -> np.ndarray:
-            found = np.empty(shape, dtype)
-            pad(x, found)
-            return found
-
-        return copy
-
-
-_TURN_SIZES = (
-    *("blocks", "rows", "rows_each", "written", "columns", "columns_each", "most", "source_row", "target_row"),
-    *("source_outer", "source_block", "target_outer", "target_block"),
-)  # fmt: skip
-
-
-@lru_cache(64)
-def _turned(dtype: str) -> Tasks:
-    """Return the function of (source, target), which transposes a block of a matrix for each piece of work. A block has
-    the rows and columns that those before, of `rows_each` and `columns_each`, have left, at `most` so many columns.
-    Rows that are missing in what is `written` are the last."""
-    return Tasks(f"blocks turned {dtype}", lambda: _Turned(dtype).written(), 2)
-
-
-class _Turned(Writer):
-    def __init__(self, dtype: str) -> None:
-        super().__init__(("x", "y"), _TURN_SIZES)
-        self.elem, self.lanes = ELEMENTS[dtype], _lanes(dtype)
-
-    def written(self) -> str:
-        f, n, item, lanes = self.f, self.size, BITS[self.elem] // 8, self.lanes
-        zero = f.const(0, I64)
-        numbers = lane_numbers(self.f, I64, lanes)
-
-        def piece(t: V) -> None:
-            outer, block = (t._binary(op, n["blocks"]) for op in ("udiv", "urem"))
-            source = f.offset(self.address["x"], outer * n["source_outer"] + block * n["source_block"])
-            target = f.offset(self.address["y"], outer * n["target_outer"] + block * n["target_block"])
-            last = n["rows"] - block * n["rows_each"] - 1
-            columns = least(n["columns"] - block * n["columns_each"], n["most"])
-
-            def strip(row: V) -> None:
-                starts = [f.offset(source, least(row + k, last) * n["source_row"]) for k in range(lanes)]
-                place = f.offset(target, row * item)
-                stored = numbers + row < n["written"]
-
-                def whole(column: V) -> None:
-                    found = [f.load(f.offset(x, column * item), self.elem, lanes) for x in starts]
-                    for k, value in enumerate(transposed(found)):
-                        f.store(value, f.offset(place, (column + k) * n["target_row"]))
-
-                def part(column: V) -> None:
-                    read = numbers + column < columns
-                    found = [masked_load(self.f, f.offset(x, column * item), read, self.elem) for x in starts]
-                    for k, value in enumerate(transposed(found)):
-                        at = f.offset(place, (column + k) * n["target_row"])
-                        when(f, column + k < columns, partial(masked_store, f, at, stored, value))
-
-                most = (n["written"] - row >= lanes).where(columns & -lanes, 0)
-                loop(f, zero, most, lanes, whole)
-                loop(f, most, columns, lanes, part)
-
-            loop(f, zero, n["written"], lanes, strip)
-
-        loop(f, f.parameter("first", I64), f.parameter("last", I64), 1, piece)
-        return self.text()
 
 
 # Sums
@@ -343,15 +191,15 @@ def _tile(dtype: str, windows: Windows, depth: int, channels: int, gradient: boo
     of the result. A number of the input that several elements of a row meet is kept in a register, if one is left."""
     width = windows.size[1] if gradient else windows.output[1]
     multiple = windows.stride[1] if gradient else 1
-    lanes, registers = _lanes(dtype), _registers()
+    lanes, most = lanes_of(dtype), registers()
     best: Any = None
     for vectors in range(1, 5):
-        for columns in range(multiple, registers + multiple, multiple):
+        for columns in range(multiple, most + multiple, multiple):
             sums, reads = columns * vectors, _reads(windows, columns, gradient)
             met = [m for of_tap in reads for m in of_tap if m is not None]
             few, count = len(set(met)), len(met) * vectors
-            spilled = max(0, sums + vectors + few - registers)
-            if best is not None and (sums + vectors + 1 > registers or spilled > count / 8):
+            spilled = max(0, sums + vectors + few - most)
+            if best is not None and (sums + vectors + 1 > most or spilled > count / 8):
                 continue
             each = vectors * lanes
             taken = -(-width // columns) * columns / width * -(-channels // each) * each
@@ -401,7 +249,7 @@ def _convolution(dtype: str, images: int, channels: int, out_channels: int, wind
         rows = (height - 1) * stride[0] + dilation[0] * (kernel[0] - 1) + 1
         columns = (whole - 1) * stride[1] + dilation[1] * (kernel[1] - 1) + 1
         given, shift, factor, down = windows.size, 0, stride[0], dilation[0]
-    copy = _Padded(rows, columns, top, left).copied(dtype, images, channels, given)
+    copy = Padded(rows, columns, top, left).copied(dtype, images, channels, given)
     row = channels * columns * item
     blocks = -(-out_channels // each)
     bands = min(height, max(1, -(-_PIECES // (images * blocks))))
@@ -413,7 +261,7 @@ def _convolution(dtype: str, images: int, channels: int, out_channels: int, wind
         *(width * item, height * width * item, out_channels * height * width * item, out_channels),
     )  # fmt: skip
     work = images * channels * out_channels * _elements(windows.output) * _elements(kernel)
-    sums = _sums(tile).bound(sizes, blocks * images * bands, work * _FLOP[dtype])
+    sums = _sums(tile).bound(sizes, blocks * images * bands, work * FLOP[dtype])
     turn = _weights(dtype, channels, out_channels, _elements(kernel), each, gradient)
     panels = blocks, channels * _elements(kernel), each
 
@@ -446,12 +294,12 @@ def _weights(dtype: str, channels: int, out_channels: int, taps: int, each: int,
         *(blocks, out_channels, each, each, places[0], 0, places[0], row * item, each * item),
         *(outer * item, each * row * item, taps * each * item, block),
     )  # fmt: skip
-    return _turned(dtype).bound(sizes, blocks * places[1], _BYTE * block * blocks)
+    return turned(dtype).bound(sizes, blocks * places[1], BYTE * block * blocks)
 
 
 def idle(dtype: str, channels: int) -> float:
     """Return how long vectors of channels take for each channel, relative to those that are full."""
-    lanes = _lanes(dtype)
+    lanes = lanes_of(dtype)
     return -(-channels // lanes) * lanes / channels
 
 
@@ -608,12 +456,12 @@ class _Products(Writer):
 
 def _taps(dtype: str, windows: Windows, channels: int, out_channels: int) -> Taps:
     """Return the tile for the gradient of a weight, chosen as for a convolution."""
-    lanes, registers, taps = _lanes(dtype), _registers(), windows.kernel[1]
+    lanes, most, taps = lanes_of(dtype), registers(), windows.kernel[1]
     best: Any = None
     for vectors in range(1, 5):
         for some in range(1, 9):
             sums = some * taps * vectors
-            if best is not None and sums + vectors + 1 > registers:
+            if best is not None and sums + vectors + 1 > most:
                 break
             each = vectors * lanes
             taken = -(-channels // some) * some / channels * -(-out_channels // each) * each
@@ -636,7 +484,7 @@ def weight_gradient(dtype: str, images: int, channels: int, out_channels: int,
     near = width * each * item  # bytes of a row of the gradient
     rows = min(height, max(1, _NEAR // near))
     some = max(1, _NEAR // (near * height)) if rows == height else 1
-    padded = _Padded(
+    padded = Padded(
         (height - 1) * stride[0] + dilation[0] * (kernel[0] - 1) + 1,
         (width - 1) * stride[1] + dilation[1] * (kernel[1] - 1) + 1,
         *windows.padding,
@@ -648,18 +496,18 @@ def weight_gradient(dtype: str, images: int, channels: int, out_channels: int,
         *(row, padded.columns * item, row * padded.rows, stride[0] * row, dilation[0] * row),
     )  # fmt: skip
     work = images * channels * out_channels * height * width * _elements(kernel)
-    multiply = _products(taps).bound(sizes, blocks * chunks, work * _FLOP[dtype])
+    multiply = _products(taps).bound(sizes, blocks * chunks, work * FLOP[dtype])
     places, depth = height * width, channels * _elements(kernel)
     turn_sizes = (
         *(blocks, out_channels, each, each, places, 0, places, places * item, each * item),
         *(out_channels * places * item, each * places * item, blocks * places * each * item, places * each * item),
     )  # fmt: skip
-    turn = _turned(dtype).bound(turn_sizes, images * blocks, _BYTE * images * blocks * places * each * item)
+    turn = turned(dtype).bound(turn_sizes, images * blocks, BYTE * images * blocks * places * each * item)
     back_sizes = (
         *(blocks, depth, 0, depth, out_channels, each, each, each * item, depth * item),
         *(0, depth * each * item, 0, each * depth * item),
     )  # fmt: skip
-    turn_back = _turned(dtype).bound(back_sizes, blocks, _BYTE * blocks * depth * each * item)
+    turn_back = turned(dtype).bound(back_sizes, blocks, BYTE * blocks * depth * each * item)
 
     def call(g: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
         turned = np.empty((images, blocks, places, each), dtype)

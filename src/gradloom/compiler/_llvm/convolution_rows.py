@@ -26,7 +26,7 @@ import numpy as np
 
 from ...kernels._common.windows import Windows
 from ...kernels.conv import flat, products
-from .host import host
+from .host import FLOP, host, registers
 from .ir import BITS, I32, I64, V, fma, lane_numbers, least, loop, masked_load, masked_store, shuffle, when
 from .lower import ELEMENTS
 from .tasks import Tasks, Writer
@@ -34,7 +34,6 @@ from .tasks import Tasks, Writer
 _NEAR = 24 << 10  # bytes of a gradient that are read again and again, in the first cache
 _BAND = 256 << 10  # bytes of an input that are read again for each block of channels, in the second cache
 _PIECES = 32  # of work, if there are that many
-_FLOP = {"float32": 0.02, "float64": 0.04}  # nanoseconds
 
 
 class Layout(NamedTuple):
@@ -79,10 +78,6 @@ def _vectors(width: int, dtype: str) -> list[tuple[int, float]]:
     return [(n, -(-width // n) * n * slower) for n, slower in options]
 
 
-def _registers() -> int:
-    return 32 if host().register == 512 or host().machine in ("arm64", "aarch64") else 16
-
-
 @lru_cache(256)
 def _layout(dtype: str, windows: Windows, channels: int) -> Layout:
     """Return the tile of a convolution with so many output channels: the one that computes the least in vain, and of
@@ -93,7 +88,7 @@ def _layout(dtype: str, windows: Windows, channels: int) -> Layout:
         count = -(-width // lanes)
         for block, rows, vectors in itertools.product((16, 8, 4, 2, 1), range(1, 9), range(1, 5)):
             tile = rows * vectors
-            if block * tile + tile + 1 > _registers() or rows > height or vectors > count:
+            if block * tile + tile + 1 > registers() or rows > height or vectors > count:
                 continue
             taken = cost * -(-height // rows) * rows * -(-count // vectors) * vectors / count
             taken *= -(-channels // block) * block * max(1, 8 / (block * tile))
@@ -108,7 +103,7 @@ def _gradient_layout(dtype: str, windows: Windows) -> Layout:
     """Return the layout for the gradient of the weight: sums for each element of a row and each channel of a block."""
     lanes, _ = min(_vectors(windows.output[1], dtype), key=lambda found: found[1])
     block = min(8, lanes)
-    while block > 1 and (block + 1) * windows.kernel[1] + 1 > _registers():
+    while block > 1 and (block + 1) * windows.kernel[1] + 1 > registers():
         block //= 2
     return _layout_of(dtype, windows, lanes, block, 1, 1)
 
@@ -459,7 +454,7 @@ def _convolution(dtype: str, images: int, channels: int, out_channels: int, wind
         *(width * item, height * width * item, height * width * out_channels * item, out_channels),
     )  # fmt: skip
     products_ = images * height * width * channels * out_channels * windows.kernel[0] * windows.kernel[1]
-    sums = _sums(layout).bound(sizes, images * bands * groups, products_ * _FLOP[dtype])
+    sums = _sums(layout).bound(sizes, images * bands * groups, products_ * FLOP[dtype])
     pad, copy = _copy(dtype, layout.lanes, images, channels, windows, padded)
 
     def call(x: np.ndarray, w: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
@@ -510,7 +505,7 @@ def weight_gradient(dtype: str, images: int, channels: int, out_channels: int,
         *(width * item, height * width * item, height * width * out_channels * item, out_channels),
     )  # fmt: skip
     products_ = images * height * width * channels * out_channels * windows.kernel[0] * windows.kernel[1]
-    multiply = _products(layout).bound(sizes, blocks * chunks, products_ * _FLOP[dtype])
+    multiply = _products(layout).bound(sizes, blocks * chunks, products_ * FLOP[dtype])
     pad, copy = _copy(dtype, layout.lanes, images, channels, windows, padded)
 
     def call(g: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:

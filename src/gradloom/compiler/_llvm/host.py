@@ -19,6 +19,7 @@ MISSING = (
     'or choose the backend "numpy"'
 )
 OLDEST = (0, 45)
+FLOP = {"float32": 0.02, "float64": 0.04}  # nanoseconds for a product and its addition, about
 
 
 class Unsupported(NotImplementedError):
@@ -91,6 +92,11 @@ def host() -> Host:
     arm = machine in ("arm64", "aarch64")
     fma, half = arm or "fma" in features, arm or "f16c" in features
     return Host(machine, processor, features, register, fma, half)
+
+
+def registers() -> int:
+    """Return how many vector registers the processor has."""
+    return 32 if host().register == 512 or host().machine in ("arm64", "aarch64") else 16
 
 
 def _from_linux() -> tuple[str, frozenset[str]] | None:

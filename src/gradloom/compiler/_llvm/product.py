@@ -34,7 +34,6 @@ from .tiles import COPIED, DEPTH, IN_PLACE, TURNED, scratch_size, tile_of
 LEAST = 16
 _SHORT = 100_000.0  # nanoseconds that a product may take while it holds the GIL: Note [Direct calls]
 _CACHE = 1 << 20  # bytes of the second level, about
-_FLOPS = {"float32": 100.0, "float64": 50.0}  # in a nanosecond, about
 _ELEMENTS = {"float32": "float", "float64": "double"}
 
 
@@ -184,7 +183,7 @@ class Product:
         first, shared, last = code.loaded.addresses
         kernel, job = prototypes(3, ())
         self._function, self._shared = kernel(first), job(shared)
-        self.cost = self.batch * 2 * layout.lanes * layout.rows * layout.depth / _FLOPS[self.dtype]
+        self.cost = self.batch * layout.lanes * layout.rows * layout.depth * host_module.FLOP[self.dtype]
         self._items: dict[int, np.ndarray] = {}
         self._direct = None
         if self.cost < _SHORT and direct.available() and _has_gil():
