@@ -8,6 +8,7 @@ import pytest
 
 import gradloom as torch
 from gradloom.compiler import _llvm
+from gradloom.compiler._llvm import pool
 from tests.waiting import in_threads
 
 from .eager_calls import counted_replacements
@@ -178,9 +179,14 @@ def test_what_routines_do_not_take_goes_to_numpy():
             x.kthvalue(0)
 
 
+@pytest.mark.parametrize("workers", [True, False], ids=["pool", "Python"])
 @pytest.mark.parametrize("count", [1, 2])
-def test_large_arrays_are_shared_by_threads(count, threads):
+def test_large_arrays_are_shared_by_threads(count, workers, threads, monkeypatch):
     threads(count)
+    shared, in_threads = [], pool.in_threads
+    monkeypatch.setattr(pool, "in_threads", lambda *args: shared.append(args) or in_threads(*args))
+    if not workers:
+        monkeypatch.setattr(pool, "workers", lambda: None)
     x = torch.from_numpy(np.random.default_rng(1).standard_normal((3000, 70)).astype(np.float32))
     index = torch.arange(x.numel()).reshape(x.shape) % 70
     rows = torch.arange(9000) % 3000
@@ -197,6 +203,7 @@ def test_large_arrays_are_shared_by_threads(count, threads):
             x.scatter_add_(1, index + (index == 69), x.clone())
         with pytest.raises(RuntimeError, match="index 3000 is out of bounds"):
             x.index_add_(0, rows[:3000] + 1, x.clone())
+    assert bool(shared) == (count > 1)
 
 
 SIZES = (1, 15, 16, 17, 311, 312, 623, 624, 625, 4097, 40_000)

@@ -16,8 +16,8 @@ import numpy as np
 
 from ..kernels.indexing.places import writable
 from ..kernels.random.streams import BLOCK, WORDS, Stream
-from ._llvm.orders import ROWS, bytes_of_keys
-from ._llvm.routines import routine
+from ._llvm import places, scans, words as random_words
+from ._llvm.orders import ROWS, bytes_of_keys, order
 
 Make = Callable[[Any], Any]
 ndarray, empty = np.ndarray, np.empty
@@ -48,7 +48,7 @@ def total(kind: str) -> Make:
             ):  # fmt: skip
                 before, count, after = around
                 out = empty(self.shape, self.dtype)
-                code = routine("scan", kind, _DTYPES[self.dtype.char])
+                code = scans.scan(kind, _DTYPES[self.dtype.char])
                 code.over(before, self.size * _STEP, (self, out), (count, after))
                 return out
             return original(self, dim, dtype)
@@ -69,7 +69,7 @@ def extremum(kind: str) -> Make:
             ):  # fmt: skip
                 before, count, after = around
                 values, places = empty(self.shape, self.dtype), empty(self.shape, _INT64)
-                code = routine("extremum", kind, _DTYPES[self.dtype.char])
+                code = scans.scan(kind, _DTYPES[self.dtype.char])
                 code.over(before, self.size * _STEP, (self, values, places), (count, after))
                 return values, places
             return original(self, dim)
@@ -97,7 +97,7 @@ def _ordered(x: Any, dim: Any, descending: bool, rank: int, count: int | None, s
         dim %= len(shape)
         shape = (*shape[:dim], count, *shape[dim + 1 :])
     values, places = empty(shape, dtype), empty(shape, _INT64)
-    code = routine("order", _DTYPES[dtype.char], str(descending))
+    code = order(_DTYPES[dtype.char], descending)
     cost = x.size * n.bit_length() ** 2 * _COMPARISON
     memory = bytes_of_keys(n, dtype.itemsize)
     if code.over(rows, cost, (x, values, places), (n, after, rank, count, strict), memory):
@@ -194,7 +194,7 @@ def _parts(x: Any, index: Any, shape: tuple[int, ...], around: tuple[int, int, i
     before, size, after = around
     out = empty(shape, x.dtype)
     count, nbytes = index.size, after * x.itemsize
-    refused = routine("take").over(before * count, out.nbytes * _BYTE, (x, index, out), (size, count, nbytes))
+    refused = places.take().over(before * count, out.nbytes * _BYTE, (x, index, out), (size, count, nbytes))
     return None if refused else out
 
 
@@ -235,7 +235,7 @@ def _scatter(x: Any, dim: int, index: Any, src: Any) -> bool | None:
     """Add; return True if an index is out of range, before anything is written."""
     dim %= x.ndim
     before, count, after = prod(src.shape[:dim]), src.shape[dim], prod(src.shape[dim + 1 :])
-    code = routine("scatter_add", _DTYPES[x.dtype.char])
+    code = places.scatter_add(_DTYPES[x.dtype.char])
     if before == 1 or src.size * _STEP * 4 < 100_000:
         return code.call(x, index, src, 0, before, x.shape[dim], count, after)
     lowest, highest = index.item(index.argmin()), index.item(index.argmax())
@@ -280,7 +280,7 @@ def _adds(x: Any, dim: Any, index: Any, source: Any, alpha: Any) -> bool:
 def _add(x: Any, dim: int, index: Any, source: Any, omitted: int = -1) -> bool | None:
     dim %= x.ndim
     before, count, after = prod(source.shape[:dim]), source.shape[dim], prod(source.shape[dim + 1 :])
-    code = routine("add_parts", _DTYPES[x.dtype.char])
+    code = places.add_parts(_DTYPES[x.dtype.char])
     cost = source.nbytes * _BYTE * 2
     return code.over(after, cost, (x, index, source), (before, x.shape[dim], count, after, omitted))
 
@@ -323,18 +323,18 @@ def words(kind: str) -> Make:
         def method(self: Stream, n: int, out: Any = None) -> Any:
             if not _knows_state():
                 return original(self, n) if out is None else original(self, n, out)
-            code = routine("words", kind)
+            code = random_words.words(kind)
             bits = self._bits or self._source()
             if n:
                 self._untouched = False
             if out is None or not out.flags.c_contiguous:
                 found = empty(n, dtype)
-                code.call(found, bits.ctypes.state_address, n, 0, 0)
+                code.call(found, 0, n, bits.ctypes.state_address, 0, 0)
                 if out is None:
                     return found
                 out[...] = found.reshape(out.shape)
                 return out
-            code.call(out, bits.ctypes.state_address, n, 0, 0)
+            code.call(out, 0, n, bits.ctypes.state_address, 0, 0)
             return out
 
         return method
@@ -348,12 +348,12 @@ def draw_integers(original: Any) -> Any:
     def kernel(stream: Stream, low: int, high: int, shape: tuple[int, ...], dtype: Any) -> Any:
         size = prod(shape)
         if dtype is _INT64 and is_narrow(low, high) and 0 < size <= BLOCK and _knows_state():
-            code = routine("words", "integers")
+            code = random_words.words("integers")
             out = empty(shape, _INT64)
             with stream.lock:
                 bits = stream._bits or stream._source()
                 stream._untouched = False
-                code.call(out, bits.ctypes.state_address, size, low, high - low)
+                code.call(out, 0, size, bits.ctypes.state_address, low, high - low)
             return out
         return original(stream, low, high, shape, dtype)
 

@@ -5,9 +5,9 @@
 
 `plan` lays out the loops, `access`, `emit` and `lower` write LLVM's text, `exponentials` and `trigonometry` are
 functions, `schedule` shares work among threads, `host` makes object code, `code`, `image` and `cache` keep it,
-`kernel` calls it, and `pool` has its threads. `convolution` and `pooling` write code that is no loop program, and
-`tasks` calls it. `matrices` writes products of matrices, and `product` calls them. Each is imported when it is first
-needed.
+`kernel` calls it, and `pool` has its threads. What is no loop program is in `scans`, `orders`, `places`, `words`,
+`pooling` and `convolution`, whose code `routines` calls. `matrices` writes products of matrices, and `product` calls
+them. Each is imported when it is first needed.
 """
 
 from __future__ import annotations

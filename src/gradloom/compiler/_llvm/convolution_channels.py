@@ -32,7 +32,7 @@ from .convolution_copies import BYTE, Padded, lanes_of, turned
 from .host import FLOP, registers
 from .ir import BITS, I64, V, fma, lane_numbers, least, loop, masked_store, shuffle, transposed, when
 from .lower import ELEMENTS
-from .tasks import Tasks, Writer
+from .routines import Routine, Writer
 
 _PIECES = 16  # of work, if there are that many
 _NEAR = 128 << 10  # bytes of a gradient that are read again and again
@@ -70,10 +70,10 @@ _SIZES = (
 
 
 @lru_cache(256)
-def _sums(tile: Tile) -> Tasks:
+def _sums(tile: Tile) -> Routine:
     """Return the function of (copy, weights, bias, result); a piece of work is a band of rows of an image, for a block
     of channels. Weights are (blocks, channels, kernel rows, kernel columns, channels of a block)."""
-    return Tasks(f"channels {tile}", lambda: _Sums(tile).written(), 4)
+    return Routine(f"channels {tile}", lambda: _Sums(tile).written(), 4, len(_SIZES))
 
 
 class _Sums(Writer):
@@ -100,8 +100,7 @@ class _Sums(Writer):
             first = band * n["rows"]
             loop(f, first, least(first + n["rows"], n["height"]), 1, self.row)
 
-        loop(f, f.parameter("first", I64), f.parameter("last", I64), 1, piece)
-        return self.text()
+        return self.each(piece)
 
     def row(self, r: V) -> None:
         f, n, tile = self.f, self.size, self.tile
@@ -359,11 +358,11 @@ _GRADIENT_SIZES = (
 
 
 @lru_cache(256)
-def _products(taps: Taps) -> Tasks:
+def _products(taps: Taps) -> Routine:
     """Return the function of (gradient, copy, sums); a piece of work is a chunk of images for a block of channels. The
     gradient is (images, blocks, rows, columns, channels of a block), and sums are (chunks, blocks, channels, kernel
     rows, kernel columns, channels of a block)."""
-    return Tasks(f"weight gradient by channels {taps}", lambda: _Products(taps).written(), 3)
+    return Routine(f"weight gradient by channels {taps}", lambda: _Products(taps).written(), 3, len(_GRADIENT_SIZES))
 
 
 class _Products(Writer):
@@ -406,8 +405,7 @@ class _Products(Writer):
 
             loop(f, first, last, n["some"], some)
 
-        loop(f, f.parameter("first", I64), f.parameter("last", I64), 1, piece)
-        return self.text()
+        return self.each(piece)
 
     def add(self, g: str, g_image: V, images: tuple[V, V], rows: tuple[V, V], reads: list[str], places: list[str],
             starts: V) -> None:  # fmt: skip

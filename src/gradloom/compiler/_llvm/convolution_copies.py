@@ -11,7 +11,7 @@ import numpy as np
 from .host import host
 from .ir import BITS, I64, V, lane_numbers, least, loop, masked_load, masked_store, transposed, when
 from .lower import ELEMENTS
-from .tasks import Tasks, Writer
+from .routines import Routine, Writer
 
 BYTE = 0.2  # nanoseconds for a byte that is copied
 
@@ -25,10 +25,10 @@ _PAD_SIZES = ("channels", "height", "width", "rows", "columns", "top", "left", "
 
 
 @lru_cache(64)
-def _padding(dtype: str) -> Tasks:
+def _padding(dtype: str) -> Routine:
     """Return the function of (input, copy); a piece of work is a row of an image, the copy (images, rows, channels,
     columns)."""
-    return Tasks(f"rows with padding {dtype}", lambda: _Padding(dtype).written(), 2)
+    return Routine(f"rows with padding {dtype}", lambda: _Padding(dtype).written(), 2, len(_PAD_SIZES))
 
 
 class _Padding(Writer):
@@ -75,8 +75,7 @@ class _Padding(Writer):
 
             loop(f, zero, n["channels"], 1, channel)
 
-        loop(f, f.parameter("first", I64), f.parameter("last", I64), 1, piece)
-        return self.text()
+        return self.each(piece)
 
 
 class Padded(NamedTuple):
@@ -110,11 +109,11 @@ _TURN_SIZES = (
 
 
 @lru_cache(64)
-def turned(dtype: str) -> Tasks:
+def turned(dtype: str) -> Routine:
     """Return the function of (source, target), which transposes a block of a matrix for each piece of work. A block has
     the rows and columns that those before, of `rows_each` and `columns_each`, have left, at `most` so many columns.
     Rows that are missing in what is `written` are the last."""
-    return Tasks(f"blocks turned {dtype}", lambda: _Turned(dtype).written(), 2)
+    return Routine(f"blocks turned {dtype}", lambda: _Turned(dtype).written(), 2, len(_TURN_SIZES))
 
 
 class _Turned(Writer):
@@ -157,5 +156,4 @@ class _Turned(Writer):
 
             loop(f, zero, n["written"], lanes, strip)
 
-        loop(f, f.parameter("first", I64), f.parameter("last", I64), 1, piece)
-        return self.text()
+        return self.each(piece)

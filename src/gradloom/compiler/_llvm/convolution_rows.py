@@ -29,7 +29,7 @@ from ...kernels.conv import flat, products
 from .host import FLOP, host, registers
 from .ir import BITS, I32, I64, V, fma, lane_numbers, least, loop, masked_load, masked_store, shuffle, when
 from .lower import ELEMENTS
-from .tasks import Tasks, Writer
+from .routines import Routine, Writer
 
 _NEAR = 24 << 10  # bytes of a gradient that are read again and again, in the first cache
 _BAND = 256 << 10  # bytes of an input that are read again for each block of channels, in the second cache
@@ -135,9 +135,11 @@ _PAD_SIZES = ("height", "width", "rows", "columns", "top", "left", "needed")
 
 
 @lru_cache(64)
-def _padding(dtype: str, lanes: int, step: int) -> Tasks:
+def _padding(dtype: str, lanes: int, step: int) -> Routine:
     """Return the function of (input, copy); a piece of work is a channel of an image."""
-    return Tasks(f"padding {dtype} {lanes} {step}", lambda: _Padding(dtype, lanes, step).written(), 2)
+    return Routine(
+        f"padding {dtype} {lanes} {step}", lambda: _Padding(dtype, lanes, step).written(), 2, len(_PAD_SIZES)
+    )
 
 
 class _Padding(Writer):
@@ -175,8 +177,7 @@ class _Padding(Writer):
 
             loop(f, zero, n["rows"], 1, row)
 
-        loop(f, f.parameter("first", I64), f.parameter("last", I64), 1, plane)
-        return self.text()
+        return self.each(plane)
 
 
 _SIZES = (
@@ -186,10 +187,10 @@ _SIZES = (
 
 
 @lru_cache(256)
-def _sums(layout: Layout) -> Tasks:
+def _sums(layout: Layout) -> Routine:
     """Return the function of (padded input, weights, bias, output); a piece of work is a band of rows of an image, for
     a group of blocks of channels. Weights are (blocks, channels, kernel rows, taps, block)."""
-    return Tasks(f"convolution {layout}", lambda: _Sums(layout).written(), 4)
+    return Routine(f"convolution {layout}", lambda: _Sums(layout).written(), 4, len(_SIZES))
 
 
 class _Sums(Writer):
@@ -221,8 +222,7 @@ class _Sums(Writer):
 
             loop(f, block, stop, 1, of_block)
 
-        loop(f, f.parameter("first", I64), f.parameter("last", I64), 1, piece)
-        return self.text()
+        return self.each(piece)
 
     def row(self, r: V) -> None:
         f, n, layout = self.f, self.size, self.layout
@@ -290,10 +290,10 @@ _GRADIENT_SIZES = (
 
 
 @lru_cache(256)
-def _products(layout: Layout) -> Tasks:
+def _products(layout: Layout) -> Routine:
     """Return the function of (gradient, padded input, sums); a piece of work is a chunk of images for a block of
     channels. Sums are (chunks, blocks, channels, kernel rows, taps, block), zeros at first."""
-    return Tasks(f"weight gradient {layout}", lambda: _Products(layout).written(), 3)
+    return Routine(f"weight gradient {layout}", lambda: _Products(layout).written(), 3, len(_GRADIENT_SIZES))
 
 
 class _Products(Writer):
@@ -335,8 +335,7 @@ class _Products(Writer):
 
             loop(f, first, last, n["some"], some)
 
-        loop(f, f.parameter("first", I64), f.parameter("last", I64), 1, piece)
-        return self.text()
+        return self.each(piece)
 
     def found(self, images: tuple[V, V], rows: tuple[V, V], c: V, k: V, planes: list[V]) -> list[list[V]]:
         """Write the sums for one row of the kernel; return a vector for each of its elements and each channel."""

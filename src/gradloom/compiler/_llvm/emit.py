@@ -18,7 +18,7 @@ from math import inf
 from .._loops import FLOATS, Instruction, Pass, const_value
 from .access import NUMBERS, Accesses
 from .direct import ENTRY
-from .entry import LOOPS, write_entry
+from .entry import LOOPS, write_entry, write_parallel
 from .exponentials import two_sum
 from .host import Host
 from .ir import BITS, FLOAT, I32, I64, PTR, Function, Module, V, lane_numbers, loop, vector
@@ -111,26 +111,6 @@ def write_many_shared(module: Module, plan: Plan) -> None:
 
     tables = [(PTR, name) for name in ("geometry", "library", "ranges", "objects")]
     write_parallel(module, [*tables, *numbers], call)
-
-
-def write_parallel(
-    module: Module, parameters: list[tuple[str, str]], call: Callable[[Function, dict[str, V], V], V]
-) -> None:
-    """Add `shared`, which has the pool make one call for each item, and the work that it gives the pool."""
-    kept = [(PTR, "items"), *parameters]
-    f = Function(module, "work", I32, [(I64, "part"), (PTR, "context")], "internal ")
-    found = {name: f.load(f.offset("%context", 8 * k), type) for k, (type, name) in enumerate(kept)}
-    result = call(f, found, f.parameter("part", I64))
-    f.line(f"ret i32 {result.name}")
-    f.finish()
-    pool = [(PTR, "pool"), (PTR, "run"), (PTR, "items"), (I64, "count"), (I64, "helpers")]
-    f = Function(module, "shared", I32, [*pool, *parameters])
-    context = f.alloca(f"[{len(kept)} x i64]", 8)
-    for k, (type, name) in enumerate(kept):
-        f.store(f.parameter(name, type), f.offset(context, 8 * k), 8)
-    job = f"ptr %pool, ptr @work, ptr {context}, i64 %count, i64 %helpers"
-    f.line(f"ret i32 {f.emit(f'call i32 %run({job})', I32).name}")
-    f.finish()
 
 
 class _Writer(Accesses):

@@ -1,22 +1,23 @@
-"""The entry of a program for direct calls, as LLVM's text: Note [Direct calls] in direct.py."""
+"""How a program is called, as LLVM's text: directly (Note [Direct calls] in direct.py), and by threads."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .direct import ENTRY, METHOD, WORDS
-from .ir import DOUBLE, I32, I64, PTR, Function, Module
+from .ir import DOUBLE, I32, I64, PTR, Function, Module, V
 
 
-def write_entry(module: Module, arrays: int, numbers: Sequence[str], header: int, before: Sequence[str | int]) -> None:
+def write_entry(
+    module: Module, arrays: int, numbers: Sequence[str], header: int, before: Sequence[str | int | None]
+) -> None:
     """Add the entry to a module that has the function `kernel`. It returns None, True if `kernel` returned not 0.
 
     Args:
         arrays: how many arrays it takes.
         numbers: LLVM's types of the numbers after them, double or i64.
-        before: what `kernel` gets before the arrays, followed by a null pointer: words of the frame, by name, and
-            integers.
+        before: what `kernel` gets before the arrays: words of the frame, by name; integers; None, for a null pointer.
     """
     f = Function(module, ENTRY, PTR, [(PTR, "self"), (PTR, "arguments"), (I64, "count")])
     frame = f.load(f.offset("%self", header), PTR).name
@@ -41,9 +42,13 @@ def write_entry(module: Module, arrays: int, numbers: Sequence[str], header: int
         error = f.emit(f"call ptr {word('occurred').name}()", PTR)
         f.branch(f.emit(f"icmp eq ptr {error.name}, null", "i1"), run, failed)
         f.start(run, fall=False)
-    first = [f.const(x, I64) if isinstance(x, int) else word(x, I64 if x in _NUMBERS else PTR) for x in before]
-    arguments = [*first, f.emit("inttoptr i64 0 to ptr", PTR)] * bool(first)
-    arguments += [*given[:arrays], *converted]
+    first: list[V] = []
+    for what in before:
+        if isinstance(what, str):
+            first.append(word(what, I64 if what in _NUMBERS else PTR))
+        else:
+            first.append(V(f, "null", PTR) if what is None else f.const(what, I64))
+    arguments = [*first, *given[:arrays], *converted]
     bad = f.emit(f"call i32 @kernel({', '.join(f'{x.elem} {x.name}' for x in arguments)})", I32)
     right, wrong = word("right"), word("wrong")
     result = f.emit(f"select i1 {bad.equals(0).name}, ptr {right.name}, ptr {wrong.name}", PTR)
@@ -56,5 +61,34 @@ def write_entry(module: Module, arrays: int, numbers: Sequence[str], header: int
     f.finish()
 
 
+def write_parallel(
+    module: Module, parameters: list[tuple[str, str]], call: Callable[[Function, dict[str, V], V], V]
+) -> None:
+    """Add `shared`, which has the pool make one call for each item, and the work that it gives the pool."""
+    kept = [(PTR, "items"), *parameters]
+    f = Function(module, "work", I32, [(I64, "part"), (PTR, "context")], "internal ")
+    found = {name: f.load(f.offset("%context", 8 * k), type) for k, (type, name) in enumerate(kept)}
+    result = call(f, found, f.parameter("part", I64))
+    f.line(f"ret i32 {result.name}")
+    f.finish()
+    pool = [(PTR, "pool"), (PTR, "run"), (PTR, "items"), (I64, "items.count"), (I64, "helpers")]
+    f = Function(module, "shared", I32, [*pool, *parameters])
+    context = f.alloca(f"[{len(kept)} x i64]", 8)
+    for k, (type, name) in enumerate(kept):
+        f.store(f.parameter(name, type), f.offset(context, 8 * k), 8)
+    job = f"ptr %pool, ptr @work, ptr {context}, i64 %items.count, i64 %helpers"
+    f.line(f"ret i32 {f.emit(f'call i32 %run({job})', I32).name}")
+    f.finish()
+
+
 _NUMBERS = ("rows", "lanes")
-LOOPS = ("geometry", "library", 0, "rows", 0, "lanes", 0)  # what the kernel of a loop program gets before the arrays
+LOOPS = (
+    "geometry",
+    "library",
+    0,
+    "rows",
+    0,
+    "lanes",
+    0,
+    None,
+)  # what the kernel of a loop program gets before the arrays

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels._common.threads import get_num_threads, share
+from ...kernels._common.threads import get_num_threads
 from . import direct
 from .cache import GoneError
 from .code import load_code, name_of, read_code
@@ -177,18 +177,14 @@ class Kernel:
 
     def _in_threads(self, function: Any, scratch: int, arrays: Sequence[Any], numbers: Sequence[Any]) -> bool:
         """Call a function for each item, by all threads; return whether an index is out of range."""
-        arguments, items = self._arguments, self._items
-        from .pool import workers
+        arguments = self._arguments
 
-        found = workers()
-        if found is None:
+        def one(part: int, *item: int) -> int:
+            return function(*arguments, *item, part, scratch, *arrays, *numbers)  # type: ignore[no-any-return]
 
-            def one(part: int) -> int:
-                return function(*arguments, *items[part].tolist(), part, scratch, *arrays, *numbers)  # type: ignore[no-any-return]
+        from .pool import in_threads
 
-            return any(share(one, range(len(items))))
-        job = found.state, found.run, items.ctypes.data, len(items), get_num_threads() - 1
-        return bool(self._shared(*job, *arguments, scratch, *arrays, *numbers))
+        return in_threads(self._shared, one, self._items, *arguments, scratch, *arrays, *numbers)
 
     def _in_parts(self, arrays: Sequence[Any], numbers: Sequence[Any]) -> None:
         assert self._split is not None

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from ...kernels._common.threads import get_num_threads, share
+from ...kernels._common.threads import get_num_threads
 from .._loops import LoopProgram
 from .kernel import Code, library
 from .plan import Plan, make_plan
-from .pool import SHARED_FROM, workers
+from .pool import SHARED_FROM, in_threads
 from .schedule import code_for, cost_of
 
 
@@ -85,18 +85,12 @@ class Many:
         if not shared:
             function(*fixed, len(sizes), table, first, *numbers)
             return
-        pool = workers()
-        if pool is not None:
-            job = pool.state, pool.run, items.ctypes.data, len(items), get_num_threads() - 1
-            self._shared(*job, *fixed, table, first, *numbers)
-            return
         step = 8 * self.width
 
-        def work(item: Sequence[int]) -> None:
-            start, count = item
-            function(*fixed, count, table + 16 * start, first + step * start, *numbers)
+        def one(number: int, start: int, count: int) -> int:
+            return function(*fixed, count, table + 16 * start, first + step * start, *numbers)  # type: ignore[no-any-return]
 
-        share(work, items.tolist())
+        in_threads(self._shared, one, items, *fixed, table, first, *numbers)
 
     def _divided(self, sizes: tuple[int, ...], shared: bool) -> tuple[Any, list[int], Any]:
         """Return the table of ranges, the row that each is a part of, and the pieces of work as (first, count)."""

@@ -9,24 +9,37 @@ Art of Computer Programming, volume 3, algorithm 5.2.2M), which sorts any number
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cache
 
 from .ir import BITS, I1, I32, I64, Function, V, loop, when
 from .lower import ELEMENTS
+from .routines import Routine, Writer
 
 ROWS = 8  # at a time
 
 
-def write_order(f: Function, addresses: Sequence[str], integers: Sequence[V], dtype: str, descending: str) -> V:
-    """Write the elements of some ranks of each row, and their places in the row.
+_SIZES = ("n", "after", "rank", "count", "strict")
 
-    Its arrays are: memory for the keys (`bytes_of_keys`), x, values and places. Its integers are: the first and the
-    last row, elements of a row, elements between neighbours, the first rank and how many; and what it refuses: nothing
-    (0), a rank whose element has equals (1), a NaN as well (2).
+
+@cache
+def order(dtype: str, descending: bool) -> Routine:
+    """Return the routine of (memory, x, values, places): elements of some ranks of rows, and their places in them.
+
+    A piece is a row; a part needs memory of `bytes_of_keys`. The integers are: elements of a row, elements between
+    neighbours, the first rank and how many; and what it refuses: nothing (0), a rank whose element has equals (1), a
+    NaN as well (2).
     """
-    first, last, n, after, rank, count, strict = integers
-    memory, x_address, values, indices = addresses
-    keys = _Keys(f, memory, n, dtype, descending == "True")
+    return Routine(f"order {dtype} {descending}", lambda: _order(dtype, descending), 4, len(_SIZES))
+
+
+def _order(dtype: str, descending: bool) -> str:
+    w = Writer(("memory", "x", "values", "places"), _SIZES)
+    f, first, last = w.f, w.first, w.last
+    n, after, rank, count, strict = w.size.values()
+    memory, x_address, values, indices = w.address.values()
+    memory = f.offset(memory, w.part * n * bytes_of_keys(1, BITS[ELEMENTS[dtype]] // 8))
+    keys = _Keys(f, memory, n, dtype, descending)
     bad = f.alloca(I1)
     f.store(f.const(0, I1), bad)
     size = BITS[ELEMENTS[dtype]] // 8
@@ -60,11 +73,11 @@ def write_order(f: Function, addresses: Sequence[str], integers: Sequence[V], dt
         loop(f, f.const(0, I64), count, 1, write)
 
     loop(f, first, last, ROWS, group)
-    return f.load(bad, I1).convert("zext", I32)
+    return w.text(f.load(bad, I1).convert("zext", I32))
 
 
 def bytes_of_keys(n: int, itemsize: int) -> int:
-    """Return how much memory `write_order` needs for rows of `n` elements."""
+    """Return how much memory `order` needs for rows of `n` elements."""
     return n * ROWS * (16 if itemsize == 8 else 8)
 
 

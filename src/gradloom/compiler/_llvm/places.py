@@ -5,22 +5,30 @@ A place out of range is refused before anything is written; where threads share 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cache
 
 from .ir import BITS, I1, I8, I32, I64, Function, V, loop, when
 from .lower import ELEMENTS
+from .routines import Routine, Writer
 
 _LANES = 8
 
 
-def write_take(f: Function, addresses: Sequence[str], integers: Sequence[V]) -> V:
-    """Write the parts of x at the places in a vector to out, for arrays of any dtype.
+@cache
+def take() -> Routine:
+    """Return the routine of (x, index, out), which writes the parts of x at the places in a vector to out, for arrays
+    of any dtype.
 
-    Its integers are: the first and the last part of the result, parts of x, places, and bytes of a part. Parts are
-    those along a dimension; the dimensions before it repeat them.
+    A piece is a part of the result. The integers are: parts of x, places, and bytes of a part. Parts are those along a
+    dimension; the dimensions before it repeat them.
     """
-    first, last, size, count, nbytes = integers
-    x, index, out = addresses
+    return Routine("take", lambda: _take(Writer(("x", "index", "out"), ("size", "count", "nbytes"))), 3, 3)
+
+
+def _take(w: Writer) -> str:
+    f = w.f
+    size, count, nbytes = w.size.values()
+    x, index, out = w.address.values()
     bad = _any_outside(f, index, f.const(0, I64), count, size)
 
     def one(q: V) -> None:
@@ -38,18 +46,26 @@ def write_take(f: Function, addresses: Sequence[str], integers: Sequence[V]) -> 
             loop(f, start, stop, step, move)
             start = stop
 
-    when(f, ~bad, lambda: loop(f, first, last, 1, one))
-    return bad.convert("zext", I32)
+    when(f, ~bad, lambda: loop(f, w.first, w.last, 1, one))
+    return w.text(bad.convert("zext", I32))
 
 
-def write_scatter_add(f: Function, addresses: Sequence[str], integers: Sequence[V], dtype: str) -> V:
-    """Add each element of src to that of out whose place along a dimension the index has.
+@cache
+def scatter_add(dtype: str) -> Routine:
+    """Return the routine of (out, index, src), which adds each element of src to that of out whose place along a
+    dimension the index has.
 
-    Its arrays are out, index and src. Its integers are: the first and the last of the ranges, each of which has all
-    elements of the dimension and those after it; elements of the dimension in out and in src; and elements after it.
+    A piece has all elements of the dimension and those after it. The integers are: elements of the dimension in out and
+    in src, and elements after it.
     """
-    first, last, size, count, after = integers
-    out, index, src = addresses
+    sizes = ("size", "count", "after")
+    return Routine(f"scatter_add {dtype}", lambda: _scatter_add(Writer(("out", "index", "src"), sizes), dtype), 3, 3)
+
+
+def _scatter_add(w: Writer, dtype: str) -> str:
+    f, first, last = w.f, w.first, w.last
+    size, count, after = w.size.values()
+    out, index, src = w.address.values()
     elem = ELEMENTS[dtype]
     nbytes = BITS[elem] // 8
     bad = _any_outside(f, index, first * count * after, last * count * after, size)
@@ -69,17 +85,24 @@ def write_scatter_add(f: Function, addresses: Sequence[str], integers: Sequence[
         loop(f, f.const(0, I64), count, 1, part)
 
     when(f, ~bad, lambda: loop(f, first, last, 1, one_range))
-    return bad.convert("zext", I32)
+    return w.text(bad.convert("zext", I32))
 
 
-def write_add_parts(f: Function, addresses: Sequence[str], integers: Sequence[V], dtype: str) -> V:
-    """Add the parts of src to those of out at the places in a vector.
+@cache
+def add_parts(dtype: str) -> Routine:
+    """Return the routine of (out, index, src), which adds the parts of src to those of out at the places in a vector.
 
-    Its arrays are out, index and src. Its integers are: the first and the last element after the dimension, dimensions
-    before it, parts of out, places, elements after it; and a place whose parts are left out.
+    A piece is an element after the dimension. The integers are: dimensions before it, parts of out, places, elements
+    after it; and a place whose parts are left out.
     """
-    first, last, before, size, count, after, omitted = integers
-    out, index, src = addresses
+    sizes = ("before", "size", "count", "after", "omitted")
+    return Routine(f"add_parts {dtype}", lambda: _add_parts(Writer(("out", "index", "src"), sizes), dtype), 3, 5)
+
+
+def _add_parts(w: Writer, dtype: str) -> str:
+    f, first, last = w.f, w.first, w.last
+    before, size, count, after, omitted = w.size.values()
+    out, index, src = w.address.values()
     elem = ELEMENTS[dtype]
     nbytes = BITS[elem] // 8
     bad = _any_outside(f, index, f.const(0, I64), count, size)
@@ -104,7 +127,7 @@ def write_add_parts(f: Function, addresses: Sequence[str], integers: Sequence[V]
         loop(f, f.const(0, I64), count, 1, part)
 
     when(f, ~bad, lambda: loop(f, f.const(0, I64), before, 1, one_range))
-    return bad.convert("zext", I32)
+    return w.text(bad.convert("zext", I32))
 
 
 def _any_outside(f: Function, index: str, start: V, stop: V, size: V) -> V:

@@ -29,10 +29,13 @@ import os
 import platform
 import signal
 import sys
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from ...kernels._common.threads import get_num_threads
+import numpy as np
+
+from ...kernels._common.threads import get_num_threads, share
 from ...memory.locks import new_lock
 from .code import load_code
 
@@ -93,6 +96,22 @@ def workers() -> Pool | None:
                 _pool = Pool()
             _pool.grow(wanted)
     return _pool
+
+
+def in_threads(shared: Any, one: Callable[..., int], items: np.ndarray, *arguments: Any) -> bool:
+    """Compute items by all threads; return whether a result was not 0.
+
+    Args:
+        shared: the function of a program that `write_parallel` wrote.
+        one: computes an item of a number for Python's threads, where there is no pool.
+        items: a row of integers for each.
+        arguments: what `shared` gets beside them.
+    """
+    found = workers()
+    if found is None:
+        return any(share(lambda i: one(i, *items[i].tolist()), range(len(items))))
+    job = found.state, found.run, items.ctypes.data, len(items), get_num_threads() - 1
+    return bool(shared(*job, *arguments))
 
 
 @cache

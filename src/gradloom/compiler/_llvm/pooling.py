@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .ir import BITS, FLOAT, I32, I64, V, lane_numbers, least, loop, shuffle
 from .lower import ELEMENTS
-from .tasks import Tasks, Writer
+from .routines import Routine, Writer
 
 MOST_ELEMENTS = 64  # of a window, which are written out
 STEPS = (1, 2)  # between windows in a row, that vectors are read for
@@ -42,8 +42,8 @@ def maxima(shape: Shape, sizes: Sequence[int], planes: int, cost: float) -> Call
 
 
 @lru_cache(256)
-def _maxima(shape: Shape) -> Tasks:
-    return Tasks(f"maxima {shape}", lambda: _Maxima(shape).written(), 2 + shape.indices)
+def _maxima(shape: Shape) -> Routine:
+    return Routine(f"maxima {shape}", lambda: _Maxima(shape).written(), 2 + shape.indices, len(_SIZES))
 
 
 def max_sizes(
@@ -86,8 +86,7 @@ class _Maxima(Writer):
             self.i = f.offset(self.address["i"], p * plane_out * 8) if self.shape.indices else ""
             loop(f, f.const(0, I64), n["rows"], 1, self.row)
 
-        loop(f, f.parameter("first", I64), f.parameter("last", I64), 1, plane)
-        return self.text()
+        return self.each(plane)
 
     def row(self, r: V) -> None:
         f, n = self.f, self.size
@@ -167,8 +166,8 @@ def scatter(dtype: str, sizes: Sequence[int], planes: int, cost: float) -> Calla
 
 
 @lru_cache(256)
-def _scatter(dtype: str) -> Tasks:
-    return Tasks(f"scatter {dtype}", lambda: _Scatter(dtype).written(), 3)
+def _scatter(dtype: str) -> Routine:
+    return Routine(f"scatter {dtype}", lambda: _Scatter(dtype).written(), 3, 2)
 
 
 class _Scatter(Writer):
@@ -195,5 +194,4 @@ class _Scatter(Writer):
 
             loop(f, zero, n["small"], 1, one)
 
-        loop(f, f.parameter("first", I64), f.parameter("last", I64), 1, plane)
-        return self.text()
+        return self.each(plane)

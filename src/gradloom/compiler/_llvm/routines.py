@@ -1,121 +1,146 @@
-"""Machine code that no loop program describes: scans, orders of rows, sums at places, words of a generator.
+"""Machine code that no loop program describes: scans, sorts, sums at places, random words, convolutions, pooling.
 
-A routine computes with arrays and integers that it gets at each call. Its code depends on names and dtypes only, so
-one routine serves all sizes. Like a program's, it has the function `kernel` and the entry for Note [Direct calls],
-and is kept in the cache.
+A *routine* computes the pieces of some work from `first` to below `last`, with arrays and integers that it gets at each
+call, so that one routine serves all sizes:
+
+    int kernel(int64 part, arrays..., int64 first, int64 last, integers...)     returns 1 if it refuses, 0 otherwise
+
+Threads share the pieces where they take long; `part` is the number of the range that is computed then. Pieces write to
+different places, or the same values to the same place, so results do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from ...kernels._common.threads import get_num_threads, share
-from . import direct, host
+from ...kernels._common.threads import get_num_threads
+from . import direct, host, pool
 from .code import load_code
-from .entry import write_entry
-from .ir import I32, I64, PTR, Function, Module, V
+from .entry import write_entry, write_parallel
+from .ir import I32, I64, PTR, Function, Module, V, loop
 from .kernel import header_size
-from .orders import write_order
-from .places import write_add_parts, write_scatter_add, write_take
 from .pool import SHARED_FROM
-from .scans import write_scan
-from .words import write_words
 
-_ENTRIES = ("kernel", direct.ENTRY)
+_ENTRIES = ("kernel", "shared", direct.ENTRY)
+_PARTS, _WITH_MEMORY = 64, 4  # at most; and for each thread, where a part has memory of its own
 empty, _BYTE = np.empty, np.dtype(np.uint8)
-_PARTS = 4  # of the work, for each thread
-
-
-class Form(NamedTuple):
-    """What writes a routine: `write(f, addresses, integers, *kinds)` returns 1, or 0 if all went well, as a V or None.
-
-    arrays, integers: how many of them a call gets.
-    """
-
-    write: Callable[..., V | None]
-    arrays: int
-    integers: int
-
-
-FORMS = {
-    "scan": Form(write_scan, 2, 4),
-    "extremum": Form(write_scan, 3, 4),
-    "order": Form(write_order, 4, 7),
-    "take": Form(write_take, 3, 5),
-    "scatter_add": Form(write_scatter_add, 3, 5),
-    "add_parts": Form(write_add_parts, 3, 7),
-    "words": Form(write_words, 1, 4),
-}
 
 
 class Routine:
     """A routine in memory.
 
+    Args:
+        key: all that the text depends on, beside the processor and the version.
+        text: returns the module's text, as a Writer makes it.
+        arrays, integers: how many of them `kernel` takes; of integers, beside the range.
+
     Attributes:
-        call: `call(*arrays, *integers)` for arrays of NumPy's own type, which are contiguous. It holds the GIL, and
-            returns True if the routine refused; None otherwise.
+        call: `call(*arrays, first, last, *integers)` for arrays of NumPy's own type, which are contiguous. It holds the
+            GIL, and returns True if the routine refused; None otherwise.
     """
 
-    __slots__ = ("_function", "_owner", "call")
+    __slots__ = ("_function", "_owner", "_shared", "call")
 
-    def __init__(self, form: Form, kinds: Sequence[str]) -> None:
-        loaded = load_code((form.write.__name__, *kinds, str(header_size())), _ENTRIES, lambda: _text(form, kinds))
-        self._owner = loaded
-        parameters = [ctypes.py_object] * form.arrays + [ctypes.c_int64] * form.integers
-        self._function = ctypes.CFUNCTYPE(ctypes.c_int32, *parameters)(loaded.addresses[0])
+    def __init__(self, key: str, text: Callable[[], str], arrays: int, integers: int) -> None:
+        self._owner = loaded = load_code((key, str(header_size())), _ENTRIES, text)
+        pointer, size = ctypes.c_void_p, ctypes.c_int64
+        objects, sizes = [ctypes.py_object] * arrays, [size] * integers
+        first, shared, last = loaded.addresses
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int32, size, *objects, size, size, *sizes)(first)
+        job = pointer, pointer, pointer, size, size
+        self._shared = ctypes.CFUNCTYPE(ctypes.c_int32, *job, *objects, *sizes)(shared)
         self.call: Callable[..., bool | None] = self._called
         if direct.available():
-            self.call = direct.builtin(loaded.addresses[1], 0, 0, 0, 0, loaded)
+            self.call = direct.builtin(last, 0, 0, 0, 0, loaded)
 
     def _called(self, *arguments: Any) -> bool | None:
-        return True if self._function(*arguments) else None
+        return True if self._function(0, *arguments) else None
 
     def over(
         self, count: int, cost: float, arrays: Sequence[Any], integers: Sequence[int], memory: int = 0
     ) -> bool | None:
-        """Call a routine whose first integers are a range, for 0 ... count, which threads share if it takes long.
+        """Compute the pieces 0 ... count, which threads share if they take long.
 
         Args:
-            cost: about how many nanoseconds it takes on one thread.
-            memory: bytes of an array that each call gets before the others.
+            cost: about how many nanoseconds they take on one thread.
+            memory: bytes that each part needs; the routine's first array has them, one part after another.
 
         Returns:
-            as `call`; parts of the range may be done if one of them is refused.
+            as `call`; some parts may be done if one of them is refused.
         """
         if cost < SHARED_FROM:
             own = (empty(memory, _BYTE),) if memory else ()
             return self.call(*own, *arrays, 0, count, *integers)
-        function = self._function  # through ctypes, which releases the GIL
-        parts = min(count, get_num_threads() * _PARTS) if get_num_threads() > 1 else 1
-        edges = [count * i // parts for i in range(parts + 1)]
-        ranges = list(zip(edges, edges[1:], strict=False))
+        threads = get_num_threads()
+        most = 1 if threads == 1 else threads * _WITH_MEMORY if memory else _PARTS
+        parts = min(count, most, int(cost / SHARED_FROM * 2))
+        if memory:
+            arrays = (empty(memory * parts, _BYTE), *arrays)
+        if parts == 1:
+            return self._called(*arrays, 0, count, *integers)  # by ctypes, which releases the GIL
 
-        def one(part: tuple[int, int]) -> Any:
-            own = (empty(memory, _BYTE),) if memory else ()
-            return function(*own, *arrays, *part, *integers)
+        def one(part: int, first: int, last: int) -> int:
+            return self._function(part, *arrays, first, last, *integers)  # type: ignore[no-any-return]
 
-        return True if any(share(one, ranges)) else None
+        return True if pool.in_threads(self._shared, one, _ranges(count, parts), *arrays, *integers) else None
 
+    def bound(self, integers: Sequence[int], count: int, cost: float) -> Callable[..., None]:
+        """Return the function of the arrays that calls `over`, for a routine that refuses nothing."""
 
-def _text(form: Form, kinds: Sequence[str]) -> str:
-    module, header = Module(host.host().fma), header_size()
-    arrays, integers = ([f"{letter}{i}" for i in range(n)] for letter, n in zip("an", form[1:], strict=True))
-    f = Function(module, "kernel", I32, [*((PTR, x) for x in arrays), *((I64, x) for x in integers)])
-    addresses = [f.load(f.offset(f"%{x}", header), PTR).name for x in arrays]
-    refused = form.write(f, addresses, [f.parameter(x, I64) for x in integers], *kinds)
-    f.line(f"ret i32 {refused.name if refused is not None else 0}")
-    f.finish()
-    write_entry(module, form.arrays, [I64] * form.integers, header, ())
-    return str(module)
+        def call(*arrays: Any) -> None:
+            self.over(count, cost, arrays, integers)
+
+        return call
 
 
-@cache
-def routine(name: str, *kinds: str) -> Routine:
-    """Return a routine of FORMS for dtypes and other words that its code depends on."""
-    host.require()
-    return Routine(FORMS[name], kinds)
+@lru_cache(1024)
+def _ranges(count: int, parts: int) -> np.ndarray:
+    edges = [count * i // parts for i in range(parts + 1)]
+    return np.array(list(zip(edges, edges[1:], strict=False)), np.int64)
+
+
+class Writer:
+    """Begins and ends the text of a routine.
+
+    Args:
+        arrays, integers: their names.
+
+    Attributes:
+        first, last: the range.
+        address: where the elements of each array begin.
+        size: the integers.
+    """
+
+    def __init__(self, arrays: Sequence[str], integers: Sequence[str]) -> None:
+        self.module = Module(host.host().fma)
+        self.arrays, self.integers = [(PTR, x) for x in arrays], [(I64, x) for x in integers]
+        parameters = [(I64, "part"), *self.arrays, (I64, "first"), (I64, "last"), *self.integers]
+        self.f = f = Function(self.module, "kernel", I32, parameters)
+        self.address = {x: f.load(f.offset(f"%{x}", header_size()), PTR).name for x in arrays}
+        self.size = {x: f.parameter(x, I64) for x in integers}
+        self.part, self.first, self.last = (f.parameter(x, I64) for x in ("part", "first", "last"))
+
+    def each(self, piece: Callable[[V], None]) -> str:
+        """Return the text of a routine that computes one piece after another."""
+        loop(self.f, self.first, self.last, 1, piece)
+        return self.text()
+
+    def text(self, refused: V | None = None) -> str:
+        """Return the module's text; `refused` is what `kernel` returns."""
+        self.f.line(f"ret i32 {0 if refused is None else refused.name}")
+        self.f.finish()
+
+        def call(f: Function, kept: dict[str, V], part: V) -> V:
+            item = f.offset(kept["items"].name, part * 16)
+            edges = [f.load(f.offset(item, 8 * k), I64) for k in range(2)]
+            arrays, integers = ([kept[x] for _, x in names] for names in (self.arrays, self.integers))
+            return f.call("kernel", I32, I32, 0, [(x.elem, x.name) for x in (part, *arrays, *edges, *integers)])
+
+        write_parallel(self.module, [*self.arrays, *self.integers], call)
+        write_entry(self.module, len(self.arrays), [I64] * (2 + len(self.integers)), header_size(), (0,))
+        return str(self.module)

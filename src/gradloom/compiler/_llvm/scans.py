@@ -8,11 +8,13 @@ lane takes a row.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from math import inf
 from typing import Any
 
-from .ir import BITS, DOUBLE, FLOAT, I64, Function, V, is_float, loop
+from .ir import BITS, DOUBLE, FLOAT, I64, V, is_float, loop
 from .lower import ELEMENTS
+from .routines import Routine, Writer
 
 _TOGETHER = 4  # rows
 _LANES = 8
@@ -20,14 +22,20 @@ State = list[V]
 Step = Callable[[State, V, V], tuple[State, list[V]]]
 
 
-def write_scan(f: Function, addresses: Sequence[str], integers: Sequence[V], kind: str, dtype: str) -> None:
-    """Write cumsum, cumprod, cummax or cummin of x into out (and for the latter the places).
+@cache
+def scan(kind: str, dtype: str) -> Routine:
+    """Return the routine of (x, out), or (x, values, places), for cumsum, cumprod, cummax or cummin.
 
-    Its integers are: the first and the last of the ranges, elements along the dimension, and elements after it. An
-    array is a number of ranges, which are one after the other.
+    A piece of an array has all elements of the dimension and those after it. The integers are: elements along the
+    dimension, and elements after it.
     """
-    first, last, n, after = integers
-    elem = ELEMENTS[dtype]
+    arrays = ("x", "values", "places")[: 2 + kind.startswith("cumm")]
+    return Routine(f"scan {kind} {dtype}", lambda: _scan(Writer(arrays, ("n", "after")), kind, dtype), len(arrays), 2)
+
+
+def _scan(w: Writer, kind: str, dtype: str) -> str:
+    f, first, last, n, after = w.f, w.first, w.last, w.size["n"], w.size["after"]
+    addresses, elem = [*w.address.values()], ELEMENTS[dtype]
     start, step = _extremum(kind, elem) if kind in ("cummax", "cummin") else _total(kind, elem)
     sizes = [BITS[elem] // 8, BITS[elem] // 8, 8][: len(addresses)]
 
@@ -70,6 +78,7 @@ def write_scan(f: Function, addresses: Sequence[str], integers: Sequence[V], kin
 
     loop(f, first, last, 1, one_range)
     f.start(done)
+    return w.text()
 
 
 def _total(kind: str, elem: str) -> tuple[list[tuple[Any, str]], Step]:

@@ -6,9 +6,11 @@ can follow a call of a routine, and the other way round. The caller holds the lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import cache
 
 from .ir import DOUBLE, FLOAT, I32, I64, Function, V, loop, when
+from .routines import Routine, Writer
 
 WORDS, _FAR = 624, 397
 _LANES = 16
@@ -16,25 +18,31 @@ _UPPER, _LOWER, _MATRIX = -0x80000000, 0x7FFFFFFF, 0x9908B0DF - (1 << 32)
 _TEMPER = 0x9D2C5680 - (1 << 32), 0xEFC60000 - (1 << 32)
 
 
-def write_words(f: Function, addresses: Sequence[str], integers: Sequence[V], kind: str) -> None:
-    """Fill an array from the next words.
+@cache
+def words(kind: str) -> Routine:
+    """Return the routine of (out), which fills it from the next words.
 
-    Its integers are: the address of the state, elements, and for `integers` the lowest and how many there are, below
-    2**31.
+    A piece is an element; they are not divided, since words follow from those before. The integers are: the address of
+    the state, and for `integers` the lowest and how many there are, below 2**31.
 
     kind: `words` are as they are (uint32); a number of `pairs` has the first of two words in its high half (uint64);
     `uniform24` are the low 24 bits of a word, times 2**-24 (float32), `uniform53` the low 53 of a pair, times 2**-53
     (float64); `integers` are the rests of words (int64).
     """
-    state, count, low, span = integers
-    out, zero = addresses[0], f.const(0, I64)
+    return Routine(f"words {kind}", lambda: _words(Writer(("out",), ("state", "low", "span")), kind), 1, 3)
+
+
+def _words(w: Writer, kind: str) -> str:
+    f, count = w.f, w.last
+    state, low, span = w.size.values()
+    out, zero = w.address["out"], f.const(0, I64)
     address = f.emit(f"inttoptr i64 {state.name} to ptr", "ptr").name
     words, target = (count + count if kind in ("pairs", "uniform53") else count), out
     if kind == "integers":  # in the second half, from where they are widened one after the other
         target = f.offset(out, count * 4)
     _draw(f, address, words, target)
     if kind == "words":
-        return
+        return w.text()
 
     def each(convert: Callable[[V, int], None], lanes: int) -> None:
         whole = count & -lanes
@@ -57,6 +65,7 @@ def write_words(f: Function, addresses: Sequence[str], integers: Sequence[V], ki
         f.store(word - whole * span + low, f.offset(out, i * 8))
 
     each({"uniform24": uniform24, "integers": rests}.get(kind, pairs), _LANES if kind == "uniform24" else _LANES // 2)
+    return w.text()
 
 
 def _draw(f: Function, state: str, count: V, target: str) -> None:
