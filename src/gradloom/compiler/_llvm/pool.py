@@ -161,6 +161,25 @@ def _text(machine: str) -> str:
 
 
 _IR = """
+; Look at a word until it is the value, or is another one, as wanted; return false when the looks are used up.
+define internal i1 @look(ptr %word, i32 %value, i1 %equal) nounwind {
+entry:
+  br label %spin
+spin:
+  %count = phi i32 [ 0, %entry ], [ %more, %pause ]
+  %seen = load atomic i32, ptr %word acquire, align 4
+  %same = icmp eq i32 %seen, %value
+  %wanted = icmp eq i1 %same, %equal
+  br i1 %wanted, label %done, label %pause
+pause:
+  call void @llvm.<PAUSE>
+  %more = add i32 %count, 1
+  %again = icmp ult i32 %more, <SPINS>
+  br i1 %again, label %spin, label %done
+done:
+  ret i1 %wanted
+}
+
 define internal void @take(ptr %pool) nounwind {
 entry:
   %ticket = <TICKET>
@@ -221,17 +240,8 @@ entry:
   br label %idle
 idle:
   %done = phi i32 [ 0, %entry ], [ %done, %awake ], [ %job, %next ]
-  br label %spin
-spin:
-  %count = phi i32 [ 0, %idle ], [ %more, %pause ]
-  %job = load atomic i32, ptr %job.at acquire, align 4
-  %new = icmp ne i32 %job, %done
-  br i1 %new, label %found, label %pause
-pause:
-  call void @llvm.<PAUSE>
-  %more = add i32 %count, 1
-  %again = icmp ult i32 %more, <SPINS>
-  br i1 %again, label %spin, label %tired
+  %new = call i1 @look(ptr %job.at, i32 %done, i1 false)
+  br i1 %new, label %found, label %tired
 tired:
   %before = atomicrmw add ptr %sleepers, i32 1 seq_cst, align 4
   %last.look = load atomic i32, ptr %job.at seq_cst, align 4
@@ -246,6 +256,7 @@ awake:
   %fewer = atomicrmw sub ptr %sleepers, i32 1 seq_cst, align 4
   br label %idle
 found:
+  %job = load atomic i32, ptr %job.at acquire, align 4
   %helpers = load atomic i64, ptr %helpers.at monotonic, align 8
   %wanted = icmp ult i64 %number.wide, %helpers
   br i1 %wanted, label %help, label %next
@@ -333,17 +344,8 @@ wake:
 share:
   call void @take(ptr %pool)
   %caller.at = <CALLER_SLEEPS>
-  br label %wait
-wait:
-  %count = phi i32 [ 0, %share ], [ %more, %pause ]
-  %left = load atomic i32, ptr %left.at acquire, align 4
-  %ready = icmp eq i32 %left, 0
-  br i1 %ready, label %close, label %pause
-pause:
-  call void @llvm.<PAUSE>
-  %more = add i32 %count, 1
-  %again = icmp ult i32 %more, <SPINS>
-  br i1 %again, label %wait, label %tired
+  %ready = call i1 @look(ptr %left.at, i32 0, i1 true)
+  br i1 %ready, label %close, label %tired
 tired:
   store atomic i32 1, ptr %caller.at seq_cst, align 4
   br label %sleep
