@@ -44,6 +44,15 @@ def test_a_result_that_shares_memory_with_an_argument(operators):
     assert any("shares memory" in message for _, message in findings(broken(operators["clone"], shares)))
 
 
+def test_results_that_share_their_memory(operators):
+    def shares(result, args, kwargs):
+        both = gradloom.empty(2, *result[0].shape, dtype=result[0].dtype)
+        return both[0].copy_(result[0]), both[1].copy_(result[1])
+
+    message = "var_mean.correction: result 1 shares the memory of an earlier result"
+    assert ("call", message) in findings(broken(operators["var_mean.correction"], shares))
+
+
 def test_an_out_variant_that_computes_something_else(operators):
     def wrong(result, args, kwargs):
         return result.add_(1) if "out" in kwargs else result

@@ -430,7 +430,7 @@ def standardize_rows(rows, eps):
     if 0 < rows.size <= _BLOCK:
         mean, deviation = standardize(rows, result, eps)
         return result, mean, deviation, [(_WHOLE, result)]
-    mean, deviation = np.empty((2, rows.shape[0]), rows.dtype)
+    mean, deviation = np.empty(rows.shape[0], rows.dtype), np.empty(rows.shape[0], rows.dtype)
 
     def blocks():
         for part in row_blocks(*rows.shape):

@@ -294,8 +294,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True):
     if unpack_pivots and LU_pivots.dtype != np.int32:
         raise RuntimeError("torch.lu_unpack: LU_pivots is expected to be a contiguous tensor of torch.int32 dtype.")
     m, n = LU_data.shape[-2:]
-    nothing = np.zeros(0, LU_data.dtype)
-    P = L = U = nothing
+    P, L, U = (np.zeros(0, LU_data.dtype) for _ in range(3))
     if unpack_pivots:
         wrong = LU_pivots.size and (LU_pivots.min() < 1 or LU_pivots.max() > m)
         if wrong or LU_pivots.shape != (*LU_data.shape[:-2], min(m, n)):

@@ -36,10 +36,15 @@ def check_call(case: Case) -> Iterator[Fault]:
     schema = case.operator.schema
     free = not any(r.annotation for r in schema.returns) and "maybe_aliasing_or_mutating" not in case.operator.tags
     if free and case.operator.joined.function.kernel is not None:
-        for output in tensors(found):
+        outputs = tensors(found)
+        for nr, output in enumerate(outputs):
             if any(np.shares_memory(output._array, t._array) for t in given):
                 message = "the result shares memory with an argument, which the schema does not say"
                 yield Fault(case, "call", message, KERNEL)
+                return
+            memory = output.untyped_storage().data_ptr()
+            if memory and any(memory == o.untyped_storage().data_ptr() for o in outputs[:nr]):
+                yield Fault(case, "call", f"result {nr} shares the memory of an earlier result", KERNEL)
                 return
 
 
