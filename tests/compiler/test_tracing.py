@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import tracemalloc
 
+import numpy as np
 import pytest
 
 import gradloom as torch
 from gradloom import nn
-from gradloom.compiler import _backends, _build, _joint
+from gradloom.compiler import _backends, _build, _geometry, _joint
 from gradloom.compiler._api import optimized_of
+from gradloom.compiler._trace import Tracer
+from gradloom.memory.metadata import is_imaginary
 from gradloom.nn import functional as F
 
 
@@ -95,6 +98,14 @@ def test_what_the_rules_do_not_know_is_traced_with_values(monkeypatch):
     for _ in range(3):
         torch.testing.assert_close(compiled(x), F.gelu(x))
     assert optimized_of(compiled).calls == [2, 1]
+
+
+def test_memory_that_does_not_exist_is_known_as_such_in_inputs():
+    """Checks of the debug mode read all memory but this."""
+    array = _geometry.imaginary((2, 3), (12, 4), np.dtype("float32"))
+    traced = Tracer().input(array, False)._array.real
+    assert is_imaginary(array) and is_imaginary(traced) and is_imaginary(traced[1:].view())
+    assert not is_imaginary(Tracer().input(np.zeros((2, 3)), False)._array.real)
 
 
 def test_an_operator_whose_result_has_a_size_by_values_is_not_traced():

@@ -182,9 +182,10 @@ class ImaginaryBytes:
 
 
 def is_imaginary(array: Any) -> bool:
-    """Return whether an array lies in ImaginaryBytes."""
+    """Return whether an array lies in ImaginaryBytes, also behind an object that exposes the memory of `kept`."""
     while isinstance(array, np.ndarray):
         array = array.base
+        array = getattr(array, "kept", array)
     return isinstance(array, ImaginaryBytes)
 
 
