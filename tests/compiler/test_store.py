@@ -36,7 +36,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "gradloom.tools.define", raising=False)
     monkeypatch.setenv("GRADLOOM_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(_store, "is_on", True)
-    monkeypatch.setattr(_store, "_began", 1 << 62)
+    monkeypatch.setattr(cache, "BEGAN", 1 << 62)
     forget()
     yield tmp_path / "cache" / "llvm"
     forget()
@@ -234,7 +234,7 @@ def test_a_changed_source_is_noticed(made, folder, tmp_path, monkeypatch):
 
 
 def test_sources_that_changed_after_they_were_imported_are_not_taken_for_them(made, monkeypatch):
-    monkeypatch.setattr(_store, "_began", 0)
+    monkeypatch.setattr(cache, "BEGAN", 0)
     outcome(chain, X), outcome(chain, X)
     assert made == ["graph", "graph"]
 

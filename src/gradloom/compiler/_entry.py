@@ -17,7 +17,7 @@ from ._known import NUMBERS, is_library_value, is_plain_dataclass
 from ._numbers import FREE, NAMES, evaluated, plain, same_float, same_number
 from ._reads import static
 from ._recorder import FREE_ITEM, MISSING, Recorder, cell_value, tensor_facts
-from ._store import compiled
+from ._store import compiled, guards_code
 
 
 class Opaque(Exception):
@@ -201,7 +201,7 @@ def check_of(recorder: Recorder, arguments: Arguments) -> tuple[Callable[[Any, A
         inputs.append("n")
     body = "\n".join(f"    if not ({c}): return None" for c in conditions)
     source = f"def check(args, kwargs):\n{body}\n    return [{', '.join(inputs)}]\n"
-    exec(compile(source, "<guards>", "exec"), names)
+    exec(guards_code(source), names)
     return names["check"], source
 
 

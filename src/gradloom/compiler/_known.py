@@ -131,17 +131,23 @@ def is_operator(function: Any) -> bool:
 
 def _is_operator(function: FunctionType) -> bool:
     name = function.__name__
-    if name in _DENIED or any(vars(cls).get(denied) is function for denied in _DENIED for cls in Tensor.__mro__[:-1]):
+    if name in _DENIED or function in _denied():
         return False
     place = own_code(function).co_filename.replace("\\", "/")
     if any(room in place for room in _ROOMS) and (function.__module__ or "").startswith("gradloom"):
         return True
-    for space in _spaces().values():
-        if space.get(name) is function and _computes(name, function):
-            return True
-        if any(value is function and _computes(key, value) for key, value in list(space.items())):
-            return True
-    return False
+    spaces = [*_spaces().values()]
+    if _computes(name, function) and any(space.get(name) is function for space in spaces):
+        return True
+    names = [key for space in spaces for key, value in list(space.items()) if value is function]
+    return any(_computes(key, function) for key in names)
+
+
+@lru_cache(1)
+def _denied() -> frozenset[Any]:
+    """Return the methods of _DENIED, which may have other names of their own."""
+    spaces = [vars(cls) for cls in Tensor.__mro__[:-1]]
+    return frozenset(space[name] for name in _DENIED for space in spaces if name in space)
 
 
 # Where operators are, also those that are public under names that are not listed in `_operators`.

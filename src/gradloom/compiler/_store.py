@@ -9,7 +9,8 @@ names a list of them, with sizes and times, and is not used where one has change
 edited. A process that defines operators, which may replace derivatives, keeps nothing and reads nothing.
 
 A file has the code of the programs and the global names that it uses: machine code by the names of its own files,
-operators by their places. The guards are written anew by each process, which records the first call as ever. Numbers
+operators by their places. The guards are written anew by each process, which records the first call as ever; what
+Python compiles them to is kept by their text. Numbers
 that are arguments of the graph (Note [Numbers]) are in the key without their values; a file has the conditions that
 its graph puts on them, and another file serves where these do not hold.
 
@@ -24,7 +25,6 @@ import math
 import os
 import pickle
 import sys
-import time
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from io import BytesIO
@@ -48,7 +48,6 @@ from ._run import Compiled, Program, Variant
 is_on = True
 LARGEST = 1 << 16  # bytes of a constant
 FORMS = 16  # graphs of one recording, for different conditions on numbers
-_began = time.time_ns()
 
 
 class NotKeptError(Exception):
@@ -91,7 +90,7 @@ def _key(recording: Recording, inputs: Sequence[Tensor]) -> str | None:
         for slot, tensor in zip(recording.inputs, inputs, strict=True):
             array = tensor._array
             strides = f"{array.strides} {tensor.requires_grad}"
-            parts.append(f"{slot.number}: {array.dtype.name}{array.dtype.byteorder}{array.shape} {strides}")
+            parts.append(f"{slot.number}: {_dtype_name(array.dtype)}{array.shape} {strides}")
         for step in recording.steps:
             what = (step.args, step.kwargs, step.result)
             parts.append(f"{step.flags} {_described(step.function)} {_described(what)}")
@@ -102,6 +101,11 @@ def _key(recording: Recording, inputs: Sequence[Tensor]) -> str | None:
     return "\n".join(parts)
 
 
+@lru_cache(256)
+def _dtype_name(dtype: Any) -> str:
+    return f"{dtype.name}{dtype.byteorder}"
+
+
 def _described(value: Any) -> str:
     cls = value.__class__
     if cls in FREE:
@@ -109,7 +113,7 @@ def _described(value: Any) -> str:
     if cls in NUMBERS:
         return f"{cls.__name__} {value!r}"
     if cls is Slot:
-        return f"tensor {value.number} {value.dtype.name}{value.shape}"
+        return f"tensor {value.number} {_dtype_name(value.dtype)}{value.shape}"
     if cls is tuple or cls is list:
         return f"{cls.__name__}({', '.join(map(_described, value))})"
     if cls is dict:
@@ -151,7 +155,7 @@ def _sources() -> str:
             path = getattr(module, "__file__", None)
             if path is not None:
                 found = os.stat(path)
-                if found.st_mtime_ns >= _began:
+                if found.st_mtime_ns >= disk.BEGAN:
                     raise NotKeptError(f"{path} changed")
                 lines.append(f"{found.st_mtime_ns} {found.st_size} {path}")
     return "\n".join(lines)
@@ -343,6 +347,18 @@ def rewritten_code(function: FunctionType) -> CodeType:
     return made
 
 
+def guards_code(source: str) -> CodeType:
+    """Return the code of guards, which takes longer to compile than a small graph to read."""
+    name = disk.file_name("guards", sys.version, source) if usable() else None
+    data = None if name is None else disk.read(name)
+    if data is not None:
+        return marshal.loads(data)  # type: ignore[no-any-return]
+    code = compile(source, "<guards>", "exec")
+    if name is not None:
+        disk.write(name, marshal.dumps(code))
+    return code
+
+
 @lru_cache(2048)
 def _kept_code(code: CodeType) -> CodeType | None:
     name = _name_of_code(code)
@@ -361,6 +377,6 @@ def _name_of_code(code: CodeType) -> str | None:
 def _rewriter() -> str | None:
     """Return the version of what rewrites functions."""
     found = os.stat(os.path.join(os.path.dirname(__file__), "_rewrite.py"))
-    if found.st_mtime_ns >= _began:
+    if found.st_mtime_ns >= disk.BEGAN:
         return None
     return f"{__version__} {sys.version} {found.st_mtime_ns} {found.st_size}"

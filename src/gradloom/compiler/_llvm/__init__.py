@@ -4,7 +4,7 @@
     kernel([x, y, out], [0.1])     # inputs, outputs, numbers
 
 `plan` lays out the loops, `access`, `emit` and `lower` write LLVM's text, `exponentials` and `trigonometry` are
-functions, `schedule` shares work among threads, `host` makes object code, `code`, `image` and `cache` keep it,
+functions, `schedule` shares work among threads, `host` makes object code, `link`, `image`, `code` and `cache` keep it,
 `kernel` calls it, and `pool` has its threads. What is no loop program is in `scans`, `orders`, `places`, `words`,
 `pooling` and `convolution`, whose code `routines` calls. `matrices` writes products of matrices, and `product` calls
 them. Each is imported when it is first needed.

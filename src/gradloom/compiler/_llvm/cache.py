@@ -6,7 +6,7 @@ gradloom and of LLVM; its name is the SHA-256 of all that. What is read is execu
 owner alone (0700), and a folder or file that belongs to another user, or that others may write to, is not used. A
 checksum finds damaged and cut-off files, which are made anew. Files are written under another name and renamed, so
 that concurrent processes see a whole file or none. When the folder has outgrown LIMIT, the files that were used longest
-ago are deleted.
+ago, to the day, are deleted.
 
 `GRADLOOM_CACHE_DIR` names another folder; empty, it switches the cache off.
 """
@@ -17,14 +17,18 @@ import os
 import stat
 import sys
 import threading
+import time
 import warnings
 from contextlib import suppress
-from functools import cache
+from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 LIMIT = 256 << 20  # bytes
+BEGAN = time.time_ns()
+_VARIABLES = ("GRADLOOM_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA")
+_DAY = 86_400  # seconds; that a file is used is written down once in so many
 _MAGIC = b"gradloom machine code 1\n"
 
 
@@ -47,10 +51,7 @@ sha256 = _own_sha256()
 
 def folder() -> Path | None:
     """Return the folder of cached code, made if need be; None if there is none that can be trusted."""
-    named = os.environ.get("GRADLOOM_CACHE_DIR")
-    if named == "":
-        return None
-    return _checked(Path(named) if named else _default() / "gradloom")
+    return _checked(*map(os.environ.get, _VARIABLES))
 
 
 def _default() -> Path:
@@ -61,10 +62,13 @@ def _default() -> Path:
     return Path.home() / ("Library/Caches" if sys.platform == "darwin" else ".cache")
 
 
-@cache
-def _checked(parent: Path) -> Path | None:
-    path = parent / "llvm"
+@lru_cache(16)
+def _checked(named: str | None, *_others: str | None) -> Path | None:
+    """Return the folder for these values of _VARIABLES."""
+    if named == "":
+        return None
     try:
+        path = (Path(named) if named else _default() / "gradloom") / "llvm"
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.lstat()
     except (OSError, RuntimeError):  # nowhere to write, no home
@@ -97,10 +101,11 @@ def read(name: str) -> bytes | None:
     if where is None:
         return None
     try:
-        descriptor = os.open(where / name, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+        path = f"{where}{os.sep}{name}"
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
     except OSError:
         return None
-    with open(descriptor, "rb") as file:
+    with open(descriptor, "rb", 0) as file:
         found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode) or not _own(found):
             return None
@@ -109,8 +114,9 @@ def read(name: str) -> bytes | None:
     payload = data[start:]
     if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != sha256(name.encode() + payload).digest():
         return None
-    with suppress(OSError):
-        os.utime(where / name)  # used now
+    if time.time() - found.st_mtime > _DAY:
+        with suppress(OSError):
+            os.utime(path)
     return payload
 
 

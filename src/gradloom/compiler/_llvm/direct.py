@@ -35,9 +35,13 @@ def builtin(address: int, geometry: int, library: int, rows: int, lanes: int, ow
     frame = np.frombuffer(memoryview(block), np.int64)
     frame[:METHOD] = ctypes.addressof(_NAME), address, _FASTCALL, 0
     frame[METHOD:] = geometry, library, rows, lanes, *_addresses()
+    return _new()(frame.ctypes.data, frame, None, None)  # type: ignore[no-any-return]
+
+
+@cache
+def _new() -> Any:
     prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p)
-    new = prototype(("PyCMethod_New", ctypes.pythonapi))
-    return new(frame.ctypes.data, frame, None, None)  # type: ignore[no-any-return]
+    return prototype(("PyCMethod_New", ctypes.pythonapi))
 
 
 _NAME = ctypes.create_string_buffer(b"kernel")
