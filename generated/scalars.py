@@ -239,6 +239,34 @@ KERNELS = {
     },
 }
 
+# The same for kernels of one call of NumPy, which machine code computes faster where arrays are large.
+LARGE_KERNELS = {
+    "kernels.elementwise.arithmetic": {
+        "mul_scalar": ("mul.Scalar", (0,)),
+        "div_scalar": ("div.Scalar", (0,)),
+        "pow_scalar": ("pow.Tensor_Scalar", (0,)),
+        "pow": ("pow.Tensor_Tensor", (0, 1)),
+        "pow_of_scalar": ("pow.Scalar", (1,)),
+    },
+    "kernels.elementwise.choices": {
+        "isposinf": ("isposinf", (0,)),
+        "isneginf": ("isneginf", (0,)),
+        "clamp_min": ("clamp_min.Tensor", (0, 1)),
+        "clamp_max": ("clamp_max.Tensor", (0, 1)),
+    },
+    "kernels.elementwise.functions": {
+        "abs": ("abs", (0,)),
+        "floor": ("floor", (0,)),
+        "ceil": ("ceil", (0,)),
+        "trunc": ("trunc", (0,)),
+        "round": ("round", (0,)),
+        "deg2rad": ("deg2rad", (0,)),
+        "rad2deg": ("rad2deg", (0,)),
+        "copysign": ("copysign.Tensor", (0, 1)),
+        "copysign_scalar": ("copysign.Scalar", (0,)),
+    },
+}
+
 # operator: (a definition for each result, parameters, what a row of each extends over, names for parts of them,
 #            arguments that are written to and their definitions)
 ROWS = {

@@ -399,7 +399,13 @@ _RULES: dict[type[ast.AST], Callable[[_Writer, Any], str | None]] = {
 
 GRADIENT = "grad"
 GRADIENT_ARRAY = "grad_"  # the array of `grad` in generated code
-_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+_UFUNCS: dict[type[ast.operator], str] = {
+    ast.Add: "add",
+    ast.Sub: "subtract",
+    ast.Mult: "multiply",
+    ast.Div: "true_divide",
+}
+_ARITHMETIC = tuple(_UFUNCS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,6 +426,9 @@ def on_arrays(resolved: Resolved, captures: Sequence[Capture]) -> OnArrays | Non
         written = writer.write(tree)
     except _OnTensorsOnly:
         return None
+    if isinstance(written, ast.BinOp):  # by a function that `set_kernels` can replace, as in the wrappers
+        function = ast.Attribute(ast.Name("xp"), _UFUNCS[type(written.op)])
+        written = ast.Call(function, [written.left, written.right], [])
     return OnArrays(ast.unparse(written), tuple(dict.fromkeys(writer.tensors)))
 
 

@@ -133,6 +133,7 @@ def array_expression(scalar: Scalar) -> str:
 # Operations that NumPy computes for one number after the other, and machine code for several at once; and those that
 # have no machine code.
 ONE_BY_ONE = frozenset("FloorDiv Mod fmod hypot logaddexp logaddexp2 erf erfc".split())
+NOT_OF_FLOATS = frozenset("LShift RShift BitAnd BitOr BitXor Invert conj".split())
 WITHOUT_CODE = frozenset("erfinv lgamma digamma gcd lcm nextafter".split())
 
 
@@ -141,6 +142,12 @@ def is_worth_code(scalar: Scalar) -> bool:
     ONE_BY_ONE. Of alternatives (`a if condition else b`) the first counts, which is the usual one."""
     found = {_name_of(node) for node in ast.walk(scalar.tree)}
     return not WITHOUT_CODE & found and (bool(ONE_BY_ONE & found) or _operations(scalar.tree) > 1)
+
+
+def is_worth_code_if_large(scalar: Scalar) -> bool:
+    """Return whether machine code computes a definition of floats, on all threads, faster than one call of NumPy."""
+    found = {_name_of(node) for node in ast.walk(scalar.tree)}
+    return not (WITHOUT_CODE | NOT_OF_FLOATS) & found and _operations(scalar.tree) > 0
 
 
 def _name_of(node: ast.AST) -> str:

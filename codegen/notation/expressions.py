@@ -60,6 +60,9 @@ def total(*terms: Expr) -> Expr:
     for term in terms:
         flat += term.args if term.kind == "sum" else [term]
     flat = [t for t in flat if value_of(t) != 0]
+    values = [value_of(t) for t in flat]
+    if len(flat) > 1 and all(v is not None and v.is_integer() for v in values):
+        return number(str(int(sum(v for v in values if v is not None))))
     if not flat:
         return ZERO
     return flat[0] if len(flat) == 1 else Expr("sum", tuple(flat))

@@ -370,6 +370,8 @@ def choice(condition: Expr, yes: Expr, no: Expr) -> Expr:
         # the real part of a real value is the value itself
         if substitute(yes, Expr("call", condition.args, "real"), condition.args[0]) == no:
             return yes
+    if condition.kind == "compare" and condition.name == "=" and substitute(no, *condition.args) == yes:
+        return no  # the special case of a general expression
     return cases([(yes, condition)], no)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ..language.scalars import is_worth_code
+from ..language.scalars import is_worth_code, is_worth_code_if_large
 from ..operators.keys import Batch
 from ..operators.native_functions import NativeFunction
 from ..schema import Base, FunctionSchema
@@ -108,11 +108,12 @@ def scalar_table(wrappers: Collection[Wrapper]) -> list[ScalarOperator]:
 
 @dataclass(frozen=True, slots=True)
 class DefinedKernel:
-    """A kernel of several calls of NumPy that a definition describes."""
+    """A kernel that a definition describes; `large` if machine code is faster for large arrays only."""
 
     function: str
     operator: str
     arrays: tuple[int, ...]  # the places of tensors among its parameters
+    large: bool
 
 
 def defined_kernels(wrappers: Collection[Wrapper]) -> list[tuple[str, list[DefinedKernel]]]:
@@ -123,7 +124,9 @@ def defined_kernels(wrappers: Collection[Wrapper]) -> list[tuple[str, list[Defin
         native, kernel = w.native, w.native.kernel
         if native.scalar is None or kernel is None or native.schema is not w.schema:
             continue
-        if not is_worth_code(native.scalar):
+        arrays = tuple(i for i, a in enumerate(w.schema.inputs) if str(a.type) == "Tensor")
+        large = not is_worth_code(native.scalar)
+        if large and not (is_worth_code_if_large(native.scalar) and _have_one_dtype(w, arrays)):
             continue
         if native.has_made_kernel:
             place = f"generated.variable_type.{native.family}", native.made_name
@@ -131,10 +134,15 @@ def defined_kernels(wrappers: Collection[Wrapper]) -> list[tuple[str, list[Defin
             place = f"kernels.{kernel.modules[0][1]}", kernel.source.partition(".")[2]
         else:
             continue
-        arrays = tuple(i for i, a in enumerate(w.schema.inputs) if str(a.type) == "Tensor")
         if place not in found or len(found[place].arrays) < len(arrays):
-            found[place] = DefinedKernel(place[1], w.name, arrays)
+            found[place] = DefinedKernel(place[1], w.name, arrays, large)
     return [(module, [k for (m, _), k in found.items() if m == module]) for module in sorted({m for m, _ in found})]
+
+
+def _have_one_dtype(w: Wrapper, arrays: tuple[int, ...]) -> bool:
+    """Return whether an operator's tensors are brought to one dtype before its kernel gets them."""
+    promoted = {p.argument.python_name for p in w.promotes}
+    return len(arrays) == 1 or all(w.schema.inputs[i].python_name in promoted for i in arrays)
 
 
 @dataclass(frozen=True, slots=True)

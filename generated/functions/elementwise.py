@@ -164,7 +164,7 @@ class MulBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_other = wrap(grad_ * self._array)
+                grad_of_other = wrap(xp.multiply(grad_, self._array))
             else:
                 grad_of_other = grad * self.conj()
         else:
@@ -175,7 +175,7 @@ class MulBackward0(Node):
             if other._vc is not None:
                 other = unpack(other, fn)
             if other._array.dtype is flat:
-                grad_of_self = wrap(grad_ * other._array)
+                grad_of_self = wrap(xp.multiply(grad_, other._array))
             else:
                 grad_of_self = grad * other.conj()
         else:
@@ -203,7 +203,7 @@ class MulBackward1(Node):
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
             if flat is not None:
-                grad_of_self = wrap(grad_ * other.conjugate())
+                grad_of_self = wrap(xp.multiply(grad_, other.conjugate()))
             else:
                 grad_of_self = ops.mul_Scalar(grad, other.conjugate())
         else:
@@ -233,7 +233,7 @@ class DivBackward0(Node):
             if other._vc is not None:
                 other = unpack(other, fn)
             if self._array.dtype is flat and other._array.dtype is flat:
-                grad_of_other = wrap(-grad_ * (self._array / other._array / other._array))
+                grad_of_other = wrap(xp.multiply(-grad_, self._array / other._array / other._array))
             else:
                 grad_of_other = -grad * ((self / other) / other).conj()
         else:
@@ -244,7 +244,7 @@ class DivBackward0(Node):
             if other._vc is not None:
                 other = unpack(other, fn)
             if other._array.dtype is flat:
-                grad_of_self = wrap(grad_ / other._array)
+                grad_of_self = wrap(xp.true_divide(grad_, other._array))
             else:
                 grad_of_self = grad / other.conj()
         else:
@@ -272,7 +272,7 @@ class DivBackward1(Node):
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
             if flat is not None:
-                grad_of_self = wrap(grad_ / other.conjugate())
+                grad_of_self = wrap(xp.true_divide(grad_, other.conjugate()))
             else:
                 grad_of_self = ops.div_Scalar(grad, other.conjugate())
         else:
@@ -564,7 +564,7 @@ class AddcmulBackward0(Node):
                 tensor2 = unpack(tensor2, fn)
             value = fn.saved_value
             if tensor2._array.dtype is flat:
-                grad_of_tensor1 = wrap(grad_ * (tensor2._array * value))
+                grad_of_tensor1 = wrap(xp.multiply(grad_, tensor2._array * value))
             else:
                 grad_of_tensor1 = grad * (ops.mul_Scalar(tensor2, value)).conj()
         else:
@@ -576,7 +576,7 @@ class AddcmulBackward0(Node):
                 tensor1 = unpack(tensor1, fn)
             value = fn.saved_value
             if tensor1._array.dtype is flat:
-                grad_of_tensor2 = wrap(grad_ * (tensor1._array * value))
+                grad_of_tensor2 = wrap(xp.multiply(grad_, tensor1._array * value))
             else:
                 grad_of_tensor2 = grad * (ops.mul_Scalar(tensor1, value)).conj()
         else:
@@ -625,7 +625,7 @@ class AddcdivBackward0(Node):
             if tensor2._vc is not None:
                 tensor2 = unpack(tensor2, fn)
             if tensor1._array.dtype is flat and tensor2._array.dtype is flat:
-                grad_of_tensor2 = wrap(-grad_ * (value * tensor1._array / (tensor2._array * tensor2._array)))
+                grad_of_tensor2 = wrap(xp.multiply(-grad_, value * tensor1._array / (tensor2._array * tensor2._array)))
             else:
                 grad_of_tensor2 = -grad * (ops.mul_Scalar(tensor1, value) / (tensor2 * tensor2)).conj()
         else:
@@ -655,7 +655,7 @@ class SinBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(grad_ * xp.cos(self._array))
+                grad_of_self = wrap(xp.multiply(grad_, xp.cos(self._array)))
             else:
                 grad_of_self = grad * self.cos().conj()
         else:
@@ -685,7 +685,7 @@ class CosBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(grad_ * -xp.sin(self._array))
+                grad_of_self = wrap(xp.multiply(grad_, -xp.sin(self._array)))
             else:
                 grad_of_self = grad * -self.sin().conj()
         else:
@@ -715,7 +715,7 @@ class TanBackward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if result._array.dtype is flat:
-                grad_of_self = wrap(grad_ * (1 + result._array * result._array))
+                grad_of_self = wrap(xp.multiply(grad_, 1 + result._array * result._array))
             else:
                 grad_of_self = grad * (ops.add_Scalar(result * result, 1, 1)).conj()
         else:
@@ -795,7 +795,7 @@ class AtanBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(grad_ / (self._array * self._array + 1))
+                grad_of_self = wrap(xp.true_divide(grad_, self._array * self._array + 1))
             else:
                 grad_of_self = grad / (ops.add_Scalar(self * self, 1, 1)).conj()
         else:
@@ -825,7 +825,7 @@ class SinhBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(grad_ * xp.cosh(self._array))
+                grad_of_self = wrap(xp.multiply(grad_, xp.cosh(self._array)))
             else:
                 grad_of_self = grad * self.cosh().conj()
         else:
@@ -855,7 +855,7 @@ class CoshBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(grad_ * xp.sinh(self._array))
+                grad_of_self = wrap(xp.multiply(grad_, xp.sinh(self._array)))
             else:
                 grad_of_self = grad * self.sinh().conj()
         else:
@@ -960,7 +960,7 @@ class AtanhBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(grad_ / (1 - self._array * self._array))
+                grad_of_self = wrap(xp.true_divide(grad_, 1 - self._array * self._array))
             else:
                 grad_of_self = grad / (ops.sub(1, self * self)).conj()
         else:
@@ -990,7 +990,7 @@ class ExpBackward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if result._array.dtype is flat:
-                grad_of_self = wrap(grad_ * result._array)
+                grad_of_self = wrap(xp.multiply(grad_, result._array))
             else:
                 grad_of_self = grad * result.conj()
         else:
@@ -1020,7 +1020,7 @@ class Exp2Backward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if result._array.dtype is flat:
-                grad_of_self = wrap(grad_ * result._array * 0.6931471805599453)
+                grad_of_self = wrap(xp.multiply(grad_ * result._array, 0.6931471805599453))
             else:
                 grad_of_self = ops.mul_Scalar(grad * result.conj(), 0.6931471805599453)
         else:
@@ -1050,7 +1050,7 @@ class Expm1Backward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if result._array.dtype is flat:
-                grad_of_self = wrap(grad_ * (result._array + 1))
+                grad_of_self = wrap(xp.multiply(grad_, result._array + 1))
             else:
                 grad_of_self = grad * (ops.add_Scalar(result.conj(), 1, 1))
         else:
@@ -1080,7 +1080,7 @@ class LogBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(grad_ / self._array)
+                grad_of_self = wrap(xp.true_divide(grad_, self._array))
             else:
                 grad_of_self = grad / self.conj()
         else:
@@ -1110,7 +1110,7 @@ class Log2Backward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(grad_ / (self._array * 0.6931471805599453))
+                grad_of_self = wrap(xp.true_divide(grad_, self._array * 0.6931471805599453))
             else:
                 grad_of_self = grad / (ops.mul_Scalar(self.conj(), 0.6931471805599453))
         else:
@@ -1140,7 +1140,7 @@ class Log10Backward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(grad_ / (self._array * 2.302585092994046))
+                grad_of_self = wrap(xp.true_divide(grad_, self._array * 2.302585092994046))
             else:
                 grad_of_self = grad / (ops.mul_Scalar(self.conj(), 2.302585092994046))
         else:
@@ -1170,7 +1170,7 @@ class Log1PBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(grad_ / (self._array + 1))
+                grad_of_self = wrap(xp.true_divide(grad_, self._array + 1))
             else:
                 grad_of_self = grad / (ops.add_Scalar(self, 1, 1)).conj()
         else:
@@ -1200,7 +1200,7 @@ class SqrtBackward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if result._array.dtype is flat:
-                grad_of_self = wrap(grad_ / (2 * result._array))
+                grad_of_self = wrap(xp.true_divide(grad_, 2 * result._array))
             else:
                 grad_of_self = grad / (ops.mul_Scalar(result.conj(), 2))
         else:
@@ -1255,7 +1255,7 @@ class ReciprocalBackward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if result._array.dtype is flat:
-                grad_of_self = wrap(-grad_ * (result._array * result._array))
+                grad_of_self = wrap(xp.multiply(-grad_, result._array * result._array))
             else:
                 grad_of_self = -grad * (result * result).conj()
         else:
@@ -1479,7 +1479,7 @@ class ErfBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(1.1283791670955126 * xp.exp(-(self._array * self._array)) * grad_)
+                grad_of_self = wrap(xp.multiply(1.1283791670955126 * xp.exp(-(self._array * self._array)), grad_))
             else:
                 grad_of_self = ops.mul_Scalar((-(self * self)).exp(), 1.1283791670955126) * grad
         else:
@@ -1509,7 +1509,7 @@ class ErfcBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(-1.1283791670955126 * xp.exp(-(self._array * self._array)) * grad_)
+                grad_of_self = wrap(xp.multiply(-1.1283791670955126 * xp.exp(-(self._array * self._array)), grad_))
             else:
                 grad_of_self = ops.mul_Scalar((-(self * self)).exp(), -1.1283791670955126) * grad
         else:
@@ -1763,7 +1763,7 @@ class Deg2RadBackward0(Node):
         # self: grad * 0.017453292519943295
         if edges[0] is not NO_EDGE:
             if flat is not None:
-                grad_of_self = wrap(grad_ * 0.017453292519943295)
+                grad_of_self = wrap(xp.multiply(grad_, 0.017453292519943295))
             else:
                 grad_of_self = ops.mul_Scalar(grad, 0.017453292519943295)
         else:
@@ -1785,7 +1785,7 @@ class Rad2DegBackward0(Node):
         # self: grad * 57.29577951308232
         if edges[0] is not NO_EDGE:
             if flat is not None:
-                grad_of_self = wrap(grad_ * 57.29577951308232)
+                grad_of_self = wrap(xp.multiply(grad_, 57.29577951308232))
             else:
                 grad_of_self = ops.mul_Scalar(grad, 57.29577951308232)
         else:
@@ -1837,7 +1837,7 @@ class FrexpBackward0(Node):
             if exponent._vc is not None:
                 exponent = unpack(exponent, fn)
             if exponent._array.dtype is flat:
-                grad_of_self = wrap(grad_ / xp.exp2(exponent._array))
+                grad_of_self = wrap(xp.true_divide(grad_, xp.exp2(exponent._array)))
             else:
                 grad_of_self = grad / exponent.exp2()
         else:
@@ -2055,7 +2055,7 @@ class HypotBackward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if other._array.dtype is flat and result._array.dtype is flat:
-                grad_of_other = wrap(grad_ * other._array / result._array)
+                grad_of_other = wrap(xp.true_divide(grad_ * other._array, result._array))
             else:
                 grad_of_other = grad * other / result
         else:
@@ -2069,7 +2069,7 @@ class HypotBackward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if self._array.dtype is flat and result._array.dtype is flat:
-                grad_of_self = wrap(grad_ * self._array / result._array)
+                grad_of_self = wrap(xp.true_divide(grad_ * self._array, result._array))
             else:
                 grad_of_self = grad * self / result
         else:
@@ -2202,7 +2202,7 @@ class XlogyBackward0(Node):
             if other._vc is not None:
                 other = unpack(other, fn)
             if self._array.dtype is flat and other._array.dtype is flat:
-                grad_of_other = wrap(grad_ * self._array / other._array)
+                grad_of_other = wrap(xp.true_divide(grad_ * self._array, other._array))
             else:
                 grad_of_other = grad * self / other
         else:
@@ -2245,7 +2245,7 @@ class XlogyBackward1(Node):
             if other._vc is not None:
                 other = unpack(other, fn)
             if other._array.dtype is flat:
-                grad_of_other = wrap(grad_ * self / other._array)
+                grad_of_other = wrap(xp.true_divide(grad_ * self, other._array))
             else:
                 grad_of_other = ops.mul_Scalar(grad, self) / other
         else:
@@ -2305,7 +2305,7 @@ class LogaddexpBackward0(Node):
             if other._vc is not None:
                 other = unpack(other, fn)
             if self._array.dtype is flat and other._array.dtype is flat:
-                grad_of_other = wrap(grad_ / (1 + xp.exp(self._array - other._array)))
+                grad_of_other = wrap(xp.true_divide(grad_, 1 + xp.exp(self._array - other._array)))
             else:
                 grad_of_other = grad / (ops.add_Scalar((self - other).exp(), 1, 1)).conj()
         else:
@@ -2319,7 +2319,7 @@ class LogaddexpBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if other._array.dtype is flat and self._array.dtype is flat:
-                grad_of_self = wrap(grad_ / (1 + xp.exp(other._array - self._array)))
+                grad_of_self = wrap(xp.true_divide(grad_, 1 + xp.exp(other._array - self._array)))
             else:
                 grad_of_self = grad / (ops.add_Scalar((other - self).exp(), 1, 1)).conj()
         else:
@@ -2352,7 +2352,7 @@ class Logaddexp2Backward0(Node):
             if other._vc is not None:
                 other = unpack(other, fn)
             if self._array.dtype is flat and other._array.dtype is flat:
-                grad_of_other = wrap(grad_ / (1 + xp.exp2(self._array - other._array)))
+                grad_of_other = wrap(xp.true_divide(grad_, 1 + xp.exp2(self._array - other._array)))
             else:
                 grad_of_other = grad / (ops.add_Scalar((self - other).exp2(), 1, 1))
         else:
@@ -2366,7 +2366,7 @@ class Logaddexp2Backward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if other._array.dtype is flat and self._array.dtype is flat:
-                grad_of_self = wrap(grad_ / (1 + xp.exp2(other._array - self._array)))
+                grad_of_self = wrap(xp.true_divide(grad_, 1 + xp.exp2(other._array - self._array)))
             else:
                 grad_of_self = grad / (ops.add_Scalar((other - self).exp2(), 1, 1))
         else:
@@ -2396,7 +2396,7 @@ class LdexpBackward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if result._array.dtype is flat:
-                grad_of_other = wrap(grad_ * result._array * 0.6931471805599453)
+                grad_of_other = wrap(xp.multiply(grad_ * result._array, 0.6931471805599453))
             else:
                 grad_of_other = ops.mul_Scalar(grad * result.conj(), 0.6931471805599453)
         else:
@@ -2407,7 +2407,7 @@ class LdexpBackward0(Node):
             if other._vc is not None:
                 other = unpack(other, fn)
             if other._array.dtype is flat:
-                grad_of_self = wrap(grad_ * xp.exp2(other._array))
+                grad_of_self = wrap(xp.multiply(grad_, xp.exp2(other._array)))
             else:
                 grad_of_self = grad * other.exp2().conj()
         else:
@@ -2435,7 +2435,7 @@ class LerpBackward0(Node):
         if edges[1] is not NO_EDGE:
             weight = fn.saved_weight
             if flat is not None:
-                grad_of_end = wrap(grad_ * weight.conjugate())
+                grad_of_end = wrap(xp.multiply(grad_, weight.conjugate()))
             else:
                 grad_of_end = ops.mul_Scalar(grad, weight.conjugate())
         else:
@@ -2444,7 +2444,7 @@ class LerpBackward0(Node):
         if edges[0] is not NO_EDGE:
             weight = fn.saved_weight
             if flat is not None:
-                grad_of_self = wrap(grad_ * (1 - weight.conjugate()))
+                grad_of_self = wrap(xp.multiply(grad_, 1 - weight.conjugate()))
             else:
                 grad_of_self = ops.mul_Scalar(grad, 1 - weight.conjugate())
         else:
@@ -2471,7 +2471,7 @@ class LerpBackward1(Node):
             if weight._vc is not None:
                 weight = unpack(weight, fn)
             if weight._array.dtype is flat:
-                grad_of_end = wrap(grad_ * weight._array)
+                grad_of_end = wrap(xp.multiply(grad_, weight._array))
             else:
                 grad_of_end = grad * weight.conj()
         else:
@@ -2482,7 +2482,7 @@ class LerpBackward1(Node):
             if weight._vc is not None:
                 weight = unpack(weight, fn)
             if weight._array.dtype is flat:
-                grad_of_self = wrap(grad_ * (1 - weight._array))
+                grad_of_self = wrap(xp.multiply(grad_, 1 - weight._array))
             else:
                 grad_of_self = grad * (ops.sub(1, weight)).conj()
         else:
@@ -2496,7 +2496,7 @@ class LerpBackward1(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if end._array.dtype is flat and self._array.dtype is flat:
-                grad_of_weight = wrap(grad_ * (end._array - self._array))
+                grad_of_weight = wrap(xp.multiply(grad_, end._array - self._array))
             else:
                 grad_of_weight = grad * (end - self).conj()
         else:
@@ -3016,7 +3016,7 @@ class SigmoidBackwardBackward0(Node):
             if output._vc is not None:
                 output = unpack(output, fn)
             if grad_output._array.dtype is flat and output._array.dtype is flat:
-                grad_of_output = wrap(grad_ * grad_output._array * (1 - 2 * output._array))
+                grad_of_output = wrap(xp.multiply(grad_ * grad_output._array, 1 - 2 * output._array))
             else:
                 grad_of_output = grad.conj() * grad_output * (ops.sub(1, ops.mul_Scalar(output.conj(), 2)))
         else:
@@ -3057,7 +3057,7 @@ class TanhBackwardBackward0(Node):
             if grad_output._vc is not None:
                 grad_output = unpack(grad_output, fn)
             if output._array.dtype is flat and grad_output._array.dtype is flat:
-                grad_of_output = wrap(grad_ * (-2 * output._array * grad_output._array))
+                grad_of_output = wrap(xp.multiply(grad_, -2 * output._array * grad_output._array))
             else:
                 grad_of_output = grad.conj() * (ops.mul_Scalar(output.conj(), -2) * grad_output)
         else:

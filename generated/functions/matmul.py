@@ -152,7 +152,7 @@ class DotBackward0(Node):
             if tensor._vc is not None:
                 tensor = unpack(tensor, fn)
             if tensor._array.dtype is flat:
-                grad_of_self = wrap(grad_ * tensor._array)
+                grad_of_self = wrap(xp.multiply(grad_, tensor._array))
             else:
                 grad_of_self = grad * tensor.conj()
         else:
@@ -163,7 +163,7 @@ class DotBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_tensor = wrap(grad_ * self._array)
+                grad_of_tensor = wrap(xp.multiply(grad_, self._array))
             else:
                 grad_of_tensor = grad * self.conj()
         else:
@@ -226,7 +226,7 @@ class VdotBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_other = wrap(grad_ * self._array)
+                grad_of_other = wrap(xp.multiply(grad_, self._array))
             else:
                 grad_of_other = grad * self
         else:
@@ -237,7 +237,7 @@ class VdotBackward0(Node):
             if other._vc is not None:
                 other = unpack(other, fn)
             if other._array.dtype is flat:
-                grad_of_self = wrap(grad_ * other._array)
+                grad_of_self = wrap(xp.multiply(grad_, other._array))
             else:
                 grad_of_self = grad.conj() * other
         else:

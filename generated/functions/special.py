@@ -210,7 +210,7 @@ class SpecialEntrBackward0(Node):
             if self._vc is not None:
                 self = unpack(self, fn)
             if self._array.dtype is flat:
-                grad_of_self = wrap(-grad_ * (1 + xp.log(self._array)))
+                grad_of_self = wrap(xp.multiply(-grad_, 1 + xp.log(self._array)))
             else:
                 grad_of_self = -grad * (ops.add_Scalar(self.log(), 1, 1))
         else:
@@ -243,7 +243,7 @@ class SpecialErfcxBackward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if self._array.dtype is flat and result._array.dtype is flat:
-                grad_of_self = wrap((2 * self._array * result._array - 1.1283791670955126) * grad_)
+                grad_of_self = wrap(xp.multiply(2 * self._array * result._array - 1.1283791670955126, grad_))
             else:
                 grad_of_self = (ops.sub_Scalar(ops.mul_Scalar(self, 2) * result, 1.1283791670955126, 1)) * grad
         else:
@@ -273,7 +273,7 @@ class SpecialNdtriBackward0(Node):
             if result._vc is not None:
                 result = unpack(result, fn)
             if result._array.dtype is flat:
-                grad_of_self = wrap(grad_ * 2.5066282746310002 * xp.exp(result._array * result._array / 2))
+                grad_of_self = wrap(xp.multiply(grad_ * 2.5066282746310002, xp.exp(result._array * result._array / 2)))
             else:
                 grad_of_self = ops.mul_Scalar(grad, 2.5066282746310002) * (ops.div_Scalar(result * result, 2)).exp()
         else:
@@ -334,7 +334,7 @@ class SpecialXlog1PyBackward0(Node):
             if other._vc is not None:
                 other = unpack(other, fn)
             if self._array.dtype is flat and other._array.dtype is flat:
-                grad_of_other = wrap(grad_ * self._array / (other._array + 1))
+                grad_of_other = wrap(xp.true_divide(grad_ * self._array, other._array + 1))
             else:
                 grad_of_other = grad * self / (ops.add_Scalar(other, 1, 1))
         else:
@@ -377,7 +377,7 @@ class SpecialXlog1PyBackward1(Node):
             if other._vc is not None:
                 other = unpack(other, fn)
             if other._array.dtype is flat:
-                grad_of_other = wrap(grad_ * self / (other._array + 1))
+                grad_of_other = wrap(xp.true_divide(grad_ * self, other._array + 1))
             else:
                 grad_of_other = ops.mul_Scalar(grad, self) / (ops.add_Scalar(other, 1, 1))
         else:

@@ -183,7 +183,7 @@ def add(input, other, *more, alpha=1, out=None):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
         try:
-            result_ = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
+            result_ = xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
         except Exception as error:
             raise refusal(error, 'add', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -288,7 +288,7 @@ def add_(input, other, *more, alpha=1):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
         try:
-            changed = self_ + other_ if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
+            changed = xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
         except Exception as error:
             raise refusal(error, 'add', self_, other_) from None
         write_inplace(written, changed)
@@ -470,7 +470,7 @@ def sub(input, other, *more, alpha=1, out=None):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            result_ = self_ - other_ if alpha == 1 and alpha is not True else kernels_elementwise_arithmetic.subtract_scaled(self_, other_, alpha)
+            result_ = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else kernels_elementwise_arithmetic.subtract_scaled(self_, other_, alpha)
         except Exception as error:
             raise refusal(error, 'sub', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -570,7 +570,7 @@ def sub_(input, other, *more, alpha=1):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            changed = self_ - other_ if alpha == 1 and alpha is not True else kernels_elementwise_arithmetic.subtract_scaled(self_, other_, alpha)
+            changed = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else kernels_elementwise_arithmetic.subtract_scaled(self_, other_, alpha)
         except Exception as error:
             raise refusal(error, 'sub', self_, other_) from None
         write_inplace(written, changed)
@@ -881,7 +881,7 @@ def mul(input, other, *, out=None):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_exact((input, other,), ())
         try:
-            result_ = self_ * other_
+            result_ = xp.multiply(self_, other_)
         except Exception as error:
             raise refusal(error, 'mul', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -990,7 +990,7 @@ def mul_(input, other):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_exact((input, other,), ())
         try:
-            changed = self_ * other_
+            changed = xp.multiply(self_, other_)
         except Exception as error:
             raise refusal(error, 'mul', self_, other_) from None
         write_inplace(written, changed)
@@ -1167,7 +1167,7 @@ def div_Tensor(input, other, *, out=None):
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
             self_, other_ = promote_to_float_exact((input, other,), ())
         try:
-            result_ = self_ / other_
+            result_ = xp.true_divide(self_, other_)
         except Exception as error:
             raise refusal(error, 'div', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -1260,7 +1260,7 @@ def div__Tensor(input, other):
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
             self_, other_ = promote_to_float_exact((input, other,), ())
         try:
-            changed = self_ / other_
+            changed = xp.true_divide(self_, other_)
         except Exception as error:
             raise refusal(error, 'div', self_, other_) from None
         write_inplace(written, changed)

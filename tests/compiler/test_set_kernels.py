@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import gradloom as torch
-from gradloom.compiler import _eager, _llvm
+from gradloom.compiler import _eager, _eager_large, _eager_pointwise, _llvm
 from gradloom.compiler._llvm import host
+from gradloom.generated.variable_type import elementwise
 from gradloom.kernels.activation import softmax as softmax_kernels
 
 from .eager_calls import counted_replacements, places
@@ -162,11 +163,15 @@ def results(call, dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("name", CALLS)
 def test_results_and_gradients_are_those_of_numpy(name, dtype):
-    expected = results(CALLS[name], dtype)
+    check_results(CALLS[name], dtype)
+
+
+def check_results(call, dtype):
+    expected = results(call, dtype)
     with torch.set_kernels("llvm"):
         assert torch.get_kernels() == "llvm"
-        results(CALLS[name], dtype)  # NumPy's kernels see the first calls of pointwise ones
-        found = results(CALLS[name], dtype)
+        results(call, dtype)  # NumPy's kernels see the first calls of pointwise ones
+        found = results(call, dtype)
     assert torch.get_kernels() == "numpy"
     epsilon = 2.0**-23 if dtype == torch.float32 else 2.0**-52
     for a, b in zip(found, expected, strict=True):
@@ -174,13 +179,53 @@ def test_results_and_gradients_are_those_of_numpy(name, dtype):
         np.testing.assert_allclose(a, b, rtol=100 * epsilon, atol=100 * epsilon * max(1, np.abs(b).max()))
 
 
-def test_every_replaced_kernel_runs_and_is_put_back(monkeypatch):
+LARGE_CALLS = {
+    "mul by a number": lambda x: x * 0.3,
+    "div by a number": lambda x: x / 0.3,
+    "div": lambda x: x / (x.detach().abs() + 0.5),
+    "sub": lambda x: x - x.detach().sin(),
+    **{f"pow {p}": lambda x, p=p: x.detach().abs() ** 0.7 * x**p for p in (2, 3, 1.5, 0.5, -1)},
+    "pow": lambda x: (x.abs() + 0.5) ** x.detach() + 1.5**x,
+    "sum of several gradients": lambda x: x.sigmoid() * x.tanh() + x**2,
+    "in place": lambda x: (2 * x).add_(x).mul_(x[0].detach()).sub_(0.3),
+    "in place by itself": lambda x: (lambda y: y.add_(y))(2 * x),
+    "a column": lambda x: x * x.detach()[:, :1] + x.detach()[:, :1],
+    "a transposed matrix": lambda x: x * x.detach().t().contiguous().t(),
+    "isinf": lambda x: x * (torch.isposinf(x) | torch.isneginf(x)).logical_not(),
+    "clamp by tensors": lambda x: torch.clamp_min(torch.clamp_max(x, x.detach().flip(0)), x.detach() - 0.5),
+    **{name: getattr(torch, name) for name in ("abs", "floor", "ceil", "trunc", "round", "deg2rad", "rad2deg", "neg")},
+    **{name: getattr(torch, name) for name in ("exp", "expm1", "sin", "cos", "atan", "asinh", "exp2")},
+    "copysign": lambda x: torch.copysign(x, x.detach().flip(0)) + torch.copysign(x, -0.3),
+    "sqrt": lambda x: (x.abs() + 0.1).sqrt().log(),
+}
+
+
+@pytest.fixture
+def large_from_64(monkeypatch):
+    """Let kernels for large arrays take those of 64 elements."""
+    for module in (_eager, _eager_pointwise, _eager_large):
+        monkeypatch.setattr(module, "LARGE", 64)
+    monkeypatch.setattr(elementwise, "LARGE", 64)
+    _eager._made.clear()
+    _eager._gated_numpy.cache_clear()
+    yield
+    _eager._made.clear()
+    _eager._gated_numpy.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("name", LARGE_CALLS)
+def test_large_results_and_gradients_are_those_of_numpy(name, dtype, large_from_64):
+    check_results(LARGE_CALLS[name], dtype)
+
+
+def test_every_replaced_kernel_runs_and_is_put_back(monkeypatch, large_from_64):
     before = dict(kernels())
     counts = counted_replacements(monkeypatch)
     _eager._kernels.clear()
     with torch.set_kernels("llvm"):
         assert all(found is not before[place] for place, found in kernels())
-        for call in CALLS.values():
+        for call in (*CALLS.values(), *LARGE_CALLS.values()):
             for _ in range(2):
                 results(call, torch.float32)
         gelus = {key[3] for key in _eager._kernels if key[0] == "gelu"}

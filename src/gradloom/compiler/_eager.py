@@ -12,12 +12,14 @@ import math
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
+from ..dispatch.function_code import set_global
 from ..types.public import found_in as _found_in
-from ._eager_pointwise import replacement
+from ._eager_pointwise import LARGE, replacement
 from ._eager_programs import (
     LAYER_NORM_PARAMETERS,
     NLL_LOSS,
@@ -51,9 +53,10 @@ class set_kernels:
             convolutions of one group, max_pool2d without padding, products of matrices, the steps of LSTM and GRU
             layers, sums, products, means, extrema and variances of rows, running sums, products and extrema, sort,
             topk, kthvalue, median, scatter_add, index_add, index_select, embedding, and random numbers, for contiguous
-            float32 and float64 tensors, and where they only move or sort also for others. Factors of products may be
-            transposed. The first call with a shape compiles, or takes code from the cache on disk. Results differ from
-            NumPy's by rounding; indices and random numbers do not. It holds for all threads.
+            float32 and float64 tensors, and where they only move or sort also for others; for large tensors also
+            operators of one call of NumPy (+, *, exp, abs ...). Factors of products may be transposed. The first call
+            with a shape compiles, or takes code from the cache on disk. Results differ from NumPy's by rounding;
+            indices and random numbers do not. It holds for all threads.
 
     Raises:
         ValueError: for another name.
@@ -95,12 +98,30 @@ def _switch(name: str) -> None:
                 made = _made.get((module, kernel))
                 if made is None or made[0] is not original:
                     made = _made[module, kernel] = original, make(original)
-                setattr(place, kernel, made[1])
+                _set(place, kernel, made[1])
+        for module in _OF_NUMPY:
+            place = place_of(module)
+            _originals[module, "xp"] = place.xp
+            _set(place, "xp", _gated_numpy())
     else:
         for (module, kernel), original in _originals.items():
-            setattr(place_of(module), kernel, original)
+            _set(place_of(module), kernel, original)
         _originals.clear()  # but not _kernels: a program may come back soon
     _current = name
+
+
+@cache
+def _gated_numpy() -> ModuleType:
+    from ._eager_large import numpy_gated
+
+    return numpy_gated(_kernels, _compiled)
+
+
+def _set(place: Any, name: str, value: Any) -> None:
+    if isinstance(place, ModuleType):
+        set_global(place, name, value)
+    else:
+        setattr(place, name, value)
 
 
 def place_of(name: str) -> Any:
@@ -129,11 +150,26 @@ def _compiled(key: Any, program: str | LoopProgram | None) -> Any:
 def _defined() -> dict[str, dict[str, Callable[[Any], Any]]]:
     """Return what makes the replacements of kernels that definitions describe, by module and name."""
     found: dict[str, dict[str, Callable[[Any], Any]]] = {}
-    for module, kernels in import_module("gradloom.generated.scalars").KERNELS.items():
+    scalars = import_module("gradloom.generated.scalars")
+    for module, kernels in scalars.KERNELS.items():
         found[module] = {
             name: replacement(operator, places, _kernels, _compiled) for name, (operator, places) in kernels.items()
         }
+    for module, kernels in scalars.LARGE_KERNELS.items():
+        for name, (operator, places) in kernels.items():
+            found.setdefault(module, {})[name] = _if_large(replacement(operator, places, _kernels, _compiled))
     return found
+
+
+def _if_large(make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what makes a replacement that only large arrays reach: Note [Gates]."""
+
+    def gated(original: Any) -> Any:
+        from ._llvm.gate import gate
+
+        return gate(original, make(original), LARGE)
+
+    return gated
 
 
 def _of_kernels(name: str, module: str = "_eager_kernels") -> Callable[[Any], Any]:
@@ -354,9 +390,6 @@ def _extreme(name: str) -> Callable[[Any], Any]:
     return make
 
 
-_WHOLE = 1 << 12  # elements, up to which one loop reduces all: NumPy's sums of more are in pairs
-
-
 def _whole(name: str) -> Callable[[Any], Any]:
     result = _MEAN if name == "mean" else _RESULT
 
@@ -364,7 +397,7 @@ def _whole(name: str) -> Callable[[Any], Any]:
         def kernel(self: Any, dtype: Any = None) -> Any:
             if (
                 dtype is None and type(self) is ndarray and self.dtype.char in "fd"
-                and 0 < self.size <= _WHOLE and self.flags.c_contiguous
+                and self.size > 0 and self.flags.c_contiguous
             ):  # fmt: skip
                 return _reduced(name, self.reshape(1, -1), False, ROW_REDUCTION, result).reshape(())
             return original(self) if dtype is None else original(self, dtype)
@@ -461,6 +494,7 @@ _BY_HAND: dict[str, dict[str, Callable[[Any], Any]]] = {
             for name in ("lstm", "lstm_backward", "gru", "gru_backward")
         },
     },
+    "elementwise.dtypes": {"by_code": _of_kernels("by_code", "_eager_large")},
     "random.integers": {"draw_integers": _of_routines("draw_integers")},
     "random.streams.Stream": {
         **{name: _of_routines("words", "words") for name in ("words", "words32")},
@@ -477,7 +511,12 @@ def replaced() -> dict[str, dict[str, Callable[[Any], Any]]]:
     for module, kernels in _BY_HAND.items():
         place = f"kernels.{module}"
         found[place] = {**found.get(place, {}), **kernels}
+    found["core.engine"] = {"add_arrays": _of_kernels("addition", "_eager_large")}
     return found
+
+
+# Modules in which `xp`, NumPy, is exchanged.
+_OF_NUMPY = "generated.variable_type.elementwise", "generated.functions.elementwise"
 
 
 _found_in("gradloom", set_kernels, get_kernels)

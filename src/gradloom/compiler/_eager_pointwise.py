@@ -25,6 +25,7 @@ _BOOL = np.dtype(np.bool_)
 # Instructions that are no call of NumPy, and those that NumPy computes for one number after the other.
 _FREE = frozenset("load number const cast store".split())
 _MANY = 4096  # elements, from which on machine code is faster than SciPy's erf of float64
+LARGE = 1 << 17  # elements, from which on machine code is faster than one call of NumPy: threads and memory count
 _ONE_BY_ONE = frozenset("// % fmod hypot logaddexp logaddexp2 erf erfc".split())
 
 
@@ -46,7 +47,10 @@ def _deciding(source: str) -> set[str]:
 
 
 def is_worth_code(program: LoopProgram) -> bool:
-    """Return whether NumPy computes a program by more than one call, or one number after the other, and slower."""
+    """Return whether NumPy computes a program by more than one call, or one number after the other, and slower; for
+    large arrays always."""
+    if program.shape[0] >= LARGE:
+        return True
     body = [i for i in program.passes[0].body if i.op not in _FREE]
     if program.shape[0] < _MANY and any(i.op in ("erf", "erfc") and i.dtype == "float64" for i in body):
         return False

@@ -30,6 +30,7 @@ from .gradient_checks import validate_gradient
 from .node import NO_EDGE, GraphRoot, Node
 
 _task_id = count().__next__
+add_arrays = np.add  # `set_kernels` replaces it
 LEVELS_PER_THREAD = 20  # nested passes that share a stack; each takes a dozen of the thread's thousand frames
 MOST_LEVELS = 3000
 
@@ -241,7 +242,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
     """Run nodes until none is ready. The loop's body runs once per node, so all names are local; a node that is the
     only ready one waits in `next_node` instead of the heap."""
     pending, plan, keep_graph = task.pending, task.plan, task.keep_graph
-    add = np.add
+    add = add_arrays
     ready: list = []
     watched = state.flags & (ANOMALY | INTERCEPT)
     while True:
@@ -340,7 +341,7 @@ def accumulate(entry: list, nr: int, grad) -> None:
             and total._vc is None
             and array.flags.writeable
         ):
-            np.add(array, grad._array, array)
+            add_arrays(array, grad._array, array)
         else:
             buffer[nr] = _added(total, grad)
         entry[2] = nr

@@ -26,7 +26,7 @@ import ast
 import builtins
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ..memory.locks import new_lock
@@ -69,6 +69,17 @@ def lend_code(function: FunctionType, lender: FunctionType | None) -> None:
             copy.__globals__.update({n: names[n] for n in code.co_names if n in names and n not in own.co_names})
             _set_code(copy, code)
         _set_code(function, code)
+
+
+def set_global(module: ModuleType, name: str, value: Any) -> None:
+    """Set a global of a module, also for copies of its functions, which have globals of their own."""
+    with lock:
+        setattr(module, name, value)
+        for function, copies in _copies.items():
+            if function.__globals__ is module.__dict__:
+                for copy in copies:
+                    if name in copy.__globals__:
+                        copy.__globals__[name] = value
 
 
 def own_code(function: FunctionType) -> CodeType:

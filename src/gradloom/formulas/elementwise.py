@@ -41,7 +41,8 @@ def pow_backward(grad, self, exponent):
     """d(x^p)/dx = p x^(p - 1) for a number p; 0 for p = 0."""
     if exponent == 0:
         return ops.zeros_like(self)
-    return grad * ops.mul_Scalar(self.pow(exponent - 1), exponent).conj()
+    power = self if exponent == 2 else self.pow(exponent - 1)
+    return grad * ops.mul_Scalar(power, exponent).conj()
 
 
 def pow_backward_self(grad, self, exponent):

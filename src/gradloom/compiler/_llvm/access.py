@@ -199,6 +199,31 @@ class Accesses:
             f.finish()
         return name
 
+    def is_streamed(self, i: Instruction) -> bool:
+        """Return whether an instruction stores past the caches: Note [Large results]."""
+        return i.op == "store" and int(i.attribute or 0) in self.plan.streamed
+
+    def lanes_past_aligned(self, address: str, size: int) -> V:
+        """Return how many elements of this size lie between an address and the aligned register before it."""
+        return self.bytes_past_aligned(address)._binary("udiv", size)
+
+    def bytes_past_aligned(self, address: str) -> V:
+        return self.f.emit(f"ptrtoint ptr {address} to i64", I64) & (self.host.register // 8 - 1)
+
+    def stream(self, value: V, b: int) -> None:
+        """Write a store of all lanes: past the caches if the address is aligned, else as usual."""
+        f, address = self.f, self.places[b]
+        past, usual, after = (f.new_label(name) for name in ("past", "usual", "stored"))
+        f.branch(self.bytes_past_aligned(address).equals(0), past, usual)
+        f.start(past, fall=False)
+        self.module.declarations.add("!0 = !{i32 1}")
+        align = self.host.register // 8
+        f.line(f"store {value.type} {value.name}, ptr {address}, align {align}, !nontemporal !0")
+        f.line(f"br label %{after}")
+        f.start(usual, fall=False)
+        f.store(value, address, self.itemsize(b))
+        f.start(after)
+
     def store_lanes(self, stores: list[Instruction]) -> None:
         """Write stores of all lanes, and of those that exist in the other branch; `add` adds to what is there."""
         f = self.f
@@ -220,6 +245,9 @@ class Accesses:
         for label, active in ((whole, None), (tail, self.active)):
             f.start(label, fall=False)
             for b, bits, i in ready:
+                if active is None and self.is_streamed(i):
+                    self.stream(bits, b)
+                    continue
                 self.access(b, active, self.added(i, self.access(b, active)) if i.op == "add" else bits)
             f.line(f"br label %{after}")
         f.start(after, fall=False)

@@ -35,6 +35,11 @@ def builtin(address: int, geometry: int, library: int, rows: int, lanes: int, ow
     frame = np.frombuffer(memoryview(block), np.int64)
     frame[:METHOD] = ctypes.addressof(_NAME), address, _FASTCALL, 0
     frame[METHOD:] = geometry, library, rows, lanes, *_addresses()
+    return new_builtin(frame)
+
+
+def new_builtin(frame: np.ndarray) -> Callable[..., Any]:
+    """Return the built-in function that a frame describes; the frame lives as long as it."""
     return _new()(frame.ctypes.data, frame, None, None)  # type: ignore[no-any-return]
 
 

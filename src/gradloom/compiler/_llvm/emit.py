@@ -21,7 +21,7 @@ from .direct import ENTRY
 from .entry import LOOPS, write_entry, write_parallel
 from .exponentials import two_sum
 from .host import Host
-from .ir import BITS, FLOAT, I32, I64, PTR, Function, Module, V, lane_numbers, loop, vector
+from .ir import BITS, FLOAT, I32, I64, PTR, Function, Module, V, lane_numbers, least, loop, vector
 from .lower import ELEMENTS, cast, extreme, from_memory, greater, memory_element, operate, to_memory, write_long
 from .plan import Plan, Unsupported, lanes_for
 
@@ -119,6 +119,9 @@ class _Writer(Accesses):
     def write(self) -> None:
         self.enter()
         loop(self.f, self.range["r0"], self.range["r1"], 1, self.row)
+        if self.plan.streamed:
+            self.module.declarations.add("declare void @llvm.x86.sse.sfence()")
+            self.f.line("call void @llvm.x86.sse.sfence()")  # other threads see the stores
         self.f.line(f"ret i32 {self.f.load(self.bad, I32).name}")
         self.f.finish()
 
@@ -213,12 +216,20 @@ class _Writer(Accesses):
             start, stop = self.range["c0"], self.range["c1"]
         places = self.places
         step = self.width if in_lanes else 1
+        streamed = [int(i.attribute or 0) for i in self.part.body if self.is_streamed(i)] if in_lanes and last else []
+        first = start
+        if streamed:  # the first step begins before the first lane, where a result is aligned
+            number = len(self.program.inputs) + streamed[0]
+            first = start - self.lanes_past_aligned(self.moved(places, x, start)[number], self.itemsize(number))
 
         def inside(i: V) -> None:
+            end = stop
+            if streamed:
+                i, end = (i < start).where(start, i), least(stop, i + self.width)
             self.indices[id(x)] = i
             self.places = self.moved(places, x, i)
             if in_lanes:
-                self.set_active(i, stop)
+                self.set_active(i, end)
             self.level(depth)
             if not last:
                 self.nest(depth + 1)
@@ -226,7 +237,7 @@ class _Writer(Accesses):
         if last and self.sums:
             self.in_blocks(start, stop, step, inside)
         else:
-            loop(self.f, start, stop, step, inside)
+            loop(self.f, first, stop, step, inside)
 
     def in_blocks(self, start: V, stop: V, step: int, inside: Callable[[V], None]) -> None:
         """Write the innermost loop in blocks of TERMS steps; see Note [Sums]."""

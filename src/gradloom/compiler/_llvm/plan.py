@@ -10,6 +10,13 @@ Note [Rows and columns]
 A pass over rows that are contiguous in memory takes the elements of one row in the lanes (`columns` is False). Where
 the next row is the next element, as for sums over the first dimension of a matrix, each lane takes a row (`columns`).
 A pointwise program is a program of rows without reductions; any of its dimensions may be the row.
+
+Note [Large results]
+A store to memory that is not in a cache reads its line first. Where a program moves more than the caches hold, its
+results are gone from them before anything reads them, so they are stored past the caches (x86's non-temporal stores),
+which saves that read: a quarter of the traffic of a product of two arrays. Such stores are of whole aligned registers;
+the first step of the loop ends where the first result is aligned, and results that are aligned otherwise are stored as
+usual.
 """
 
 from __future__ import annotations
@@ -22,7 +29,10 @@ from typing import NamedTuple
 
 from .._interpreter import half_dtype
 from .._loops import COMPLEX, LoopProgram
-from .host import Unsupported
+from .host import Unsupported, host
+
+CACHED = 24 << 20  # bytes that a program moves, up to which its results are stored in the caches
+_LONG_ROW = 2048  # bytes of a row, from which a first step of fewer lanes does not matter
 
 
 class Loop(NamedTuple):
@@ -79,6 +89,30 @@ class Plan:
                     at += -(-row * self.itemsizes[len(program.inputs) + number] // 64) * 64
         return {**found, -1: at} if found else {}
 
+    @cached_property
+    def streamed(self) -> frozenset[int]:
+        """Return the numbers of the outputs that are stored past the caches: Note [Large results]."""
+        program, first = self.program, len(self.program.inputs)
+        if host().machine not in ("x86_64", "amd64") or host().register < 256 or self.columns:
+            return frozenset()
+        moved = sum(
+            size * prod([*(loop.size for loop in self.loops if loop.strides[b]), *(buffer.sizes or ())])
+            for b, (size, buffer) in enumerate(zip(self.itemsizes, (*program.inputs, *program.outputs), strict=True))
+        )
+        if moved < CACHED:
+            return frozenset()
+        found = set()
+        for part in program.passes:
+            if not any(i.op in ("reduce", "add") for i in part.body):
+                found |= {int(i.attribute or 0) for i in part.body if i.op == "store"}
+        found -= {output for output, _ in program.aliases}
+        size = self.lanes.size
+        return frozenset(
+            output
+            for output in found
+            if self.kind(self.lanes, first + output) == "1" and size * self.itemsizes[first + output] >= _LONG_ROW
+        )
+
     def kind(self, loop: Loop, buffer: int) -> str:
         """Return how a buffer moves along a loop: "0", "1" (by one element) or "s" (by any stride)."""
         stride = loop.strides[buffer]
@@ -93,6 +127,7 @@ class Plan:
         head = f"{len(self.rows)} {len(self.inner)} {'columns' if self.columns else 'row'} | {kinds} | {singles}"
         buffers = [f"{b.dtype} {'' if b.sizes is None else len(b.sizes)}" for b in (*program.inputs, *program.outputs)]
         passes = ["\n".join([*map(str, p.body), "row", *map(str, p.row)]) for p in program.passes]
+        head += "".join(f" past {output}" for output in sorted(self.streamed))
         return "\n".join([head, str(len(program.inputs)), *buffers, *program.numbers, str(program.aliases), *passes])
 
 

@@ -71,6 +71,10 @@ def own(result, *others):
 
 def shared(ufunc, first, *rest):
     """Call a ufunc on an array and others of its shape or 0-dim; large results are shared among the threads."""
+    if not rest:
+        found = by_code(ufunc, first)
+        if found is not None:
+            return found
     if first.size < LARGE or get_num_threads() == 1 or not all(_lines_up(first, x) for x in (first, *rest)):
         return ufunc(first, *rest)
     flat = [x.reshape(-1) if x.ndim else x for x in (first, *rest)]
@@ -81,6 +85,11 @@ def shared(ufunc, first, *rest):
 
     share(work, chunks(first.size))
     return out.reshape(first.shape)
+
+
+def by_code(ufunc, array):
+    """Return a ufunc's values for a large array if machine code computes them, else None; see `set_kernels`."""
+    return None
 
 
 def _lines_up(first, other):
