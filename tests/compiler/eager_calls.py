@@ -1,8 +1,12 @@
 """Count in which calls the kernels that set_kernels("llvm") replaces compute something themselves."""
 
 from collections import Counter
+from functools import cache
 
-from gradloom.compiler import _eager
+import numpy as np
+
+from gradloom.compiler import _eager, _eager_large, _eager_pointwise
+from gradloom.generated.variable_type import elementwise
 
 
 def counted_replacements(monkeypatch) -> Counter:
@@ -13,7 +17,23 @@ def counted_replacements(monkeypatch) -> Counter:
     for module, replacements in _eager.replaced().items():
         for name, make in replacements.items():
             monkeypatch.setitem(replacements, name, _counted(f"{module}.{name}", make, counts))
+    monkeypatch.setattr(_eager, "_gated_numpy", cache(_eager._gated_numpy.__wrapped__))
+    binary = _eager_large.binary
+
+    def counted_binary(name, kept, compiled, original=None):
+        make = _counted(f"numpy.{name}", lambda noted: binary(name, kept, compiled, noted), counts)
+        return make(original or getattr(np, name))
+
+    monkeypatch.setattr(_eager_large, "binary", counted_binary)
     return counts
+
+
+def take_as_large(count: int, monkeypatch) -> None:
+    """Let kernels for large arrays take those of `count` elements, from the next `set_kernels` on."""
+    for module in (_eager, _eager_large, _eager_pointwise, elementwise):
+        monkeypatch.setattr(module, "LARGE", count)
+    monkeypatch.setattr(_eager, "_made", {})
+    monkeypatch.setattr(_eager, "_gated_numpy", cache(_eager._gated_numpy.__wrapped__))
 
 
 def places() -> list[str]:

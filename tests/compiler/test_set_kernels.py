@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 import gradloom as torch
-from gradloom.compiler import _eager, _eager_large, _eager_pointwise, _llvm
+from gradloom.compiler import _eager, _llvm
 from gradloom.compiler._llvm import host
-from gradloom.generated.variable_type import elementwise
 from gradloom.kernels.activation import softmax as softmax_kernels
 
-from .eager_calls import counted_replacements, places
+from .eager_calls import counted_replacements, places, take_as_large
 
 pytestmark = pytest.mark.skipif(not _llvm.available(), reason="needs llvmlite: pip install 'gradloom[compile]'")
 F = torch.nn.functional
@@ -184,10 +183,13 @@ LARGE_CALLS = {
     "div by a number": lambda x: x / 0.3,
     "div": lambda x: x / (x.detach().abs() + 0.5),
     "sub": lambda x: x - x.detach().sin(),
+    "layer_norm": lambda x: F.layer_norm(x, (37,), x[0] + 1, x[1]) + F.layer_norm(x, (37,), x[2]),
+    "softmax": lambda x: x.softmax(1) + x.reshape(4, 3, 37).softmax(1).reshape(12, 37),
     **{f"pow {p}": lambda x, p=p: x.detach().abs() ** 0.7 * x**p for p in (2, 3, 1.5, 0.5, -1)},
     "pow": lambda x: (x.abs() + 0.5) ** x.detach() + 1.5**x,
     "sum of several gradients": lambda x: x.sigmoid() * x.tanh() + x**2,
     "in place": lambda x: (2 * x).add_(x).mul_(x[0].detach()).sub_(0.3),
+    "in place with a dimension of 1": lambda x: (2 * x)[:, None].add_(x[:, None]).mul_(0.3)[:, 0],
     "in place by itself": lambda x: (lambda y: y.add_(y))(2 * x),
     "a column": lambda x: x * x.detach()[:, :1] + x.detach()[:, :1],
     "a transposed matrix": lambda x: x * x.detach().t().contiguous().t(),
@@ -203,14 +205,7 @@ LARGE_CALLS = {
 @pytest.fixture
 def large_from_64(monkeypatch):
     """Let kernels for large arrays take those of 64 elements."""
-    for module in (_eager, _eager_pointwise, _eager_large):
-        monkeypatch.setattr(module, "LARGE", 64)
-    monkeypatch.setattr(elementwise, "LARGE", 64)
-    _eager._made.clear()
-    _eager._gated_numpy.cache_clear()
-    yield
-    _eager._made.clear()
-    _eager._gated_numpy.cache_clear()
+    take_as_large(64, monkeypatch)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

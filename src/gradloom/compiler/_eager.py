@@ -25,10 +25,10 @@ from ._eager_programs import (
     NLL_LOSS,
     ROW_REDUCTION,
     ROW_VARIANCE,
-    ROWS,
     layer_norm,
     layer_norm_input,
     pointwise,
+    row_program,
 )
 from ._loops import LoopProgram
 
@@ -214,11 +214,12 @@ def _rows(name: str, arrays: tuple[Any, ...], dim: int) -> Any:
         shape, dtype = x.shape, _DTYPES[x.dtype.char]
         dim %= x.ndim
         before, count, after = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
-        buffer = f"{dtype} strides [{count * after}, 1, {after}]"
-        lines = [f"loop [{before}, {after}, {count}] inner 1", *(f"input {i}: {buffer}" for i in range(len(arrays)))]
-        kernel = _compiled(key, "\n".join([*lines, f"output 0: {buffer}"]) + ROWS[name].replace(": T", f": {dtype}"))
+        kernel = _compiled(key, row_program(name, dtype, before, count, after))
     out = empty(x.shape, x.dtype)
-    kernel.call(*arrays, out)
+    if name == "softmax":
+        kernel.call(*arrays, out, out, out)
+    else:
+        kernel.call(*arrays, out)
     return out
 
 
@@ -281,6 +282,9 @@ def _layer_norm(original: Any) -> Any:
     return native_layer_norm
 
 
+_LONGEST_ADDED = 2048  # elements of a row, up to which sums over the rows are computed with the rest
+
+
 def _layer_norm_backward(original: Any) -> Any:
     def native_layer_norm_backward(
         grad_out: Any, input: Any, normalized_shape: Any, mean: Any, rstd: Any, weight: Any, bias: Any, output_mask: Any
@@ -293,21 +297,25 @@ def _layer_norm_backward(original: Any) -> Any:
             or dtype.char not in "fd" or not input.size or grad_out.shape != shape or not sizes or outer < 0
         ):  # fmt: skip
             return original(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
-        key = "native_layer_norm_backward", shape, outer, dtype.char, weight is None
+        of_parameters = output_mask[1] or output_mask[2]
+        together = output_mask[0] and of_parameters and input.size >= LARGE and math.prod(sizes) <= _LONGEST_ADDED
+        key = "native_layer_norm_backward", shape, outer, dtype.char, weight is None, together
         found = _kernels.get(key)
         if found is None:
             rows, count, name = math.prod(shape[:outer]), math.prod(sizes), _DTYPES[dtype.char]
-            for_input = layer_norm_input(rows, count, name, weight is not None)
+            for_input = layer_norm_input(rows, count, name, weight is not None, together)
             for_parameters = LAYER_NORM_PARAMETERS.format(rows=rows, count=count, dtype=name)
             found = _compiled((key, 1), for_input), _compiled((key, 2), for_parameters)
             _kernels[key] = found
-        grad_input = grad_weight = grad_bias = None
-        if output_mask[0]:
-            grad_input = empty(shape, dtype)
-            found[0].call(*arrays, grad_input)
-        if output_mask[1] or output_mask[2]:
-            grad_weight, grad_bias = empty(sizes, dtype), empty(sizes, dtype)
-            found[1].call(*arrays[:4], grad_weight, grad_bias)
+        grad_input = empty(shape, dtype) if output_mask[0] else None
+        grad_weight, grad_bias = (empty(sizes, dtype), empty(sizes, dtype)) if of_parameters else (None, None)
+        if together:
+            found[0].call(*arrays, grad_input, grad_weight, grad_bias)
+        else:
+            if grad_input is not None:
+                found[0].call(*arrays, grad_input)
+            if of_parameters:
+                found[1].call(*arrays[:4], grad_weight, grad_bias)
         return grad_input, grad_weight if output_mask[1] else None, grad_bias if output_mask[2] else None
 
     return native_layer_norm_backward

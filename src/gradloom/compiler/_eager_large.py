@@ -103,7 +103,7 @@ def binary(name: str, kept: Kept, compiled: Callable[..., Any], original: Any = 
 
 
 def _binary_program(op: str, shape: tuple[int, ...], dtype: str, strides: list[Any], in_place: bool) -> LoopProgram:
-    contiguous = tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
+    contiguous = tuple(prod(shape[i + 1 :]) if n > 1 else 0 for i, n in enumerate(shape))
     inputs = tuple(Buffer(dtype, s) for s in strides)
     body = (
         Instruction("x", "load", (), dtype, 0),

@@ -58,7 +58,8 @@ pass 1:
   s = reduce sum e: T
 """
 ROWS = {
-    "softmax": _SOFTMAX + "pass 2:\n  x2 = load 0: T\n  c2 = - x2 m: T\n  e2 = exp c2: T\n  y = / e2 s: T\n  store 0 y",
+    # Its exponentials are kept where the result will be: input 1 and both outputs are one array.
+    "softmax": _SOFTMAX + "  store 0 e\npass 2:\n  e2 = load 1: T\n  y = / e2 s: T\n  store 1 y",
     "log_softmax": _SOFTMAX
     + "row:\n  l = log s: T\npass 2:\n  x2 = load 0: T\n  c2 = - x2 m: T\n  y = - c2 l: T\n  store 0 y",
     "softmax_backward": """
@@ -85,6 +86,20 @@ pass 1:
   y = - g1 d: T
   store 0 y""",
 }
+
+
+def row_program(name: str, dtype: str, before: int, count: int, after: int) -> str:
+    """Return a program of ROWS over the middle one of three dimensions of contiguous arrays.
+
+    Softmax takes its input and three times the array of its result; log_softmax two arrays, the derivatives three.
+    """
+    buffer = f"{dtype} strides [{count * after}, 1, {after}]"
+    inputs, outputs = (1 if name == "log_softmax" else 2), (2 if name == "softmax" else 1)
+    lines = [f"loop [{before}, {after}, {count}] inner 1", *(f"input {i}: {buffer}" for i in range(inputs))]
+    lines += [f"output {i}: {buffer}" for i in range(outputs)]
+    if name == "softmax":
+        lines += ["alias 0 1", "alias 1 1"]
+    return "\n".join(lines) + ROWS[name].replace(": T", f": {dtype}")
 
 
 _NORMALIZATION = """
@@ -166,8 +181,11 @@ _NORMALIZED = """
 """
 
 
-def layer_norm_input(rows: int, count: int, dtype: str, weighted: bool) -> str:
-    """Return the program of the gradient of layer_norm's input from: gradient, input, mean, rstd, and weight."""
+def layer_norm_input(rows: int, count: int, dtype: str, weighted: bool, parameters: bool = False) -> str:
+    """Return the program of the gradient of layer_norm's input from: gradient, input, mean, rstd, and weight.
+
+    With `parameters`, its other outputs are the gradients of weight and bias, sums over the rows.
+    """
     lines = [f"loop [{rows}, {count}] inner 1", *(f"input {i}: {dtype} strides [{count}, 1]" for i in (0, 1))]
     lines += [f"input {i}: {dtype} strides [1, 0]" for i in (2, 3)]
     lines += [f"input 4: {dtype} strides [0, 1]"] * weighted + [f"output 0: {dtype} strides [{count}, 1]"]
@@ -184,6 +202,9 @@ pass 1:{_NORMALIZED.replace("#", "1")}  p = * h1 bm: T
   f = - d p: T
   y = * f rstd1: T
   store 0 y"""
+    if parameters:
+        lines += [f"output {i}: {dtype} strides [0, 1]" for i in (1, 2)]
+        text += "\n  gw2 = * g1 h1: T\n  add 1 gw2\n  add 2 g1"
     weight = "load 4" if weighted else "const 1.0"
     return "\n".join(lines) + text.replace("WEIGHT", weight).replace(": T", f": {dtype}")
 

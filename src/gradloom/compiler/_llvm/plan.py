@@ -103,7 +103,7 @@ class Plan:
             return frozenset()
         found = set()
         for part in program.passes:
-            if not any(i.op in ("reduce", "add") for i in part.body):
+            if not any(i.op == "reduce" for i in part.body):
                 found |= {int(i.attribute or 0) for i in part.body if i.op == "store"}
         found -= {output for output, _ in program.aliases}
         size = self.lanes.size
