@@ -141,6 +141,7 @@ CALLS = {
         x.reshape(1, 2, 6, 37), x[:, :12].reshape(18, 2, 2, 2).contiguous(), None, 2
     ),
     "conv1d": lambda x: F.conv1d(x.reshape(3, 4, 37), x[:8, :8].reshape(4, 4, 4).contiguous(), None, 1, 2),
+    "sum of an embedding": lambda x: F.embedding(torch.tensor([[3, 11], [3, 0]]), x, padding_idx=0).sum(),
     "embedding": lambda x: F.embedding(torch.tensor([[3, 11], [3, 0]]), x, padding_idx=0),
 }
 
@@ -155,8 +156,10 @@ def results(call, dtype):
     torch.manual_seed(3)
     x = torch.randn(12, 37, dtype=dtype, requires_grad=True)
     y = call(x)
-    y.backward(torch.randn_like(y))
-    return y.detach().numpy(), x.grad.numpy()
+    y.backward(torch.randn_like(y), retain_graph=True)
+    first, x.grad = x.grad, None
+    y.sum().backward()  # a gradient that is one number, expanded
+    return y.detach().numpy(), first.numpy(), x.grad.numpy()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)

@@ -244,9 +244,10 @@ def _softmax_backward(name: str) -> Callable[[Any], Any]:
             if (
                 type(output) is ndarray and type(grad_output) is ndarray and output.dtype.char in "fd"
                 and output.dtype == grad_output.dtype == input_dtype and output.shape == grad_output.shape
-                and output.flags.c_contiguous and grad_output.flags.c_contiguous
-                and output.size and -output.ndim <= dim < output.ndim
+                and output.flags.c_contiguous and output.size and -output.ndim <= dim < output.ndim
             ):  # fmt: skip
+                if not grad_output.flags.c_contiguous:  # such as the gradient of a sum, one number expanded
+                    grad_output = np.ascontiguousarray(grad_output)
                 return _rows(name, (grad_output, output), dim)
             return original(grad_output, output, dim, input_dtype)
 
@@ -291,6 +292,8 @@ def _layer_norm_backward(original: Any) -> Any:
     ) -> Any:
         shape, dtype, sizes = input.shape, input.dtype, tuple(normalized_shape)
         outer = input.ndim - len(sizes)
+        if type(grad_out) is ndarray and not grad_out.flags.c_contiguous:
+            grad_out = np.ascontiguousarray(grad_out)
         arrays = [a for a in (grad_out, input, mean, rstd, weight) if a is not None]
         if (
             any(type(a) is not ndarray or a.dtype != dtype or not a.flags.c_contiguous for a in arrays)

@@ -79,19 +79,20 @@ def replacement(
         x = arrays[0]
         dtype = _DTYPES.get(x.dtype.char)
         alike = all(a.dtype == x.dtype and a.shape == x.shape for a in arrays)
+        expanded = [name for name, a in zip(arrays_of, arrays, strict=True) if not a.flags.c_contiguous]
         if (
-            dtype is None or not alike or not x.ndim or not x.size or type(result) is not ndarray
-            or result.shape != x.shape or result.dtype not in (x.dtype, _BOOL)
+            dtype is None or not alike or not x.ndim or not x.size or len(expanded) == len(arrays)
+            or type(result) is not ndarray or result.shape != x.shape or result.dtype not in (x.dtype, _BOOL)
         ):  # fmt: skip
             return False, None, []
         numbers = [n for n, v in parameters.items() if n not in deciding and v.__class__ in (int, float)]
         known = {n: v for n, v in parameters.items() if n not in numbers}
-        key = operator, x.shape, x.dtype.char, *known.values(), *numbers
+        key = operator, x.shape, x.dtype.char, *known.values(), *numbers, *expanded
         code = kept.get(key)
         if code is None:
             inputs = dict.fromkeys(arrays_of, dtype)
             try:
-                program = pointwise(source, inputs, x.size, dtype, known, tuple(numbers), result.dtype.name)
+                program = pointwise(source, inputs, x.size, dtype, known, tuple(numbers), result.dtype.name, expanded)
                 code = compiled(key, program if is_worth_code(program) else None)
             except (CannotFuseError, Unsupported):
                 code = compiled(key, None)
@@ -120,9 +121,13 @@ def replacement(
         recent: dict[Any, Any] = {}
 
         def kernel(self: Any, other: Any) -> Any:
-            if type(self) is type(other) is ndarray and self.flags.c_contiguous and other.flags.c_contiguous:
-                shape, dtype = self.shape, self.dtype
-                key = shape, dtype.char, other.shape, other.dtype.char
+            if type(self) is type(other) is ndarray and other.flags.c_contiguous:
+                shape, dtype, kind = self.shape, self.dtype, other.dtype.char
+                if not self.flags.c_contiguous:
+                    if any(self.strides):
+                        return original(self, other)
+                    kind += "expanded"  # one number, such as the gradient of a sum
+                key = shape, dtype.char, other.shape, kind
                 found = recent.get(key)
                 if found is None:
                     result = original(self, other)
@@ -168,9 +173,13 @@ def replacement(
             arrays = tuple([given[i] for i in places])
             layout: list[Any] = []
             for x in arrays:
-                if type(x) is not ndarray or not x.flags.c_contiguous:
+                if type(x) is not ndarray:
                     return original(*given)
                 layout += x.shape, x.dtype.char
+                if not x.flags.c_contiguous:
+                    if any(x.strides):
+                        return original(*given)
+                    layout.append("expanded")  # one number, such as the gradient of a sum
             parameters = tuple([given[i] for i in others])
             key = (*layout, parameters)
             try:

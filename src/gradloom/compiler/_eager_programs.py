@@ -7,6 +7,7 @@ sizes and dtypes.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 from ._loops import Buffer, Instruction, LoopProgram, Pass
@@ -21,6 +22,7 @@ def pointwise(
     known: dict[str, Any],
     numbers: tuple[str, ...] = (),
     result: str | None = None,
+    expanded: Collection[str] = (),
 ) -> LoopProgram:
     """Return the program that computes a scalar definition for contiguous arrays of `count` elements, in `dtype`.
 
@@ -29,6 +31,7 @@ def pointwise(
         known: names that stand for Python values.
         numbers: names that stand for floats, which are passed at each call.
         result: the dtype of the result, if it is another than `dtype`.
+        expanded: names of arrays that are one number for all elements.
     """
     result = result or dtype
     exprs = Exprs()
@@ -42,7 +45,7 @@ def pointwise(
     names = {id(e): f"v{i}" for i, e in enumerate(order)}
     body = [Instruction(names[id(e)], e.op, tuple(names[id(a)] for a in e.args), e.dtype, e.attribute) for e in order]
     body.append(Instruction("", "store", (body[-1].name,), "", 0))
-    inputs = tuple(Buffer(kind, (1,)) for kind in arrays.values())
+    inputs = tuple(Buffer(kind, (0 if name in expanded else 1,)) for name, kind in arrays.items())
     output = (Buffer(result, (1,)),)
     return LoopProgram((count,), 0, inputs, output, (Pass(tuple(body)),), ("float64",) * len(numbers))
 

@@ -288,13 +288,14 @@ def _add(x: Any, dim: int, index: Any, source: Any, omitted: int = -1) -> bool |
 def embedding_dense_backward(original: Any) -> Any:
     def kernel(grad_output: Any, indices: Any, num_weights: int, padding_idx: int, scale_grad_by_freq: bool) -> Any:
         if (
-            type(grad_output) is ndarray and grad_output.dtype.char in "fd" and grad_output.flags.c_contiguous
-            and _is_index(indices) and not scale_grad_by_freq and grad_output.size and num_weights > 0
+            type(grad_output) is ndarray and grad_output.dtype.char in "fd" and _is_index(indices)
+            and not scale_grad_by_freq and grad_output.size and num_weights > 0
             and grad_output.size == indices.size * grad_output.shape[-1]
         ):  # fmt: skip
             width = grad_output.shape[-1]
             out = np.zeros((num_weights, width), grad_output.dtype)
-            if not _add(out, 0, indices.reshape(-1), grad_output.reshape(-1, width), max(-1, padding_idx)):
+            values = np.ascontiguousarray(grad_output.reshape(-1, width))  # a sum's gradient is one number, expanded
+            if not _add(out, 0, indices.reshape(-1), values, max(-1, padding_idx)):
                 return out
         return original(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq)
 
