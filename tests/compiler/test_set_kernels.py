@@ -141,6 +141,7 @@ CALLS = {
         x.reshape(1, 2, 6, 37), x[:, :12].reshape(18, 2, 2, 2).contiguous(), None, 2
     ),
     "conv1d": lambda x: F.conv1d(x.reshape(3, 4, 37), x[:8, :8].reshape(4, 4, 4).contiguous(), None, 1, 2),
+    "optimizer": lambda x: step_of_an_optimizer(x),
     "sum of an embedding": lambda x: F.embedding(torch.tensor([[3, 11], [3, 0]]), x, padding_idx=0).sum(),
     "embedding": lambda x: F.embedding(torch.tensor([[3, 11], [3, 0]]), x, padding_idx=0),
 }
@@ -150,6 +151,13 @@ def running_statistics(x):
     mean, var = torch.zeros(x.shape[1], dtype=x.dtype), torch.ones(x.shape[1], dtype=x.dtype)
     result = F.batch_norm(x, mean, var, None, x[1], True, 0.3)
     return result + mean + var
+
+
+def step_of_an_optimizer(x):
+    p = x.detach().clone().requires_grad_()
+    p.grad = x.detach() * x.detach()
+    torch.optim.Adam([p], 0.1).step()
+    return x * p.detach()
 
 
 def results(call, dtype):

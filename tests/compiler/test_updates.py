@@ -73,6 +73,39 @@ def test_updates_equal_eager(kind, options):
     assert updates.fused and any("laid out" in r or "bfloat16" in r for r in updates.reasons)
 
 
+@pytest.mark.parametrize("kind, options", OPTIMIZERS, ids=lambda v: v if isinstance(v, str) else "-".join(v))
+def test_steps_with_set_kernels_equal_eager(kind, options):
+    expected, *_ = trajectory(kind, options, False)
+    with torch.set_kernels("llvm"):
+        found, *_ = trajectory(kind, options, False)
+    for a, b in zip(found, expected, strict=True):
+        assert torch.equal(a, b) and a._version == b._version
+
+
+def test_a_step_inside_a_closure_with_set_kernels():
+    def run():
+        torch.manual_seed(0)
+        a, b = (torch.randn(5, requires_grad=True) for _ in range(2))
+        first, second = torch.optim.Adam([a], 0.1), torch.optim.SGD([a, b], 0.1)
+
+        def closure():
+            loss = ((a + b) ** 2).sum()
+            a.grad, b.grad = torch.autograd.grad(loss, (a, b))
+            second.step()
+            return loss
+
+        losses = [first.step(closure) for _ in range(3)]
+        with pytest.raises(ZeroDivisionError):
+            first.step(lambda: 1 / 0)
+        first.step()
+        return torch.stack([*losses]), a, b
+
+    expected = run()
+    with torch.set_kernels("llvm"):
+        found = run()
+    assert all(torch.equal(x, y) for x, y in zip(found, expected, strict=True))
+
+
 def test_numbers_compile_once():
     _loop.cache_clear()
     trajectory("Adam", {"weight_decay": 0.1}, True, 9)

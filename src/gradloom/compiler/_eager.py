@@ -52,11 +52,11 @@ class set_kernels:
             norm in training, the mean and the sum of nll_loss and binary_cross_entropy_with_logits, gather, dropout,
             convolutions of one group, max_pool2d without padding, products of matrices, the steps of LSTM and GRU
             layers, sums, products, means, extrema and variances of rows, running sums, products and extrema, sort,
-            topk, kthvalue, median, scatter_add, index_add, index_select, embedding, and random numbers, for contiguous
-            float32 and float64 tensors, and where they only move or sort also for others; for large tensors also
-            operators of one call of NumPy (+, *, exp, abs ...). Factors of products may be transposed. The first call
-            with a shape compiles, or takes code from the cache on disk. Results differ from NumPy's by rounding;
-            indices and random numbers do not. It holds for all threads.
+            topk, kthvalue, median, scatter_add, index_add, index_select, embedding, random numbers, and steps of
+            optimizers, for contiguous float32 and float64 tensors, and where they only move or sort also for others;
+            for large tensors also operators of one call of NumPy (+, *, exp, abs ...). Factors of products may be
+            transposed. The first call with a shape compiles, or takes code from the cache on disk. Results differ from
+            NumPy's by rounding; indices, random numbers and optimizers' steps do not. It holds for all threads.
 
     Raises:
         ValueError: for another name.
@@ -281,6 +281,15 @@ def _layer_norm(original: Any) -> Any:
         return out, mean, rstd
 
     return native_layer_norm
+
+
+def _updates(original: Any) -> Any:
+    def new_updates() -> Any:
+        from ._updates import Updates
+
+        return Updates()
+
+    return new_updates
 
 
 _LONGEST_ADDED = 2048  # elements of a row, up to which sums over the rows are computed with the rest
@@ -522,6 +531,7 @@ def replaced() -> dict[str, dict[str, Callable[[Any], Any]]]:
     for module, kernels in _BY_HAND.items():
         place = f"kernels.{module}"
         found[place] = {**found.get(place, {}), **kernels}
+    found["dispatch.state"] = {"new_updates": _updates}
     found["core.engine"] = {"add_arrays": _of_kernels("addition", "_eager_large")}
     return found
 

@@ -7,9 +7,10 @@ its gradient and its state and writes them in place. Numbers are arguments of th
 rate nor a step count compiles anew; what the rule computes of numbers alone, Python computes before each call. A rule
 may ask whether a number is 0 or 1, and booleans choose: for each answer there is another program.
 
-While `Updates` are in force, a step of the library's optimizers only collects what is to be computed, and the loops
-run at its end. Everything else, from hooks to step counts, is the optimizer's own Python. What the loops cannot take is
-left to the rule: half-precision parameters, layouts that are not contiguous, subclasses, and steps that are recorded.
+While `Updates` are in force, in compiled functions and with `set_kernels("llvm")`, a step of the library's optimizers
+only collects what is to be computed, and the loops run at its end. Everything else, from hooks to step counts, is the
+optimizer's own Python. What the loops cannot take is left to the rule: half-precision parameters, layouts that are not
+contiguous, subclasses, and steps that are recorded.
 """
 
 from __future__ import annotations

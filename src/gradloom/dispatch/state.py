@@ -72,7 +72,7 @@ class ThreadState(threading.local):
     autocast: Any = None  # settings of autocast: amp/settings.py
     unrecorded = 0  # number of nested blocks in which nothing is recorded
     tracer: Any = None  # the Tracer of the compiler that records this thread's operators
-    updates: Any = None  # what carries out optimizers' steps in compiled functions; see Note [Optimizer updates]
+    updates: Any = None  # what carries out the step of an optimizer that runs; see Note [Optimizer updates]
     profiler: Any = None  # the Recorder of the profile in progress; see Note [Profiling]
     forward_grad = True  # whether operators compute tangents in a dual level; see _C._set_fwd_grad_enabled
     grad_layout = True  # see autograd.grad_mode.enforce_grad_layout_policy
@@ -89,6 +89,14 @@ class ThreadState(threading.local):
 _new_threads = [0]  # the initial flags of a thread
 _threads: dict = {}  # identity of a thread -> its state; identities are reused when threads end
 state = ThreadState()
+
+
+def new_updates() -> Any:
+    """Return what carries out an optimizer's step outside of compiled functions, or None: the optimizer's own rule.
+
+    `set_kernels` replaces it.
+    """
+    return None
 
 
 def each_thread(flag: int, on: bool) -> None:

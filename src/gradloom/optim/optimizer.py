@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import gradloom as gl
 from gradloom import Tensor
+from gradloom.dispatch import state as dispatch_state
 from gradloom.dispatch.state import state
 from gradloom.utils.hooks import RemovableHandle, add_hook
 
@@ -60,8 +61,16 @@ def _hooked(step):
                         f"new_kwargs), but got {answer}."
                     )
                 args, kwargs = answer
-        updates = state.updates
-        result = step(*args, **kwargs) if updates is None else updates.during(step, args, kwargs)
+        before = state.updates
+        updates = dispatch_state.new_updates() if before is None else before
+        if updates is None:
+            result = step(*args, **kwargs)
+        else:
+            state.updates = updates
+            try:
+                result = updates.during(step, args, kwargs)
+            finally:
+                state.updates = before
         # A scheduler warns if it is stepped before its optimizer.
         self._opt_called = True
         for hook in (*self._optimizer_step_post_hooks.values(), *_global_post_hooks.values()):
