@@ -10,7 +10,7 @@ import numpy as np
 from ..core.edge import gradient_edge
 from ..core.engine import execute
 from ..core.node import Node, bump_version, next_sequence_nr
-from ..core.saved_variable import RELEASED, save, unpack
+from ..core.saved_variable import RELEASED, modified_message, save, unpack
 from ..core.tensor import Tensor, wrap
 from ..dispatch import _operators
 from ..dispatch.state import GRAD_OFF, state
@@ -60,6 +60,8 @@ class Compiled:
         random: whether it draws random numbers.
         saved: the contents that the forward program returns after the results, for the backward program.
         forward, variants: the programs; `backward` is the one for gradients of all results.
+        shared: for each of `saved`, the inputs and the results whose memory it shares; None before the first call.
+        shared_results: numbers of the results that one of them shares memory with.
         make: makes a variant: `make(compiled, kinds, inputs, numbers)`.
         account: what `explain` says of it.
     """
@@ -76,6 +78,8 @@ class Compiled:
         self.mutated: list[int] = facts["mutated"]
         self.random: bool = facts["random"]
         self.saved: list[int | str] = facts["saved"]
+        self.shared: list[tuple[list[int], list[int]]] | None = None
+        self.shared_results: list[int] = []
         self.variants: dict[tuple[int, ...], Variant] = {}
         self.account: Any = None
 
@@ -103,6 +107,7 @@ class Variant:
     Attributes:
         kept: positions of the inputs that it reads.
         saved: numbers of the saved arrays that it reads.
+        checked: positions of the inputs, and numbers of the results, whose memory it reads; None before the first call.
         tangents: which gradients it takes, with sizes and strides.
         gradients: for each gradient that it returns, whether it is defined.
         conditions: what must hold of the numbers of a call, beyond what the forward pass requires.
@@ -113,16 +118,24 @@ class Variant:
         conditions: tuple[str, ...] = (),
     ) -> None:  # fmt: skip
         self.conditions = conditions
+        self.checked: tuple[list[int], list[int]] | None = None
         self.program, self.kept, self.saved, self.tangents, self.gradients = program, kept, saved, tangents, gradients
 
 
 class CompiledFunctionBackward(Node):
-    """The backward pass of a compiled function: one node for all of its operators."""
+    """The backward pass of a compiled function: one node for all of its operators.
 
-    __slots__ = ("compiled", "saved_inputs", "saved_arrays", "numbers")
+    Attributes:
+        saved_inputs: slots for all inputs, as in Note [Saved variables].
+        saved_arrays: what the forward program saved, which may be memory of inputs and results.
+        versions: result -> its version counter and version, for the results whose memory was saved.
+    """
+
+    __slots__ = ("compiled", "saved_inputs", "saved_arrays", "versions", "numbers")
     compiled: Any
     saved_inputs: tuple[Any, ...]
     saved_arrays: Any
+    versions: dict[int, tuple[list[int], int, Any]]
     numbers: tuple[Any, ...]
     _saved_fields = ()
 
@@ -130,16 +143,17 @@ class CompiledFunctionBackward(Node):
         if fn.saved_arrays is RELEASED:
             RELEASED.unpack(fn)
         compiled: Compiled = fn.compiled
-        inputs = [unpack(t, fn) for t in fn.saved_inputs]
         if state.flags != GRAD_OFF or any(g is not None and g.__class__ is not Tensor for g in grads):
-            return fn.eagerly(inputs, grads)
+            return fn.eagerly([unpack(t, fn) for t in fn.saved_inputs], grads)
         kinds = tuple([kind_of_tangent(g) for g in grads])
         if not any(kinds):
             return (None,) * len(compiled.leaves)
+        inputs = [t if isinstance(t, Tensor) else t.tensor for t in fn.saved_inputs]
         variant = compiled.variants.get(kinds)
         if variant is None or variant.conditions:
             variant = compiled.variant(kinds, inputs, fn.numbers)
         saved = fn.saved_arrays
+        fn.check(compiled, variant)
         arrays = [inputs[i]._array for i in variant.kept] + [saved[i] for i in variant.saved]
         for i, shape, strides in variant.tangents:
             tangent = grads[i]._array
@@ -151,9 +165,25 @@ class CompiledFunctionBackward(Node):
             # Before it runs: the program frees what it needs no more.
             inputs.clear()
             saved = fn.saved_arrays = RELEASED
-            fn.saved_inputs = ()
+            fn.saved_inputs, fn.versions = (), {}
         found = iter(variant.program.run(arrays, fn.numbers))
         return tuple([wrap(next(found)) if has else None for has in variant.gradients])
+
+    def check(fn, compiled: Compiled, variant: Variant) -> None:
+        """Refuse to read memory that was written to since the forward pass."""
+        if variant.checked is None:
+            shared = [compiled.shared[i] for i in variant.saved] if compiled.shared is not None else []
+            variant.checked = (
+                sorted({*variant.kept, *[i for positions, _ in shared for i in positions]}),
+                sorted({n for _, numbers in shared for n in numbers}),
+            )
+        positions, numbers = variant.checked
+        for i in positions:
+            unpack(fn.saved_inputs[i], fn)
+        for n in numbers:
+            counter, version, array = fn.versions[n]
+            if counter[0] != version:
+                raise RuntimeError(modified_message(array, None, n, fn, counter, version, None))
 
     def eagerly(fn, inputs: list[Any], grads: list[Any]) -> tuple[Any, ...]:
         """Compute the gradients by operators: those that can be differentiated again, or of some outputs only."""
@@ -190,7 +220,7 @@ class CompiledFunctionBackward(Node):
         return tuple(found)
 
     def release_variables(fn) -> None:  # type: ignore[override]
-        fn.saved_inputs = ()
+        fn.saved_inputs, fn.versions = (), {}
         fn.saved_arrays = RELEASED
 
 
@@ -239,7 +269,7 @@ def run(compiled: Compiled, inputs: Sequence[Any], numbers: tuple[Any, ...] = ()
         if value is not target:
             np.copyto(target, value)
         bump_version(inputs[position])
-    if compiled.differentiable and not flags & GRAD_OFF:
+    if compiled.differentiable:
         _record(compiled, inputs, results, found, numbers)
     return [results[at] if kind == "result" else inputs[at] for kind, at in compiled.outputs]
 
@@ -265,10 +295,28 @@ def _record(compiled: Compiled, inputs: Any, results: list[Any], found: list[Any
     fn.compiled, fn.numbers = compiled, numbers
     fn.saved_inputs = tuple([save(t) for t in inputs])
     count = compiled.results
-    fn.saved_arrays = tuple(found[count : count + len(compiled.saved)])
+    saved = fn.saved_arrays = tuple(found[count : count + len(compiled.saved)])
+    if compiled.shared is None:
+        compiled.shared = [
+            (_sharing(array, [t._array for t in inputs]), _sharing(array, found[:count])) for array in saved
+        ]
+        compiled.shared_results = sorted({n for _, numbers in compiled.shared for n in numbers})
+    fn.versions = {n: _version_of(results[n]) for n in compiled.shared_results}
     metadata: list[Any] = []
     for position, number in enumerate(compiled.differentiable):
         result = results[number]
         metadata += [result._array.shape, result._array.dtype]
         result._edge = (fn, position)
     fn.input_metadata = tuple(metadata)
+
+
+def _sharing(array: np.ndarray, others: Sequence[np.ndarray]) -> list[int]:
+    """Return the positions of the arrays whose memory an array shares, which are the same in each call."""
+    return [i for i, other in enumerate(others) if np.may_share_memory(array, other)]
+
+
+def _version_of(result: Any) -> tuple[list[int], int, np.ndarray]:
+    """Return a result's version counter, its version, and its array."""
+    if result._vc is None:
+        result._vc = [0]
+    return result._vc, result._vc[0], result._array
