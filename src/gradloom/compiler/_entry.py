@@ -13,7 +13,7 @@ from ..dispatch.state import AUTOCAST, GRAD_OFF, state
 from ..types.dtype import default
 from . import _run
 from ._effects import Found
-from ._known import NUMBERS, is_library_value, is_plain_dataclass
+from ._known import NUMBERS, is_library_value, is_plain, is_plain_dataclass
 from ._numbers import FREE, NAMES, evaluated, plain, same_float, same_number
 from ._reads import static
 from ._recorder import FREE_ITEM, MISSING, Recorder, cell_value, tensor_facts
@@ -65,6 +65,8 @@ class Arguments:
             if free is not value:
                 return free
         if isinstance(value, Tensor):
+            if not is_plain(value):
+                raise Opaque(f"a {cls.__name__} ({path})")
             self.tensors.append((path, value))
             self.conditions.append(f"same_tensor({path}, {self.name(tensor_facts(value))})")
             if id(value) not in r.found:

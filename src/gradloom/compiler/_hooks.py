@@ -7,7 +7,10 @@ functions and methods those that only compute. Everything else taints the record
 from __future__ import annotations
 
 import functools
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+import os
+import sys
+import warnings
+from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -31,6 +34,7 @@ _WRITERS = frozenset(
     difference_update intersection_update __setitem__ __delitem__""".split()
 )
 _WALKS = (list, tuple, zip, enumerate, reversed, map, filter)  # they do not look at elements
+_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 _SAFE = (*known.NUMBERS, Tensor, slice, np.dtype)
 
 
@@ -39,6 +43,10 @@ class Hooks(Reads):
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         r = active.recorder
+        if function is warnings.warn:
+            if r is not None:
+                r.taint("it calls warn")
+            return warned(*args, **kwargs)
         if r is None:
             return function(*args, **kwargs)
         if r.reason is not None:
@@ -46,6 +54,18 @@ class Hooks(Reads):
                 args, kwargs = replaced(args, plain), replaced(kwargs, plain)
             return r.call(self, function, args, kwargs)
         return _called(self, r, function, args, kwargs)
+
+
+def warned(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **options: Any) -> None:
+    """Warn as a program does that calls `warnings.warn`: of a line of its own, not of the hooks."""
+    frame: FrameType | None = sys._getframe(0)
+    level = 0
+    while frame is not None and stacklevel > 0:
+        level += 1
+        if not frame.f_code.co_filename.startswith(_FOLDER):
+            stacklevel -= 1
+        frame = frame.f_back
+    warnings.warn(message, category, level + max(stacklevel, 0), source, **options)
 
 
 def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -14,6 +14,7 @@ import sys
 from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
+from weakref import ref
 
 from ..core.tensor import Tensor
 from ..dispatch.function_code import own_code
@@ -106,7 +107,7 @@ def public_name(function: FunctionType) -> str | None:
     return None
 
 
-_answers: dict[int, tuple[Any, bool]] = {}  # for each function that was asked for, whether it is an operator
+_answers: dict[int, tuple[Any, bool]] = {}  # for each function that lives: a weak reference, whether it is an operator
 
 
 def _computes(name: str, value: Any) -> bool:
@@ -123,9 +124,9 @@ def is_operator(function: Any) -> bool:
         return False
     answer = _answers.get(id(function))
     if answer is None:
-        if len(_answers) > 10_000:  # functions that programs made
-            _answers.clear()
-        answer = _answers[id(function)] = function, _is_operator(function)
+        key = id(function)
+        reference = ref(function, lambda _: _answers.pop(key, None))  # a closure may hold a model
+        answer = _answers[key] = reference, _is_operator(function)
     return answer[1]
 
 

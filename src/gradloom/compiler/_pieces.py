@@ -8,6 +8,7 @@ if they break, pieces of their own. What has nothing to fuse is called as it is.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from types import FunctionType, MethodType
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from . import _known as known
 from ._effects import is_step, stepped
-from ._hooks import Hooks, rewritten
+from ._hooks import Hooks, rewritten, warned
 from ._recorder import CannotRewriteError, active
 
 MOST_PIECES = 256  # of one function
@@ -111,6 +112,8 @@ class _PieceHooks(Hooks):
         self.pieces = pieces
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        if function is warnings.warn:
+            return warned(*args, **kwargs)
         return self.pieces.call(function, args, kwargs)
 
 

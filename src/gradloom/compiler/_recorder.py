@@ -335,7 +335,9 @@ class Recorder:
     def read(self, value: Any, source: tuple[str, Any] | None = None) -> Any:
         """Note an object that was read from outside; return it."""
         if isinstance(value, Tensor):
-            if id(value) not in self.tensors and id(value) not in self.found:
+            if not is_plain(value):
+                self.taint(f"it uses a {type(value).__name__}")  # whose attributes may be functions of a program
+            elif id(value) not in self.tensors and id(value) not in self.found:
                 self.found[id(value)] = source or ("object", value)
                 self.facts[id(value)] = tensor_facts(value)
                 self.kept.append(value)

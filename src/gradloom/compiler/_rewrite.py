@@ -23,6 +23,7 @@ from ._recorder import HOOKS, CannotRewriteError
 _compiling = new_lock()
 _FUTURE_ANNOTATIONS = 0x1000000
 _IN_FRAME = frozenset("locals globals vars eval exec dir super".split())
+_OWN_VARIABLES = frozenset("locals vars eval exec dir".split())
 _SYMBOLS = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.MatMult: "@", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
@@ -312,6 +313,8 @@ class _Rewriter(ast.NodeTransformer):
         if isinstance(function, ast.Name) and function.id in _IN_FRAME and self._kind(function.id) == "global":
             if function.id == "super" and not node.args:
                 return node
+            if function.id in _OWN_VARIABLES:
+                raise CannotRewriteError(f"it calls {function.id}(), which would see the hooks")
             if function.id != "super":
                 reason = ast.Constant(f"it calls {function.id}()")
                 pair = ast.Tuple([self.hook("taint", node, reason), node], ast.Load())

@@ -179,6 +179,14 @@ _OVERRIDABLE = (
     "ops",
     "autograd.functional",
     "autograd.gradcheck",
+    # What calls the functions of programs in their place.
+    "compiler._api",
+    "compiler._effects",
+    "compiler._hooks",
+    "compiler._modules",
+    "compiler._pieces",
+    "compiler._reads",
+    "compiler._recorder",
 )
 # Functions elsewhere that only compose public functions: PyTorch reports the calls that they make.
 _COMPOSED = frozenset(("__iter__",))
