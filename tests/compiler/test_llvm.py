@@ -374,6 +374,21 @@ def test_a_damaged_file_is_made_anew(folder):
         assert (out == 3).all() and path.read_bytes() == whole
 
 
+@pytest.mark.parametrize("make", [os.mkdir, pytest.param(getattr(os, "mkfifo", None), id="mkfifo")])
+def test_what_is_no_file_is_not_read(folder, make):
+    if make is None:
+        pytest.skip("there are no named pipes")
+    program, x = LoopProgram.parse(POINTWISE.format(n=10)), np.zeros(10, "float32")
+    _llvm.compile(program)
+    (path,) = folder.iterdir()
+    path.unlink()
+    make(path)
+    kernel.forget()
+    out = np.empty_like(x)
+    _llvm.compile(program)([x, out], [3.0])
+    assert (out == 3).all()
+
+
 def test_a_file_under_another_name_is_not_used(folder):
     _llvm.compile(LoopProgram.parse(POINTWISE.format(n=10)))
     (path,) = folder.iterdir()

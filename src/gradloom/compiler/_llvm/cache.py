@@ -30,6 +30,8 @@ BEGAN = time.time_ns()
 _VARIABLES = ("GRADLOOM_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA")
 _DAY = 86_400  # seconds; that a file is used is written down once in so many
 _MAGIC = b"gradloom machine code 1\n"
+# What lies in a file's place is not followed, and a pipe not waited for.
+_READING = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
 class GoneError(Exception):
@@ -102,14 +104,17 @@ def read(name: str) -> bytes | None:
         return None
     try:
         path = f"{where}{os.sep}{name}"
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
-    except OSError:
+        descriptor = os.open(path, _READING)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode) or not _own(found):
+                return None
+            with open(descriptor, "rb", 0, closefd=False) as file:
+                data = file.read()
+        finally:
+            os.close(descriptor)
+    except OSError:  # it is not there, or cannot be read
         return None
-    with open(descriptor, "rb", 0) as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or not _own(found):
-            return None
-        data = file.read()
     start = len(_MAGIC) + 32
     payload = data[start:]
     if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != sha256(name.encode() + payload).digest():
