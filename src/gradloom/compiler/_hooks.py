@@ -56,6 +56,13 @@ class Hooks(Reads):
         return _called(self, r, function, args, kwargs)
 
 
+def untracked(r: Any, function: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function that taints the recording, with plain numbers."""
+    if r.free:
+        args, kwargs = replaced(args, plain), replaced(kwargs, plain)
+    return function(*args, **kwargs)
+
+
 def warned(message: Any, category: Any = None, stacklevel: int = 1, source: Any = None, **options: Any) -> None:
     """Warn as a program does that calls `warnings.warn`: of a line of its own, not of the hooks."""
     frame: FrameType | None = sys._getframe(0)
@@ -106,7 +113,7 @@ def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: 
         r.guard(("class", id(cls), "__call__"), "static({0}, '__call__') is {1}", cls, method)
         return _called(hooks, r, method, (function, *args), kwargs)
     r.taint(f"it calls {getattr(function, '__qualname__', cls.__name__)}, which the compiler does not follow")
-    return function(*args, **kwargs)
+    return untracked(r, function, args, kwargs)
 
 
 def _operated(r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -136,16 +143,16 @@ def _followed(r: Any, function: FunctionType, args: tuple[Any, ...], kwargs: dic
         return function(*args, **kwargs)
     if getattr(function, "_compile_disabled", False):
         r.taint(f"it calls {function.__qualname__}, for which compiling is disabled")
-        return function(*args, **kwargs)
+        return untracked(r, function, args, kwargs)
     if not known.is_followed(function):
         r.taint(f"it calls {function.__module__}.{function.__qualname__}, which is not followed")
-        return function(*args, **kwargs)
+        return untracked(r, function, args, kwargs)
     try:
         hooks = Hooks(function)
         made = rewritten(function, hooks)
     except CannotRewriteError as error:
         r.taint(f"it calls {function.__qualname__}, which cannot be followed: {error}")
-        return function(*args, **kwargs)
+        return untracked(r, function, args, kwargs)
     if r.first is None:
         r.first = hooks
     r.guard(("code", id(function)), "{0}.__code__ is {1}", function, function.__code__)
@@ -205,7 +212,7 @@ def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: 
                     r.taint(f"{cls.__name__}() reads a {type(value).__name__}")
         if cls not in (*_WALKS, dict, slice, bool):
             args, kwargs = r.taken(args), r.taken(kwargs)
-        return cls(*args, **kwargs)
+        return untracked(r, cls, args, kwargs)
     init = static(cls, "__init__")
     if known.is_plain_dataclass(cls):
         r.guard(("class", id(cls), "__init__"), "static({0}, '__init__') is {1}", cls, init)
@@ -218,13 +225,13 @@ def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: 
     ):
         if known.is_module_class(cls):
             r.taint(f"it makes a {cls.__name__}")
-            return cls(*args, **kwargs)
+            return untracked(r, cls, args, kwargs)
         r.guard(("class", id(cls), "__init__"), "static({0}, '__init__') is {1}", cls, init)
         made: Any = object.__new__(cls)
         _followed(r, init, (made, *args), kwargs)
         return made
     r.taint(f"it makes a {cls.__name__}")
-    return cls(*args, **kwargs)
+    return untracked(r, cls, args, kwargs)
 
 
 def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -281,7 +288,7 @@ def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: d
                     hooks.used(r, value)
             return function(*r.taken(args), **r.taken(kwargs))
     r.taint(f"it calls {getattr(function, '__qualname__', name)}")
-    return function(*args, **kwargs)
+    return untracked(r, function, args, kwargs)
 
 
 def _python_on_tensors(hooks: Hooks, r: Any, function: Any, args: Any, kwargs: Any) -> Any:
@@ -302,7 +309,7 @@ def _python_on_tensors(hooks: Hooks, r: Any, function: Any, args: Any, kwargs: A
     if function is sum and len(args) == 1:
         return functools.reduce(lambda a, b: hooks.operator("+", a, b), hooks.iter(args[0]), 0)
     r.taint(f"{function.__name__}() reads the values of tensors")
-    return function(*args, **kwargs)
+    return untracked(r, function, args, kwargs)
 
 
 def _asked(hooks: Any, r: Any, function: Any, args: tuple[Any, ...]) -> Any:
@@ -358,7 +365,7 @@ def _module_called(hooks: Hooks, r: Any, module: Any, args: tuple[Any, ...], kwa
     if isinstance(method, FunctionType):
         return _called(hooks, r, method, (module, *args), kwargs)
     r.taint(f"it calls a {cls.__name__}, which has a __call__ of its own")
-    return module(*args, **kwargs)
+    return untracked(r, module, args, kwargs)
 
 
 def _calls_module(function: Any) -> bool:
