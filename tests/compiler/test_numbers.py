@@ -677,3 +677,56 @@ def test_random_programs_equal_eager(seed, backend):
                 scale = max(1.0, theirs.nan_to_num().abs().max().item())
                 torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5 * scale, equal_nan=True)
     assert optimized_of(f).calls[0] or optimized_of(f).breaks
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32])
+@pytest.mark.parametrize("function", [torch.fmod, torch.remainder, torch.floor_divide])
+def test_infinite_divisors(function, dtype, backend):
+    a = torch.tensor([1.9375, -1.0, 0.0, 7.3, 20, -1, 3, 100] * 3).to(dtype)
+    values = (0.3, math.inf, -math.inf, 1e39, -0.7)
+    check(lambda a, k: function(a, k), values, 8, a, backend=backend, dynamic=True)
+    divisors = torch.tensor([math.inf, -math.inf, 2.0] * 8, dtype=torch.float64)
+    f = torch.compile(lambda a, b: function(a, b) * 1, backend=backend)
+    for _ in range(2):
+        same(f(a, divisors), function(a, divisors) * 1)
+
+
+IN_HALF_PRECISION = {
+    "fmod": lambda a, k: torch.fmod(a, k),
+    "remainder": lambda a, k: a % k,
+    "remainder of a number": lambda a, k: torch.remainder(k, a),
+    "floor_divide": lambda a, k: a // k,
+    "pow": lambda a, k: a**k,
+    "pow of a number": lambda a, k: torch.pow(k, a.clamp(-2, 2)),
+    "clamp": lambda a, k: a.clamp(min=k),
+    "alpha": lambda a, k: torch.add(a, a, alpha=k),
+    "masked_fill": lambda a, k: a.masked_fill(a > 0, k),
+    "fill": lambda a, k: torch.full_like(a, k) + a,
+    "mul": lambda a, k: a * k,
+}
+
+
+@pytest.mark.parametrize("backend", ["numpy", *["llvm"] * has_llvm()])
+@pytest.mark.parametrize("name", IN_HALF_PRECISION)
+def test_half_precision_rounds_and_refuses_numbers_as_in_eager_mode(name, backend):
+    function = IN_HALF_PRECISION[name]
+    a = torch.tensor([1.9375, -1.0, 7.3, 20, -1, 3, 100, 0.1]).half()
+    for values in ((0.1, 0.3, 1e-40, 2049.0, 70000.0), (2, 3, 70000, 2**60)):
+        f = torch.compile(function, backend=backend, dynamic=True)
+        for value in values:
+            same(outcome(f, a, value), outcome(function, a, value))
+    for value in (0.1, 1e-40):
+        f = torch.compile(function, backend=backend, dynamic=False)
+        for _ in range(2):
+            same(outcome(f, a, value), outcome(function, a, value))
+
+
+def test_functions_that_are_not_followed_get_plain_numbers():
+    space = {"torch": torch}
+    exec("def unseen(a, k): return a + torch.tensor(k), type(k)", space)
+    unseen = space["unseen"]
+    for dynamic in (True, None):
+        f = torch.compile(lambda a, k: unseen(a, k * 2), dynamic=dynamic)
+        for k in (0.5, 1.5, 2, 3):
+            same(f(x(), k), unseen(x(), k * 2))

@@ -14,8 +14,10 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..dispatch.promotion import result_type_of
-from ..types.dtype import FLOATING, default
+from ..types.dtype import FLOATING, bfloat16, default, float16
 from ._graph import Content, Node, Value, dtype_name
 from ._loops import FLOATS, HALVES, OPERATORS, VALUE_DTYPES, widened
 from ._numbers import TRACED, called as called_on_numbers
@@ -269,12 +271,23 @@ def lower(node: Node, exprs: Exprs, operand: Callable[..., Expr], result_dtype: 
             env[name] = number
         else:
             env[name] = value
-        if common in HALVES and not half_numbers and isinstance(env[name], (int, float)) and number is not None:
-            env[name] = exprs.rounded(exprs.const(env[name], "float32"), common)
+        takes_part = number is not None or promotion == "default_with_numbers"
+        if common in HALVES and not half_numbers and takes_part and isinstance(env[name], (int, float)):
+            env[name] = _in_half_precision(env[name], common, number is not None, exprs)
     result: Any = expression(source, env, exprs, widened(common))
     if not isinstance(result, Expr):
         result = exprs.const(result, widened(result_dtype))
     return exprs.rounded(result, result_dtype)
+
+
+def _in_half_precision(number: Any, dtype: str, is_wrapped: bool, exprs: Exprs) -> Any:
+    """Return a number that is an operand in half precision as its kernel has it."""
+    if is_wrapped:
+        return exprs.rounded(exprs.const(number, "float32"), dtype)
+    if type(number) in TRACED:
+        raise CannotFuseError("a number that varies, in half precision")  # a definition may choose by it
+    with np.errstate(over="ignore"):
+        return float(np.float64(number).astype((float16 if dtype == "float16" else bfloat16).numpy))
 
 
 def _lower_stage(node: Node, exprs: Exprs, operand: Callable[..., Expr], result_dtype: str) -> Expr:

@@ -333,7 +333,7 @@ def _with_true_sizes(*errors: tuple[Exception, dict[int, int]]) -> str:
 
 def _numbers(values: Any) -> Iterator[int]:
     for value in values:
-        if value.__class__ is int:
+        if type(value) is int:  # what stands for a number of a graph is no size
             yield value
         elif value.__class__ in (tuple, list):
             yield from _numbers(value)

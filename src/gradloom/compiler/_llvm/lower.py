@@ -140,7 +140,7 @@ def _remainder_parts(x: V, y: V) -> V:
         rest = x * math.nan
         quotient = quotient * math.inf
     else:
-        rest = fma(-quotient, y, x)
+        rest = quotient.equals(0.0).where(x, fma(-quotient, y, x))  # y may be infinite
     wrong = rest.differs(0.0) & ((rest < 0.0) ^ (x < 0.0))  # the division rounded up
     rest = copysign(wrong.where(rest + copysign(fabs(y), x), rest), x)
     fast = fabs(quotient) < 2.0 ** (exponentials.format_of(x).mantissa - 1)
