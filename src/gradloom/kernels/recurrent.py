@@ -211,7 +211,15 @@ def _gru(x, w_in, w_state, bias, bias_state, h, steps, out):
 
 def _previous(out, hx, steps):
     """Return the state before each row's step."""
-    found, state = np.empty_like(out), np.array(hx, order="C").reshape(-1, out.shape[1])
+    found, first = np.empty_like(out), hx.reshape(-1, out.shape[1])
+    count = len(first)
+    if len(steps) * count == len(out):  # each step has all sequences
+        if steps and steps[0].start:  # from the last step to the first
+            found[:-count], found[-count:] = out[count:], first
+        elif steps:
+            found[count:], found[:count] = out[:-count], first
+        return found
+    state = np.array(first, order="C")
     for rows in steps:
         n = rows.stop - rows.start
         found[rows] = state[:n]
