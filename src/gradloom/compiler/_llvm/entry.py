@@ -66,13 +66,13 @@ def write_parallel(
 ) -> None:
     """Add `shared`, which has the pool make one call for each item, and the work that it gives the pool."""
     kept = [(PTR, "items"), *parameters]
-    f = Function(module, "work", I32, [(I64, "part"), (PTR, "context")], "internal ")
+    f = Function(module, "work", I32, [(I64, "part"), (PTR, "context")], "internal ", _GLUE)
     found = {name: f.load(f.offset("%context", 8 * k), type) for k, (type, name) in enumerate(kept)}
     result = call(f, found, f.parameter("part", I64))
     f.line(f"ret i32 {result.name}")
     f.finish()
     pool = [(PTR, "pool"), (PTR, "run"), (PTR, "items"), (I64, "items.count"), (I64, "helpers")]
-    f = Function(module, "shared", I32, [*pool, *parameters])
+    f = Function(module, "shared", I32, [*pool, *parameters], attributes=_GLUE)
     context = f.alloca(f"[{len(kept)} x i64]", 8)
     for k, (type, name) in enumerate(kept):
         f.store(f.parameter(name, type), f.offset(context, 8 * k), 8)
@@ -82,13 +82,6 @@ def write_parallel(
 
 
 _NUMBERS = ("rows", "lanes")
-LOOPS = (
-    "geometry",
-    "library",
-    0,
-    "rows",
-    0,
-    "lanes",
-    0,
-    None,
-)  # what the kernel of a loop program gets before the arrays
+_GLUE = "noinline optnone"  # runs once for the elements of a part: LLVM takes a third as long for it
+# What the kernel of a loop program gets before the arrays.
+LOOPS = ("geometry", "library", 0, "rows", 0, "lanes", 0, None)

@@ -163,7 +163,6 @@ def object_code(text: str) -> bytes:
     passes = llvm.create_new_function_pass_manager()
     passes.add_sroa_pass()
     passes.add_instruction_combine_pass()
-    passes.add_new_gvn_pass()
     passes.add_simplify_cfg_pass()
     for function in module.functions:
         if not function.is_declaration:
