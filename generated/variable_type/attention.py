@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -162,7 +162,7 @@ def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0
         logsumexp = None if logsumexp_ is None else ops.wrap(logsumexp_)
     if flags == GRAD_OFF:
         return _scaled_dot_product_flash_attention_for_cpu_result((output, logsumexp))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_query = query._edge or gradient_edge(query)
         edge_key = key._edge or gradient_edge(key)
         edge_value = value._edge or gradient_edge(value)
@@ -182,9 +182,9 @@ def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
-            fn.saved_output = SavedVariable(output, 0)
+            fn.saved_output = SavedVariable(output, 0) if flags else save_output(output, 0)
             fn.saved_logsumexp = logsumexp if not flags else save(logsumexp)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         query_t = tangent_of(query)
         key_t = tangent_of(key)
         value_t = tangent_of(value)
@@ -205,7 +205,7 @@ def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(output, output_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((output, logsumexp,))
     return _scaled_dot_product_flash_attention_for_cpu_result((output, logsumexp))
 
@@ -256,7 +256,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, v
         grad_value = None if grad_value_ is None else ops.wrap(grad_value_)
     if flags == GRAD_OFF:
         return _scaled_dot_product_flash_attention_for_cpu_backward_result((grad_query, grad_key, grad_value))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_out = grad_out._edge or gradient_edge(grad_out)
         edge_query = query._edge or gradient_edge(query)
         edge_key = key._edge or gradient_edge(key)
@@ -279,7 +279,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, v
             grad_query._edge = (fn, 0)
             grad_key._edge = (fn, 1)
             grad_value._edge = (fn, 2)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_out_t = tangent_of(grad_out)
         query_t = tangent_of(query)
         key_t = tangent_of(key)
@@ -306,7 +306,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, v
             set_tangent(grad_query, grad_query_tangent)
             set_tangent(grad_key, grad_key_tangent)
             set_tangent(grad_value, grad_value_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((grad_query, grad_key, grad_value,))
     return _scaled_dot_product_flash_attention_for_cpu_backward_result((grad_query, grad_key, grad_value))
 

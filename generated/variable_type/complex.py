@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -90,7 +90,7 @@ def complex(real, imag, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_real = real._edge or gradient_edge(real)
         edge_imag = imag._edge or gradient_edge(imag)
         if edge_real is not NO_EDGE or edge_imag is not NO_EDGE:
@@ -105,7 +105,7 @@ def complex(real, imag, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         real_t = tangent_of(real)
         imag_t = tangent_of(imag)
         if real_t is not None or imag_t is not None:
@@ -120,7 +120,7 @@ def complex(real, imag, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -168,7 +168,7 @@ def polar(abs, angle, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_abs = abs._edge or gradient_edge(abs)
         edge_angle = angle._edge or gradient_edge(angle)
         if edge_abs is not NO_EDGE or edge_angle is not NO_EDGE:
@@ -183,8 +183,8 @@ def polar(abs, angle, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         abs_t = tangent_of(abs)
         angle_t = tangent_of(angle)
         if abs_t is not None or angle_t is not None:
@@ -201,7 +201,7 @@ def polar(abs, angle, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -249,7 +249,7 @@ def angle(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AngleBackward0)
@@ -261,7 +261,7 @@ def angle(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -272,7 +272,7 @@ def angle(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -339,7 +339,7 @@ def _conj(input):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ConjBackward0)
@@ -351,7 +351,7 @@ def _conj(input):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags, replay=lambda t: ops._conj(t))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -406,7 +406,7 @@ def _conj_copy(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ConjBackward0_copy)
@@ -417,7 +417,7 @@ def _conj_copy(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -427,7 +427,7 @@ def _conj_copy(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -471,7 +471,7 @@ def _neg_view(input):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NegViewBackward0)
@@ -483,7 +483,7 @@ def _neg_view(input):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags, replay=lambda t: ops._neg_view(t))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -538,7 +538,7 @@ def _neg_view_copy(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NegViewBackward0_copy)
@@ -549,7 +549,7 @@ def _neg_view_copy(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -559,7 +559,7 @@ def _neg_view_copy(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -632,7 +632,7 @@ def _conj_physical(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ConjPhysicalBackward0)
@@ -643,7 +643,7 @@ def _conj_physical(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -653,7 +653,7 @@ def _conj_physical(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -685,7 +685,7 @@ def conj_physical_(input):
             return intercept(conj_physical_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -852,7 +852,7 @@ def view_as_real(input):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ViewAsRealBackward0)
@@ -864,7 +864,7 @@ def view_as_real(input):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags, replay=lambda t: ops.view_as_real(t))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -919,7 +919,7 @@ def view_as_real_copy(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ViewAsRealBackward0_copy)
@@ -930,7 +930,7 @@ def view_as_real_copy(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -940,7 +940,7 @@ def view_as_real_copy(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -984,7 +984,7 @@ def view_as_complex(input):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ViewAsComplexBackward0)
@@ -996,7 +996,7 @@ def view_as_complex(input):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags, replay=lambda t: ops.view_as_complex(t))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1051,7 +1051,7 @@ def view_as_complex_copy(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ViewAsComplexBackward0_copy)
@@ -1062,7 +1062,7 @@ def view_as_complex_copy(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1072,7 +1072,7 @@ def view_as_complex_copy(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

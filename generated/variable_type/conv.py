@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -78,7 +78,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_input = input._edge or gradient_edge(input)
         edge_weight = weight._edge or gradient_edge(weight)
         edge_bias = NO_EDGE if bias is None else bias._edge or gradient_edge(bias)
@@ -101,7 +101,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
@@ -121,7 +121,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -159,7 +159,7 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_input = input._edge or gradient_edge(input)
         edge_weight = weight._edge or gradient_edge(weight)
@@ -186,7 +186,7 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
                 result1._edge = (fn, 1)
             if result2 is not None:
                 result2._edge = (fn, 2)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         input_t = tangent_of(input)
         weight_t = tangent_of(weight)
@@ -209,7 +209,7 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
             set_tangent(result2, result2_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -352,7 +352,7 @@ def conv_tbc(input, weight, bias, pad=0, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_weight = weight._edge or gradient_edge(weight)
         edge_bias = bias._edge or gradient_edge(bias)
@@ -369,7 +369,7 @@ def conv_tbc(input, weight, bias, pad=0, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         weight_t = tangent_of(weight)
         bias_t = tangent_of(bias)
@@ -390,7 +390,7 @@ def conv_tbc(input, weight, bias, pad=0, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -433,7 +433,7 @@ def im2col(input, kernel_size, dilation, padding, stride):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(Im2ColBackward0)
@@ -450,7 +450,7 @@ def im2col(input, kernel_size, dilation, padding, stride):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -460,7 +460,7 @@ def im2col(input, kernel_size, dilation, padding, stride):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -497,7 +497,7 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(Col2ImBackward0)
@@ -512,7 +512,7 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -522,7 +522,7 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

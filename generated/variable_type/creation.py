@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -63,7 +63,7 @@ def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -95,7 +95,7 @@ def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -127,7 +127,7 @@ def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=Fals
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -159,7 +159,7 @@ def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, 
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -189,7 +189,7 @@ def empty_strided(size, stride, dtype, layout, device, pin_memory, requires_grad
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -219,7 +219,7 @@ def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory, req
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -249,7 +249,7 @@ def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad=False):
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -286,7 +286,7 @@ def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -323,7 +323,7 @@ def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -360,7 +360,7 @@ def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -397,7 +397,7 @@ def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_forma
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -434,7 +434,7 @@ def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -471,7 +471,7 @@ def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False)
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -508,7 +508,7 @@ def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -545,7 +545,7 @@ def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, req
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -582,7 +582,7 @@ def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -614,7 +614,7 @@ def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -646,7 +646,7 @@ def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=Fa
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -678,7 +678,7 @@ def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requi
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -710,7 +710,7 @@ def range_step(start, end, step, dtype, layout, device, pin_memory, requires_gra
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -742,7 +742,7 @@ def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *,
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -774,7 +774,7 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -813,7 +813,7 @@ def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory,
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -852,7 +852,7 @@ def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory,
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -891,7 +891,7 @@ def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory,
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -923,7 +923,7 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory, require
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -962,7 +962,7 @@ def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_m
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1001,7 +1001,7 @@ def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_m
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1040,7 +1040,7 @@ def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_m
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1072,7 +1072,7 @@ def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1104,7 +1104,7 @@ def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1134,7 +1134,7 @@ def tril_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1164,7 +1164,7 @@ def triu_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1194,7 +1194,7 @@ def hann_window(window_length, dtype, layout, device, pin_memory, requires_grad=
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1224,7 +1224,7 @@ def hann_window_periodic(window_length, periodic, dtype, layout, device, pin_mem
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1254,7 +1254,7 @@ def hamming_window(window_length, dtype, layout, device, pin_memory, requires_gr
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1284,7 +1284,7 @@ def hamming_window_periodic(window_length, periodic, dtype, layout, device, pin_
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1314,7 +1314,7 @@ def bartlett_window(window_length, dtype, layout, device, pin_memory, requires_g
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1344,7 +1344,7 @@ def bartlett_window_periodic(window_length, periodic, dtype, layout, device, pin
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1374,7 +1374,7 @@ def blackman_window(window_length, dtype, layout, device, pin_memory, requires_g
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1404,7 +1404,7 @@ def blackman_window_periodic(window_length, periodic, dtype, layout, device, pin
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1434,7 +1434,7 @@ def kaiser_window(window_length, dtype, layout, device, pin_memory, requires_gra
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1464,7 +1464,7 @@ def kaiser_window_periodic(window_length, periodic, dtype, layout, device, pin_m
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1494,7 +1494,7 @@ def hamming_window_periodic_alpha(window_length, periodic, alpha, dtype, layout,
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1524,7 +1524,7 @@ def hamming_window_periodic_alpha_beta(window_length, periodic, alpha, beta, dty
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1554,6 +1554,6 @@ def kaiser_window_beta(window_length, periodic, beta, dtype, layout, device, pin
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result

@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -194,7 +194,7 @@ def add(input, other, *more, alpha=1, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -207,7 +207,7 @@ def add(input, other, *more, alpha=1, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -222,7 +222,7 @@ def add(input, other, *more, alpha=1, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -259,7 +259,7 @@ def add_(input, other, *more, alpha=1):
             return intercept(add_, (input, other, alpha))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -355,7 +355,7 @@ def add_Scalar(input, other, alpha, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AddBackward1)
@@ -366,7 +366,7 @@ def add_Scalar(input, other, alpha, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -376,7 +376,7 @@ def add_Scalar(input, other, alpha, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -396,7 +396,7 @@ def add__Scalar(input, other, alpha):
             return intercept(add__Scalar, (input, other, alpha))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -481,7 +481,7 @@ def sub(input, other, *more, alpha=1, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -494,7 +494,7 @@ def sub(input, other, *more, alpha=1, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -509,7 +509,7 @@ def sub(input, other, *more, alpha=1, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -546,7 +546,7 @@ def sub_(input, other, *more, alpha=1):
             return intercept(sub_, (input, other, alpha))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -637,7 +637,7 @@ def sub_Scalar(input, other, alpha, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SubBackward1)
@@ -648,7 +648,7 @@ def sub_Scalar(input, other, alpha, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -658,7 +658,7 @@ def sub_Scalar(input, other, alpha, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -678,7 +678,7 @@ def sub__Scalar(input, other, alpha):
             return intercept(sub__Scalar, (input, other, alpha))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -753,7 +753,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -766,7 +766,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -781,7 +781,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -821,7 +821,7 @@ def rsub_Scalar(input, other, alpha, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(RsubBackward1)
@@ -833,7 +833,7 @@ def rsub_Scalar(input, other, alpha, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -843,7 +843,7 @@ def rsub_Scalar(input, other, alpha, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -892,7 +892,7 @@ def mul(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -908,7 +908,7 @@ def mul(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -925,7 +925,7 @@ def mul(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -955,7 +955,7 @@ def mul_(input, other):
             return intercept(mul_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -1057,7 +1057,7 @@ def mul_Scalar(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MulBackward1)
@@ -1069,7 +1069,7 @@ def mul_Scalar(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1079,7 +1079,7 @@ def mul_Scalar(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1099,7 +1099,7 @@ def mul__Scalar(input, other):
             return intercept(mul__Scalar, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -1178,7 +1178,7 @@ def div_Tensor(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -1193,7 +1193,7 @@ def div_Tensor(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -1209,7 +1209,7 @@ def div_Tensor(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1229,7 +1229,7 @@ def div__Tensor(input, other):
             return intercept(div__Tensor, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -1321,7 +1321,7 @@ def div_Scalar(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(DivBackward1)
@@ -1333,7 +1333,7 @@ def div_Scalar(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1343,7 +1343,7 @@ def div_Scalar(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1363,7 +1363,7 @@ def div__Scalar(input, other):
             return intercept(div__Scalar, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -1441,7 +1441,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -1457,7 +1457,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -1474,7 +1474,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1494,7 +1494,7 @@ def div__Tensor_mode(input, other, rounding_mode):
             return intercept(div__Tensor_mode, (input, other, rounding_mode))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -1584,7 +1584,7 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(DivBackward3)
@@ -1597,7 +1597,7 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1607,7 +1607,7 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1627,7 +1627,7 @@ def div__Scalar_mode(input, other, rounding_mode):
             return intercept(div__Scalar_mode, (input, other, rounding_mode))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -1707,11 +1707,11 @@ def floor_divide(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("floor_divide", (input, other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::floor_divide", (input, other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1740,7 +1740,7 @@ def floor_divide_(self, other):
         if not flags & REDISPATCH:
             return intercept(floor_divide_, (self, other))
         call = take_kernel()
-    if self._edge is None and not flags & GRAD_OFF:
+    if self._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(self, (self, other,))
     if flags and flags & REDISPATCH:
         call()
@@ -1754,7 +1754,7 @@ def floor_divide_(self, other):
             raise refusal(error, 'floor_divide', self_, other_) from None
         write_inplace(written, changed)
     bump_version(self)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("floor_divide_.Tensor", (self, other,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::floor_divide_", (self, other,))
@@ -1799,11 +1799,11 @@ def floor_divide_Scalar(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("floor_divide.Scalar", (input,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::floor_divide", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1822,7 +1822,7 @@ def floor_divide__Scalar(input, other):
         if not flags & REDISPATCH:
             return intercept(floor_divide__Scalar, (input, other))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
+    if input._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(input, (input,))
     if flags and flags & REDISPATCH:
         call()
@@ -1836,7 +1836,7 @@ def floor_divide__Scalar(input, other):
             raise refusal(error, 'floor_divide', self_) from None
         write_inplace(written, changed)
     bump_version(input)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("floor_divide_.Scalar", (input,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::floor_divide_", (input,))
@@ -1880,7 +1880,7 @@ def remainder_Scalar(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(RemainderBackward0)
@@ -1891,7 +1891,7 @@ def remainder_Scalar(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1901,7 +1901,7 @@ def remainder_Scalar(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1921,7 +1921,7 @@ def remainder__Scalar(input, other):
             return intercept(remainder__Scalar, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -1999,7 +1999,7 @@ def remainder_Tensor(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -2014,7 +2014,7 @@ def remainder_Tensor(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -2031,7 +2031,7 @@ def remainder_Tensor(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2051,7 +2051,7 @@ def remainder__Tensor(input, other):
             return intercept(remainder__Tensor, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -2136,11 +2136,11 @@ def remainder_Scalar_Tensor(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("remainder.Scalar_Tensor", (other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::remainder", (other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2182,7 +2182,7 @@ def fmod_Scalar(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(FmodBackward0)
@@ -2193,7 +2193,7 @@ def fmod_Scalar(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2203,7 +2203,7 @@ def fmod_Scalar(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2223,7 +2223,7 @@ def fmod__Scalar(input, other):
             return intercept(fmod__Scalar, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -2301,7 +2301,7 @@ def fmod_Tensor(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -2316,7 +2316,7 @@ def fmod_Tensor(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -2333,7 +2333,7 @@ def fmod_Tensor(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2353,7 +2353,7 @@ def fmod__Tensor(input, other):
             return intercept(fmod__Tensor, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -2443,7 +2443,7 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(PowBackward0)
@@ -2456,7 +2456,7 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2467,7 +2467,7 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2511,7 +2511,7 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_exponent = exponent._edge or gradient_edge(exponent)
         if edge_self is not NO_EDGE or edge_exponent is not NO_EDGE:
@@ -2526,8 +2526,8 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = (SavedVariable(result, 0)) if needs_exponent else None
-    if flags & FORWARD_AD:
+            fn.saved_result = (SavedVariable(result, 0) if flags else save_output(result, 0)) if needs_exponent else None
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         exponent_t = tangent_of(exponent)
         if self_t is not None or exponent_t is not None:
@@ -2544,7 +2544,7 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2564,7 +2564,7 @@ def pow__Scalar(self, exponent):
             return intercept(pow__Scalar, (self, exponent))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -2624,7 +2624,7 @@ def pow__Tensor(self, exponent):
             return intercept(pow__Tensor, (self, exponent))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (exponent,))
         edge_self = self._edge or gradient_edge(self)
@@ -2716,7 +2716,7 @@ def pow_Scalar(input, exponent, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_exponent = exponent._edge or gradient_edge(exponent)
         if edge_exponent is not NO_EDGE:
             fn = new(PowBackward2)
@@ -2729,8 +2729,8 @@ def pow_Scalar(input, exponent, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         exponent_t = tangent_of(exponent)
         if exponent_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2741,7 +2741,7 @@ def pow_Scalar(input, exponent, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2791,7 +2791,7 @@ def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
         edge_tensor2 = tensor2._edge or gradient_edge(tensor2)
@@ -2809,7 +2809,7 @@ def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         tensor1_t = tangent_of(tensor1)
         tensor2_t = tangent_of(tensor2)
@@ -2829,7 +2829,7 @@ def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2864,7 +2864,7 @@ def addcmul_(input, tensor1, tensor2, *more, value=1):
             return intercept(addcmul_, (input, tensor1, tensor2, value))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (tensor1, tensor2,))
         edge_self = input._edge or gradient_edge(input)
@@ -2975,7 +2975,7 @@ def addcdiv(input, tensor1, tensor2, *more, value=1, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_tensor1 = tensor1._edge or gradient_edge(tensor1)
         edge_tensor2 = tensor2._edge or gradient_edge(tensor2)
@@ -2993,7 +2993,7 @@ def addcdiv(input, tensor1, tensor2, *more, value=1, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         tensor1_t = tangent_of(tensor1)
         tensor2_t = tangent_of(tensor2)
@@ -3013,7 +3013,7 @@ def addcdiv(input, tensor1, tensor2, *more, value=1, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3048,7 +3048,7 @@ def addcdiv_(input, tensor1, tensor2, *more, value=1):
             return intercept(addcdiv_, (input, tensor1, tensor2, value))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (tensor1, tensor2,))
         edge_self = input._edge or gradient_edge(input)
@@ -3153,7 +3153,7 @@ def sin(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SinBackward0)
@@ -3165,7 +3165,7 @@ def sin(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3176,7 +3176,7 @@ def sin(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3204,7 +3204,7 @@ def sin_(input):
             return intercept(sin_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -3298,7 +3298,7 @@ def cos(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(CosBackward0)
@@ -3310,7 +3310,7 @@ def cos(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3321,7 +3321,7 @@ def cos(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3349,7 +3349,7 @@ def cos_(input):
             return intercept(cos_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -3443,7 +3443,7 @@ def tan(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(TanBackward0)
@@ -3454,8 +3454,8 @@ def tan(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3465,7 +3465,7 @@ def tan(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3493,7 +3493,7 @@ def tan_(input):
             return intercept(tan_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -3584,7 +3584,7 @@ def asin(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AsinBackward0)
@@ -3596,7 +3596,7 @@ def asin(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3607,7 +3607,7 @@ def asin(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3635,7 +3635,7 @@ def asin_(input):
             return intercept(asin_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -3729,7 +3729,7 @@ def acos(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AcosBackward0)
@@ -3741,7 +3741,7 @@ def acos(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3752,7 +3752,7 @@ def acos(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3780,7 +3780,7 @@ def acos_(input):
             return intercept(acos_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -3874,7 +3874,7 @@ def atan(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AtanBackward0)
@@ -3886,7 +3886,7 @@ def atan(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3897,7 +3897,7 @@ def atan(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3925,7 +3925,7 @@ def atan_(input):
             return intercept(atan_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -4019,7 +4019,7 @@ def sinh(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SinhBackward0)
@@ -4031,7 +4031,7 @@ def sinh(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4042,7 +4042,7 @@ def sinh(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4070,7 +4070,7 @@ def sinh_(input):
             return intercept(sinh_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -4164,7 +4164,7 @@ def cosh(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(CoshBackward0)
@@ -4176,7 +4176,7 @@ def cosh(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4187,7 +4187,7 @@ def cosh(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4215,7 +4215,7 @@ def cosh_(input):
             return intercept(cosh_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -4309,7 +4309,7 @@ def tanh(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(TanhBackward0)
@@ -4320,8 +4320,8 @@ def tanh(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4331,7 +4331,7 @@ def tanh(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4359,7 +4359,7 @@ def tanh_(input):
             return intercept(tanh_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -4450,7 +4450,7 @@ def asinh(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AsinhBackward0)
@@ -4462,7 +4462,7 @@ def asinh(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4473,7 +4473,7 @@ def asinh(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4501,7 +4501,7 @@ def asinh_(input):
             return intercept(asinh_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -4595,7 +4595,7 @@ def acosh(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AcoshBackward0)
@@ -4607,7 +4607,7 @@ def acosh(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4618,7 +4618,7 @@ def acosh(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4646,7 +4646,7 @@ def acosh_(input):
             return intercept(acosh_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -4740,7 +4740,7 @@ def atanh(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AtanhBackward0)
@@ -4752,7 +4752,7 @@ def atanh(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4763,7 +4763,7 @@ def atanh(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4791,7 +4791,7 @@ def atanh_(input):
             return intercept(atanh_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -4885,7 +4885,7 @@ def exp(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ExpBackward0)
@@ -4896,8 +4896,8 @@ def exp(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4907,7 +4907,7 @@ def exp(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4935,7 +4935,7 @@ def exp_(input):
             return intercept(exp_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -5026,7 +5026,7 @@ def exp2(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(Exp2Backward0)
@@ -5037,8 +5037,8 @@ def exp2(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5048,7 +5048,7 @@ def exp2(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5076,7 +5076,7 @@ def exp2_(input):
             return intercept(exp2_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -5167,7 +5167,7 @@ def expm1(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(Expm1Backward0)
@@ -5178,8 +5178,8 @@ def expm1(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5189,7 +5189,7 @@ def expm1(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5217,7 +5217,7 @@ def expm1_(input):
             return intercept(expm1_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -5308,7 +5308,7 @@ def log(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(LogBackward0)
@@ -5320,7 +5320,7 @@ def log(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5331,7 +5331,7 @@ def log(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5359,7 +5359,7 @@ def log_(input):
             return intercept(log_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -5453,7 +5453,7 @@ def log2(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(Log2Backward0)
@@ -5465,7 +5465,7 @@ def log2(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5476,7 +5476,7 @@ def log2(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5504,7 +5504,7 @@ def log2_(input):
             return intercept(log2_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -5598,7 +5598,7 @@ def log10(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(Log10Backward0)
@@ -5610,7 +5610,7 @@ def log10(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5621,7 +5621,7 @@ def log10(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5649,7 +5649,7 @@ def log10_(input):
             return intercept(log10_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -5743,7 +5743,7 @@ def log1p(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(Log1PBackward0)
@@ -5755,7 +5755,7 @@ def log1p(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5766,7 +5766,7 @@ def log1p(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5794,7 +5794,7 @@ def log1p_(input):
             return intercept(log1p_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -5883,7 +5883,7 @@ def sqrt(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SqrtBackward0)
@@ -5894,8 +5894,8 @@ def sqrt(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5905,7 +5905,7 @@ def sqrt(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5933,7 +5933,7 @@ def sqrt_(input):
             return intercept(sqrt_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -6024,7 +6024,7 @@ def rsqrt(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(RsqrtBackward0)
@@ -6035,8 +6035,8 @@ def rsqrt(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -6046,7 +6046,7 @@ def rsqrt(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -6074,7 +6074,7 @@ def rsqrt_(input):
             return intercept(rsqrt_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -6160,7 +6160,7 @@ def reciprocal(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ReciprocalBackward0)
@@ -6171,8 +6171,8 @@ def reciprocal(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -6182,7 +6182,7 @@ def reciprocal(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -6210,7 +6210,7 @@ def reciprocal_(input):
             return intercept(reciprocal_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -6294,7 +6294,7 @@ def neg(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NegBackward0)
@@ -6305,7 +6305,7 @@ def neg(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -6315,7 +6315,7 @@ def neg(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -6343,7 +6343,7 @@ def neg_(input):
             return intercept(neg_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -6451,7 +6451,7 @@ def abs(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AbsBackward0)
@@ -6463,7 +6463,7 @@ def abs(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -6474,7 +6474,7 @@ def abs(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -6502,7 +6502,7 @@ def abs_(input):
             return intercept(abs_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -6586,7 +6586,7 @@ def sgn(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SgnBackward0)
@@ -6598,8 +6598,8 @@ def sgn(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -6610,7 +6610,7 @@ def sgn(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -6638,7 +6638,7 @@ def sgn_(input):
             return intercept(sgn_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -6723,7 +6723,7 @@ def sign(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SignBackward0)
@@ -6734,7 +6734,7 @@ def sign(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -6744,7 +6744,7 @@ def sign(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -6772,7 +6772,7 @@ def sign_(input):
             return intercept(sign_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -6852,7 +6852,7 @@ def floor(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(FloorBackward0)
@@ -6863,7 +6863,7 @@ def floor(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -6873,7 +6873,7 @@ def floor(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -6901,7 +6901,7 @@ def floor_(input):
             return intercept(floor_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -6981,7 +6981,7 @@ def ceil(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(CeilBackward0)
@@ -6992,7 +6992,7 @@ def ceil(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -7002,7 +7002,7 @@ def ceil(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -7030,7 +7030,7 @@ def ceil_(input):
             return intercept(ceil_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -7110,7 +7110,7 @@ def trunc(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(TruncBackward0)
@@ -7121,7 +7121,7 @@ def trunc(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -7131,7 +7131,7 @@ def trunc(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -7159,7 +7159,7 @@ def trunc_(input):
             return intercept(trunc_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -7237,7 +7237,7 @@ def round(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(RoundBackward0)
@@ -7248,7 +7248,7 @@ def round(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -7258,7 +7258,7 @@ def round(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -7278,7 +7278,7 @@ def round_(input):
             return intercept(round_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -7349,7 +7349,7 @@ def round_decimals(input, decimals, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(RoundBackward1)
@@ -7360,7 +7360,7 @@ def round_decimals(input, decimals, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -7370,7 +7370,7 @@ def round_decimals(input, decimals, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -7390,7 +7390,7 @@ def round__decimals(input, decimals):
             return intercept(round__decimals, (input, decimals))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -7464,7 +7464,7 @@ def frac(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(FracBackward0)
@@ -7475,7 +7475,7 @@ def frac(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -7485,7 +7485,7 @@ def frac(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -7513,7 +7513,7 @@ def frac_(input):
             return intercept(frac_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -7595,7 +7595,7 @@ def erf(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ErfBackward0)
@@ -7607,7 +7607,7 @@ def erf(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -7618,7 +7618,7 @@ def erf(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -7646,7 +7646,7 @@ def erf_(input):
             return intercept(erf_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -7735,7 +7735,7 @@ def erfc(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ErfcBackward0)
@@ -7747,7 +7747,7 @@ def erfc(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -7758,7 +7758,7 @@ def erfc(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -7786,7 +7786,7 @@ def erfc_(input):
             return intercept(erfc_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -7875,7 +7875,7 @@ def erfinv(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ErfinvBackward0)
@@ -7887,7 +7887,7 @@ def erfinv(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -7898,7 +7898,7 @@ def erfinv(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -7926,7 +7926,7 @@ def erfinv_(input):
             return intercept(erfinv_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -8015,7 +8015,7 @@ def lgamma(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(LgammaBackward0)
@@ -8027,7 +8027,7 @@ def lgamma(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -8038,7 +8038,7 @@ def lgamma(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -8066,7 +8066,7 @@ def lgamma_(input):
             return intercept(lgamma_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -8155,7 +8155,7 @@ def digamma(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(DigammaBackward0)
@@ -8167,7 +8167,7 @@ def digamma(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -8178,7 +8178,7 @@ def digamma(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -8206,7 +8206,7 @@ def digamma_(input):
             return intercept(digamma_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -8292,7 +8292,7 @@ def polygamma(n, self, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
         if edge_self is not NO_EDGE:
             fn = new(PolygammaBackward0)
@@ -8305,7 +8305,7 @@ def polygamma(n, self, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -8316,7 +8316,7 @@ def polygamma(n, self, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -8344,7 +8344,7 @@ def polygamma_(self, n):
             return intercept(polygamma_, (self, n))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -8436,7 +8436,7 @@ def mvlgamma(input, p, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MvlgammaBackward0)
@@ -8449,7 +8449,7 @@ def mvlgamma(input, p, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -8460,7 +8460,7 @@ def mvlgamma(input, p, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -8490,7 +8490,7 @@ def mvlgamma_(input, p):
             return intercept(mvlgamma_, (input, p))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -8580,7 +8580,7 @@ def sigmoid(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SigmoidBackward0)
@@ -8591,8 +8591,8 @@ def sigmoid(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -8602,7 +8602,7 @@ def sigmoid(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -8630,7 +8630,7 @@ def sigmoid_(input):
             return intercept(sigmoid_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -8719,7 +8719,7 @@ def logit(input, eps=None, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(LogitBackward0)
@@ -8732,7 +8732,7 @@ def logit(input, eps=None, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -8743,7 +8743,7 @@ def logit(input, eps=None, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -8773,7 +8773,7 @@ def logit_(input, eps=None):
             return intercept(logit_, (input, eps))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -8863,7 +8863,7 @@ def sinc(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SincBackward0)
@@ -8875,7 +8875,7 @@ def sinc(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -8886,7 +8886,7 @@ def sinc(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -8914,7 +8914,7 @@ def sinc_(input):
             return intercept(sinc_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -9003,7 +9003,7 @@ def deg2rad(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(Deg2RadBackward0)
@@ -9014,7 +9014,7 @@ def deg2rad(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -9024,7 +9024,7 @@ def deg2rad(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9052,7 +9052,7 @@ def deg2rad_(input):
             return intercept(deg2rad_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -9137,7 +9137,7 @@ def rad2deg(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(Rad2DegBackward0)
@@ -9148,7 +9148,7 @@ def rad2deg(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -9158,7 +9158,7 @@ def rad2deg(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9186,7 +9186,7 @@ def rad2deg_(input):
             return intercept(rad2deg_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -9270,7 +9270,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NanToNumBackward0)
@@ -9282,7 +9282,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -9293,7 +9293,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9323,7 +9323,7 @@ def nan_to_num_(input, nan=None, posinf=None, neginf=None):
             return intercept(nan_to_num_, (input, nan, posinf, neginf))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -9403,7 +9403,7 @@ def frexp(input, *, out=None):
         exponent = None if exponent_ is None else ops.wrap(exponent_)
     if flags == GRAD_OFF:
         return frexp_result((mantissa, exponent))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(FrexpBackward0)
@@ -9415,7 +9415,7 @@ def frexp(input, *, out=None):
             fn.input_metadata = (mantissa_.shape, mantissa_.dtype)
             mantissa._edge = (fn, 0)
             fn.saved_exponent = exponent if not flags else save(exponent)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -9425,7 +9425,7 @@ def frexp(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(mantissa, mantissa_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((mantissa, exponent,))
     return frexp_result((mantissa, exponent))
 
@@ -9468,7 +9468,7 @@ def logical_not(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9545,11 +9545,11 @@ def bitwise_not(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("bitwise_not", (input,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_not", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9576,7 +9576,7 @@ def bitwise_not_(input):
         if not flags & REDISPATCH:
             return intercept(bitwise_not_, (input,))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
+    if input._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(input, (input,))
     if flags and flags & REDISPATCH:
         call()
@@ -9592,7 +9592,7 @@ def bitwise_not_(input):
             raise refusal(error, 'bitwise_not', self_) from None
         write_inplace(self_, changed)
     bump_version(input)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("bitwise_not_", (input,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_not_", (input,))
@@ -9637,7 +9637,7 @@ def isnan(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9680,7 +9680,7 @@ def isinf(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9721,7 +9721,7 @@ def isfinite(input):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9764,7 +9764,7 @@ def isposinf(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9807,7 +9807,7 @@ def isneginf(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9848,7 +9848,7 @@ def isreal(input):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9891,7 +9891,7 @@ def signbit(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9938,7 +9938,7 @@ def eq(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -9974,7 +9974,7 @@ def eq_(input, other):
             return intercept(eq_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -10057,7 +10057,7 @@ def ne(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -10093,7 +10093,7 @@ def ne_(input, other):
             return intercept(ne_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -10176,7 +10176,7 @@ def lt(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -10212,7 +10212,7 @@ def lt_(input, other):
             return intercept(lt_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -10295,7 +10295,7 @@ def le(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -10331,7 +10331,7 @@ def le_(input, other):
             return intercept(le_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -10414,7 +10414,7 @@ def gt(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -10450,7 +10450,7 @@ def gt_(input, other):
             return intercept(gt_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -10533,7 +10533,7 @@ def ge(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -10569,7 +10569,7 @@ def ge_(input, other):
             return intercept(ge_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -10648,7 +10648,7 @@ def logical_and(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -10728,7 +10728,7 @@ def logical_or(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -10808,7 +10808,7 @@ def logical_xor(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -10886,11 +10886,11 @@ def bitwise_and_Tensor(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("bitwise_and.Tensor", (input, other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_and", (input, other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -10913,7 +10913,7 @@ def bitwise_and_(input, other):
         if not flags & REDISPATCH:
             return intercept(bitwise_and_, (input, other))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
+    if input._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(input, (input, other,))
     if flags and flags & REDISPATCH:
         call()
@@ -10932,7 +10932,7 @@ def bitwise_and_(input, other):
             raise refusal(error, 'bitwise_and', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("bitwise_and_.Tensor", (input, other,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_and_", (input, other,))
@@ -10975,11 +10975,11 @@ def bitwise_and_Scalar_Tensor(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("bitwise_and.Scalar_Tensor", (other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_and", (other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11014,11 +11014,11 @@ def bitwise_or_Tensor(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("bitwise_or.Tensor", (input, other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_or", (input, other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11041,7 +11041,7 @@ def bitwise_or_(input, other):
         if not flags & REDISPATCH:
             return intercept(bitwise_or_, (input, other))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
+    if input._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(input, (input, other,))
     if flags and flags & REDISPATCH:
         call()
@@ -11060,7 +11060,7 @@ def bitwise_or_(input, other):
             raise refusal(error, 'bitwise_or', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("bitwise_or_.Tensor", (input, other,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_or_", (input, other,))
@@ -11103,11 +11103,11 @@ def bitwise_or_Scalar_Tensor(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("bitwise_or.Scalar_Tensor", (other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_or", (other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11142,11 +11142,11 @@ def bitwise_xor_Tensor(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("bitwise_xor.Tensor", (input, other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_xor", (input, other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11169,7 +11169,7 @@ def bitwise_xor_(input, other):
         if not flags & REDISPATCH:
             return intercept(bitwise_xor_, (input, other))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
+    if input._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(input, (input, other,))
     if flags and flags & REDISPATCH:
         call()
@@ -11188,7 +11188,7 @@ def bitwise_xor_(input, other):
             raise refusal(error, 'bitwise_xor', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("bitwise_xor_.Tensor", (input, other,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_xor_", (input, other,))
@@ -11231,11 +11231,11 @@ def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("bitwise_xor.Scalar_Tensor", (other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_xor", (other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11270,11 +11270,11 @@ def bitwise_left_shift_Tensor(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("bitwise_left_shift.Tensor", (input, other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_left_shift", (input, other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11297,7 +11297,7 @@ def bitwise_left_shift_(input, other):
         if not flags & REDISPATCH:
             return intercept(bitwise_left_shift_, (input, other))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
+    if input._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(input, (input, other,))
     if flags and flags & REDISPATCH:
         call()
@@ -11311,7 +11311,7 @@ def bitwise_left_shift_(input, other):
             raise refusal(error, 'bitwise_left_shift', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("bitwise_left_shift_.Tensor", (input, other,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_left_shift_", (input, other,))
@@ -11354,11 +11354,11 @@ def bitwise_left_shift_Scalar_Tensor(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("bitwise_left_shift.Scalar_Tensor", (other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_left_shift", (other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11393,11 +11393,11 @@ def bitwise_right_shift_Tensor(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("bitwise_right_shift.Tensor", (input, other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_right_shift", (input, other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11420,7 +11420,7 @@ def bitwise_right_shift_(input, other):
         if not flags & REDISPATCH:
             return intercept(bitwise_right_shift_, (input, other))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
+    if input._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(input, (input, other,))
     if flags and flags & REDISPATCH:
         call()
@@ -11434,7 +11434,7 @@ def bitwise_right_shift_(input, other):
             raise refusal(error, 'bitwise_right_shift', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("bitwise_right_shift_.Tensor", (input, other,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_right_shift_", (input, other,))
@@ -11477,11 +11477,11 @@ def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("bitwise_right_shift.Scalar_Tensor", (other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bitwise_right_shift", (other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11516,7 +11516,7 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11567,7 +11567,7 @@ def maximum(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -11581,7 +11581,7 @@ def maximum(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -11598,7 +11598,7 @@ def maximum(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11649,7 +11649,7 @@ def minimum(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -11663,7 +11663,7 @@ def minimum(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -11680,7 +11680,7 @@ def minimum(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11731,7 +11731,7 @@ def fmax(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -11745,7 +11745,7 @@ def fmax(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -11762,7 +11762,7 @@ def fmax(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11813,7 +11813,7 @@ def fmin(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -11827,7 +11827,7 @@ def fmin(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -11844,7 +11844,7 @@ def fmin(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11921,7 +11921,7 @@ def atan2(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -11935,7 +11935,7 @@ def atan2(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -11952,7 +11952,7 @@ def atan2(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -11980,7 +11980,7 @@ def atan2_(input, other):
             return intercept(atan2_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -12083,7 +12083,7 @@ def hypot(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -12099,8 +12099,8 @@ def hypot(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -12117,7 +12117,7 @@ def hypot(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -12145,7 +12145,7 @@ def hypot_(input, other):
             return intercept(hypot_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -12244,7 +12244,7 @@ def copysign_Tensor(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -12261,8 +12261,8 @@ def copysign_Tensor(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = (SavedVariable(result, 0)) if needs_self else None
-    if flags & FORWARD_AD:
+            fn.saved_result = (SavedVariable(result, 0) if flags else save_output(result, 0)) if needs_self else None
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -12273,7 +12273,7 @@ def copysign_Tensor(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -12293,7 +12293,7 @@ def copysign__Tensor(input, other):
             return intercept(copysign__Tensor, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -12380,7 +12380,7 @@ def copysign_Scalar(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(CopysignBackward1)
@@ -12392,8 +12392,8 @@ def copysign_Scalar(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -12404,7 +12404,7 @@ def copysign_Scalar(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -12424,7 +12424,7 @@ def copysign__Scalar(input, other):
             return intercept(copysign__Scalar, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -12509,7 +12509,7 @@ def nextafter(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -12527,7 +12527,7 @@ def nextafter(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -12539,7 +12539,7 @@ def nextafter(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -12567,7 +12567,7 @@ def nextafter_(input, other):
             return intercept(nextafter_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -12656,11 +12656,11 @@ def heaviside(input, values, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("heaviside", (input, values,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::heaviside", (input, values,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -12687,7 +12687,7 @@ def heaviside_(input, values):
         if not flags & REDISPATCH:
             return intercept(heaviside_, (input, values))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
+    if input._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(input, (input, values,))
     if flags and flags & REDISPATCH:
         call()
@@ -12698,7 +12698,7 @@ def heaviside_(input, values):
             raise refusal(error, 'heaviside', self_, values_) from None
         write_inplace(self_, changed)
     bump_version(input)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("heaviside_", (input, values,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::heaviside_", (input, values,))
@@ -12745,11 +12745,11 @@ def gcd(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("gcd", (input, other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::gcd", (input, other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -12776,7 +12776,7 @@ def gcd_(input, other):
         if not flags & REDISPATCH:
             return intercept(gcd_, (input, other))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
+    if input._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(input, (input, other,))
     if flags and flags & REDISPATCH:
         call()
@@ -12790,7 +12790,7 @@ def gcd_(input, other):
             raise refusal(error, 'gcd', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("gcd_", (input, other,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::gcd_", (input, other,))
@@ -12837,11 +12837,11 @@ def lcm(input, other, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("lcm", (input, other,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::lcm", (input, other,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -12868,7 +12868,7 @@ def lcm_(input, other):
         if not flags & REDISPATCH:
             return intercept(lcm_, (input, other))
         call = take_kernel()
-    if input._edge is None and not flags & GRAD_OFF:
+    if input._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(input, (input, other,))
     if flags and flags & REDISPATCH:
         call()
@@ -12882,7 +12882,7 @@ def lcm_(input, other):
             raise refusal(error, 'lcm', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("lcm_", (input, other,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::lcm_", (input, other,))
@@ -12933,7 +12933,7 @@ def xlogy_Tensor(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -12947,7 +12947,7 @@ def xlogy_Tensor(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -12964,7 +12964,7 @@ def xlogy_Tensor(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -12984,7 +12984,7 @@ def xlogy__Tensor(input, other):
             return intercept(xlogy__Tensor, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -13073,7 +13073,7 @@ def xlogy_Scalar_Self(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_other = other._edge or gradient_edge(other)
         if edge_other is not NO_EDGE:
             fn = new(XlogyBackward1)
@@ -13086,7 +13086,7 @@ def xlogy_Scalar_Self(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         other_t = tangent_of(other)
         if other_t is not None:
             state.flags &= ~FORWARD_AD
@@ -13097,7 +13097,7 @@ def xlogy_Scalar_Self(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -13140,7 +13140,7 @@ def xlogy_Scalar_Other(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(XlogyBackward2)
@@ -13153,7 +13153,7 @@ def xlogy_Scalar_Other(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -13164,7 +13164,7 @@ def xlogy_Scalar_Other(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -13184,7 +13184,7 @@ def xlogy__Scalar_Other(input, other):
             return intercept(xlogy__Scalar_Other, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -13269,7 +13269,7 @@ def logaddexp(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -13283,7 +13283,7 @@ def logaddexp(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -13300,7 +13300,7 @@ def logaddexp(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -13351,7 +13351,7 @@ def logaddexp2(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -13365,7 +13365,7 @@ def logaddexp2(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -13382,7 +13382,7 @@ def logaddexp2(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -13433,7 +13433,7 @@ def ldexp(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -13448,8 +13448,8 @@ def ldexp(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = (SavedVariable(result, 0)) if needs_other else None
-    if flags & FORWARD_AD:
+            fn.saved_result = (SavedVariable(result, 0) if flags else save_output(result, 0)) if needs_other else None
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -13465,7 +13465,7 @@ def ldexp(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -13493,7 +13493,7 @@ def ldexp_(input, other):
             return intercept(ldexp_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -13586,7 +13586,7 @@ def lerp_Scalar(input, end, weight, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_end = end._edge or gradient_edge(end)
         if edge_self is not NO_EDGE or edge_end is not NO_EDGE:
@@ -13602,7 +13602,7 @@ def lerp_Scalar(input, end, weight, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         end_t = tangent_of(end)
         if self_t is not None or end_t is not None:
@@ -13617,7 +13617,7 @@ def lerp_Scalar(input, end, weight, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -13637,7 +13637,7 @@ def lerp__Scalar(input, end, weight):
             return intercept(lerp__Scalar, (input, end, weight))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (end,))
         edge_self = input._edge or gradient_edge(input)
@@ -13718,7 +13718,7 @@ def lerp_Tensor(input, end, weight, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_end = end._edge or gradient_edge(end)
         edge_weight = weight._edge or gradient_edge(weight)
@@ -13740,7 +13740,7 @@ def lerp_Tensor(input, end, weight, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         end_t = tangent_of(end)
         weight_t = tangent_of(weight)
@@ -13761,7 +13761,7 @@ def lerp_Tensor(input, end, weight, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -13781,7 +13781,7 @@ def lerp__Tensor(input, end, weight):
             return intercept(lerp__Tensor, (input, end, weight))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (end, weight,))
         edge_self = input._edge or gradient_edge(input)
@@ -13881,7 +13881,7 @@ def clamp_Tensor(input, min, max, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_min = NO_EDGE if min is None else min._edge or gradient_edge(min)
         edge_max = NO_EDGE if max is None else max._edge or gradient_edge(max)
@@ -13897,7 +13897,7 @@ def clamp_Tensor(input, min, max, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         min_t = None if min is None else tangent_of(min)
         max_t = None if max is None else tangent_of(max)
@@ -13918,7 +13918,7 @@ def clamp_Tensor(input, min, max, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -13938,7 +13938,7 @@ def clamp__Tensor(input, min, max):
             return intercept(clamp__Tensor, (input, min, max))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (min, max,))
         edge_self = input._edge or gradient_edge(input)
@@ -14034,7 +14034,7 @@ def clamp(input, min, max, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ClampBackward1)
@@ -14048,7 +14048,7 @@ def clamp(input, min, max, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -14059,7 +14059,7 @@ def clamp(input, min, max, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -14079,7 +14079,7 @@ def clamp_(input, min, max):
             return intercept(clamp_, (input, min, max))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -14162,7 +14162,7 @@ def clamp_min(input, min, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ClampMinBackward0)
@@ -14175,7 +14175,7 @@ def clamp_min(input, min, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -14186,7 +14186,7 @@ def clamp_min(input, min, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -14206,7 +14206,7 @@ def clamp_min_(input, min):
             return intercept(clamp_min_, (input, min))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -14289,7 +14289,7 @@ def clamp_min_Tensor(input, min, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_min = min._edge or gradient_edge(min)
         if edge_self is not NO_EDGE or edge_min is not NO_EDGE:
@@ -14303,7 +14303,7 @@ def clamp_min_Tensor(input, min, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         min_t = tangent_of(min)
         if self_t is not None or min_t is not None:
@@ -14320,7 +14320,7 @@ def clamp_min_Tensor(input, min, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -14340,7 +14340,7 @@ def clamp_min__Tensor(input, min):
             return intercept(clamp_min__Tensor, (input, min))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (min,))
         edge_self = input._edge or gradient_edge(input)
@@ -14429,7 +14429,7 @@ def clamp_max(input, max, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ClampMaxBackward0)
@@ -14442,7 +14442,7 @@ def clamp_max(input, max, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -14453,7 +14453,7 @@ def clamp_max(input, max, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -14473,7 +14473,7 @@ def clamp_max_(input, max):
             return intercept(clamp_max_, (input, max))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -14556,7 +14556,7 @@ def clamp_max_Tensor(input, max, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_max = max._edge or gradient_edge(max)
         if edge_self is not NO_EDGE or edge_max is not NO_EDGE:
@@ -14570,7 +14570,7 @@ def clamp_max_Tensor(input, max, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         max_t = tangent_of(max)
         if self_t is not None or max_t is not None:
@@ -14587,7 +14587,7 @@ def clamp_max_Tensor(input, max, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -14607,7 +14607,7 @@ def clamp_max__Tensor(input, max):
             return intercept(clamp_max__Tensor, (input, max))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (max,))
         edge_self = input._edge or gradient_edge(input)
@@ -14697,7 +14697,7 @@ def where_self(condition, self, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -14710,7 +14710,7 @@ def where_self(condition, self, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -14725,7 +14725,7 @@ def where_self(condition, self, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -14798,7 +14798,7 @@ def fill_Scalar(input, value, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(FillBackward0)
@@ -14809,7 +14809,7 @@ def fill_Scalar(input, value, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -14819,7 +14819,7 @@ def fill_Scalar(input, value, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -14860,7 +14860,7 @@ def fill_Tensor(input, value, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_value = value._edge or gradient_edge(value)
         if edge_self is not NO_EDGE or edge_value is not NO_EDGE:
@@ -14875,7 +14875,7 @@ def fill_Tensor(input, value, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         value_t = tangent_of(value)
         if self_t is not None or value_t is not None:
@@ -14890,7 +14890,7 @@ def fill_Tensor(input, value, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -14914,7 +14914,7 @@ def fill__Scalar(input, value):
             return intercept(fill__Scalar, (input, value))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -14970,7 +14970,7 @@ def fill__Tensor(input, value):
             return intercept(fill__Tensor, (input, value))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (value,))
         edge_self = input._edge or gradient_edge(input)
@@ -15048,7 +15048,7 @@ def zero(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ZeroBackward0)
@@ -15059,7 +15059,7 @@ def zero(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -15069,7 +15069,7 @@ def zero(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -15097,7 +15097,7 @@ def zero_(input):
             return intercept(zero_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -15177,7 +15177,7 @@ def sigmoid_backward(grad_output, output):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_output = output._edge or gradient_edge(output)
         if edge_grad_output is not NO_EDGE or edge_output is not NO_EDGE:
@@ -15192,7 +15192,7 @@ def sigmoid_backward(grad_output, output):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         output_t = tangent_of(output)
         if grad_output_t is not None or output_t is not None:
@@ -15209,7 +15209,7 @@ def sigmoid_backward(grad_output, output):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -15258,7 +15258,7 @@ def tanh_backward(grad_output, output):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_output = output._edge or gradient_edge(output)
         if edge_grad_output is not NO_EDGE or edge_output is not NO_EDGE:
@@ -15273,7 +15273,7 @@ def tanh_backward(grad_output, output):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         output_t = tangent_of(output)
         if grad_output_t is not None or output_t is not None:
@@ -15290,7 +15290,7 @@ def tanh_backward(grad_output, output):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -15333,11 +15333,11 @@ def logit_backward(grad_output, self, eps=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("logit_backward", (grad_output, self,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::logit_backward", (grad_output, self,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

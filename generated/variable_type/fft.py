@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -77,7 +77,7 @@ def _fft_r2c(input, dim, normalization, onesided, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(FftR2CBackward0)
@@ -92,7 +92,7 @@ def _fft_r2c(input, dim, normalization, onesided, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -102,7 +102,7 @@ def _fft_r2c(input, dim, normalization, onesided, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -142,7 +142,7 @@ def _fft_c2r(input, dim, normalization, last_dim_size, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(FftC2RBackward0)
@@ -155,7 +155,7 @@ def _fft_c2r(input, dim, normalization, last_dim_size, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -165,7 +165,7 @@ def _fft_c2r(input, dim, normalization, last_dim_size, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -204,7 +204,7 @@ def _fft_c2c(input, dim, normalization, forward, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(FftC2CBackward0)
@@ -218,7 +218,7 @@ def _fft_c2c(input, dim, normalization, forward, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -228,7 +228,7 @@ def _fft_c2c(input, dim, normalization, forward, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -544,7 +544,7 @@ def fft_fftfreq(n, d, dtype, layout, device, pin_memory, requires_grad=False, *,
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -576,7 +576,7 @@ def fft_rfftfreq(n, d, dtype, layout, device, pin_memory, requires_grad=False, *
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

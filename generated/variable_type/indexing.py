@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -116,7 +116,7 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MaskedFillBackward0)
@@ -128,7 +128,7 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -138,7 +138,7 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -158,7 +158,7 @@ def masked_fill__Scalar(self, mask, value):
             return intercept(masked_fill__Scalar, (self, mask, value))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -230,7 +230,7 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_value = value._edge or gradient_edge(value)
         if edge_self is not NO_EDGE or edge_value is not NO_EDGE:
@@ -246,7 +246,7 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         value_t = tangent_of(value)
         if self_t is not None or value_t is not None:
@@ -261,7 +261,7 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -281,7 +281,7 @@ def masked_fill__Tensor(self, mask, value):
             return intercept(masked_fill__Tensor, (self, mask, value))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (value,))
         edge_self = self._edge or gradient_edge(self)
@@ -358,7 +358,7 @@ def index_Tensor(input, indices, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(IndexBackward0)
@@ -371,7 +371,7 @@ def index_Tensor(input, indices, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -381,7 +381,7 @@ def index_Tensor(input, indices, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -418,7 +418,7 @@ def _unsafe_index_Tensor(input, indices):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UnsafeIndexBackward0)
@@ -431,7 +431,7 @@ def _unsafe_index_Tensor(input, indices):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -441,7 +441,7 @@ def _unsafe_index_Tensor(input, indices):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -478,7 +478,7 @@ def _unsafe_masked_index(input, mask, indices, fill):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UnsafeMaskedIndexBackward0)
@@ -492,7 +492,7 @@ def _unsafe_masked_index(input, mask, indices, fill):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -502,7 +502,7 @@ def _unsafe_masked_index(input, mask, indices, fill):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -540,7 +540,7 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_values = values._edge or gradient_edge(values)
         if edge_self is not NO_EDGE or edge_values is not NO_EDGE:
@@ -558,7 +558,7 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         values_t = tangent_of(values)
         if self_t is not None or values_t is not None:
@@ -573,7 +573,7 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -611,7 +611,7 @@ def _unsafe_index_put(input, indices, values, accumulate):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_values = values._edge or gradient_edge(values)
         if edge_self is not NO_EDGE or edge_values is not NO_EDGE:
@@ -631,7 +631,7 @@ def _unsafe_index_put(input, indices, values, accumulate):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         values_t = tangent_of(values)
         if self_t is not None or values_t is not None:
@@ -646,7 +646,7 @@ def _unsafe_index_put(input, indices, values, accumulate):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -690,7 +690,7 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_source = source._edge or gradient_edge(source)
         if edge_self is not NO_EDGE or edge_source is not NO_EDGE:
@@ -710,7 +710,7 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
@@ -725,7 +725,7 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -758,7 +758,7 @@ def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
             return intercept(index_add_, (self, dim, index, source, alpha))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (source,))
         edge_self = self._edge or gradient_edge(self)
@@ -854,7 +854,7 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_source = source._edge or gradient_edge(source)
         if edge_self is not NO_EDGE or edge_source is not NO_EDGE:
@@ -875,8 +875,8 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
@@ -893,7 +893,7 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -926,7 +926,7 @@ def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
             return intercept(index_reduce_, (self, dim, index, source, reduce, include_self))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (source,))
         edge_self = self._edge or gradient_edge(self)
@@ -1027,7 +1027,7 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_source = source._edge or gradient_edge(source)
         if edge_self is not NO_EDGE or edge_source is not NO_EDGE:
@@ -1046,7 +1046,7 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
@@ -1061,7 +1061,7 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1091,7 +1091,7 @@ def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
             return intercept(index_copy_, (self, dim, index, source))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (source,))
         edge_self = self._edge or gradient_edge(self)
@@ -1177,7 +1177,7 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(IndexFillBackward0)
@@ -1190,7 +1190,7 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1200,7 +1200,7 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1220,7 +1220,7 @@ def index_fill__int_Scalar(self, dim, index, value):
             return intercept(index_fill__int_Scalar, (self, dim, index, value))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -1293,7 +1293,7 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_value = value._edge or gradient_edge(value)
         if edge_self is not NO_EDGE or edge_value is not NO_EDGE:
@@ -1310,7 +1310,7 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         value_t = tangent_of(value)
         if self_t is not None or value_t is not None:
@@ -1325,7 +1325,7 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1345,7 +1345,7 @@ def index_fill__int_Tensor(self, dim, index, value):
             return intercept(index_fill__int_Tensor, (self, dim, index, value))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (value,))
         edge_self = self._edge or gradient_edge(self)
@@ -1424,7 +1424,7 @@ def index_put(input, indices, values, accumulate, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_values = values._edge or gradient_edge(values)
         if edge_self is not NO_EDGE or edge_values is not NO_EDGE:
@@ -1441,7 +1441,7 @@ def index_put(input, indices, values, accumulate, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         values_t = tangent_of(values)
         if self_t is not None or values_t is not None:
@@ -1456,7 +1456,7 @@ def index_put(input, indices, values, accumulate, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1476,7 +1476,7 @@ def index_put_(input, indices, values, accumulate):
             return intercept(index_put_, (input, indices, values, accumulate))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (values,))
         edge_self = input._edge or gradient_edge(input)
@@ -1540,7 +1540,7 @@ def _index_put_impl_(input, indices, values, accumulate, unsafe):
             return intercept(_index_put_impl_, (input, indices, values, accumulate, unsafe))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (values,))
         edge_self = input._edge or gradient_edge(input)
@@ -1621,7 +1621,7 @@ def masked_scatter(input, mask, source, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_source = source._edge or gradient_edge(source)
         if edge_self is not NO_EDGE or edge_source is not NO_EDGE:
@@ -1638,7 +1638,7 @@ def masked_scatter(input, mask, source, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
@@ -1653,7 +1653,7 @@ def masked_scatter(input, mask, source, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1681,7 +1681,7 @@ def masked_scatter_(self, mask, source):
             return intercept(masked_scatter_, (self, mask, source))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (source,))
         edge_self = self._edge or gradient_edge(self)
@@ -1763,7 +1763,7 @@ def masked_scatter_backward(grad_output, mask, sizes):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(MaskedScatterBackwardBackward0)
@@ -1778,7 +1778,7 @@ def masked_scatter_backward(grad_output, mask, sizes):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1788,7 +1788,7 @@ def masked_scatter_backward(grad_output, mask, sizes):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1830,7 +1830,7 @@ def masked_select(input, mask, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MaskedSelectBackward0)
@@ -1843,7 +1843,7 @@ def masked_select(input, mask, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1853,7 +1853,7 @@ def masked_select(input, mask, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1903,7 +1903,7 @@ def put(input, index, source, accumulate=False, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_source = source._edge or gradient_edge(source)
         if edge_self is not NO_EDGE or edge_source is not NO_EDGE:
@@ -1921,7 +1921,7 @@ def put(input, index, source, accumulate=False, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         source_t = tangent_of(source)
         if self_t is not None or source_t is not None:
@@ -1936,7 +1936,7 @@ def put(input, index, source, accumulate=False, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1966,7 +1966,7 @@ def put_(self, index, source, accumulate=False):
             return intercept(put_, (self, index, source, accumulate))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (source,))
         edge_self = self._edge or gradient_edge(self)
@@ -2053,7 +2053,7 @@ def take(input, index, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(TakeBackward0)
@@ -2066,7 +2066,7 @@ def take(input, index, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2076,7 +2076,7 @@ def take(input, index, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2138,7 +2138,7 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(IndexSelectBackward0)
@@ -2152,7 +2152,7 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2162,7 +2162,7 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2211,7 +2211,7 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(GatherBackward0)
@@ -2226,7 +2226,7 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2236,7 +2236,7 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2285,7 +2285,7 @@ def scatter_src(input, dim, index, src, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
         if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
@@ -2302,7 +2302,7 @@ def scatter_src(input, dim, index, src, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
@@ -2317,7 +2317,7 @@ def scatter_src(input, dim, index, src, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2337,7 +2337,7 @@ def scatter__src(self, dim, index, src):
             return intercept(scatter__src, (self, dim, index, src))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (src,))
         edge_self = self._edge or gradient_edge(self)
@@ -2415,7 +2415,7 @@ def scatter_value(input, dim, index, value, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ScatterBackward1)
@@ -2428,7 +2428,7 @@ def scatter_value(input, dim, index, value, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2438,7 +2438,7 @@ def scatter_value(input, dim, index, value, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2458,7 +2458,7 @@ def scatter__value(self, dim, index, value):
             return intercept(scatter__value, (self, dim, index, value))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -2524,11 +2524,11 @@ def scatter_reduce_overload(input, dim, index, src, reduce, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("scatter.reduce", (input, index, src,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::scatter", (input, index, src,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2547,7 +2547,7 @@ def scatter__reduce(self, dim, index, src, reduce):
         if not flags & REDISPATCH:
             return intercept(scatter__reduce, (self, dim, index, src, reduce))
         call = take_kernel()
-    if self._edge is None and not flags & GRAD_OFF:
+    if self._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(self, (self, index, src,))
     if flags and flags & REDISPATCH:
         call()
@@ -2557,7 +2557,7 @@ def scatter__reduce(self, dim, index, src, reduce):
         except Exception as error:
             raise refusal(error, 'scatter', self_, index_, src_, dim=dim) from None
     bump_version(self)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("scatter_.reduce", (self, index, src,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::scatter_", (self, index, src,))
@@ -2592,11 +2592,11 @@ def scatter_value_reduce(input, dim, index, value, reduce, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("scatter.value_reduce", (input, index,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::scatter", (input, index,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2615,7 +2615,7 @@ def scatter__value_reduce(self, dim, index, value, reduce):
         if not flags & REDISPATCH:
             return intercept(scatter__value_reduce, (self, dim, index, value, reduce))
         call = take_kernel()
-    if self._edge is None and not flags & GRAD_OFF:
+    if self._edge is None and (not flags or not flags & GRAD_OFF):
         check_inplace(self, (self, index,))
     if flags and flags & REDISPATCH:
         call()
@@ -2625,7 +2625,7 @@ def scatter__value_reduce(self, dim, index, value, reduce):
         except Exception as error:
             raise refusal(error, 'scatter', self_, index_, dim=dim) from None
     bump_version(self)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_write("scatter_.value_reduce", (self, index,))
     if flags and flags & FORWARD_AD:
         refuse_tangents("aten::scatter_", (self, index,))
@@ -2671,7 +2671,7 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
         if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
@@ -2689,7 +2689,7 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
@@ -2704,7 +2704,7 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2734,7 +2734,7 @@ def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING)
             return intercept(scatter_add_, (self, dim, index, src))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (src,))
         edge_self = self._edge or gradient_edge(self)
@@ -2825,7 +2825,7 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
         if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
@@ -2846,8 +2846,8 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
@@ -2864,7 +2864,7 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2897,7 +2897,7 @@ def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
             return intercept(scatter_reduce_, (self, dim, index, src, reduce, include_self))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (src,))
         edge_self = self._edge or gradient_edge(self)
@@ -2989,7 +2989,7 @@ def nonzero(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3038,7 +3038,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_weight = weight._edge or gradient_edge(weight)
         if edge_weight is not NO_EDGE:
             fn = new(EmbeddingBackward0)
@@ -3054,7 +3054,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         weight_t = tangent_of(weight)
         if weight_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3064,7 +3064,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3139,7 +3139,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(EmbeddingDenseBackwardBackward0)
@@ -3152,7 +3152,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3162,7 +3162,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3195,7 +3195,7 @@ def embedding_renorm_(input, indices, max_norm, norm_type):
             return intercept(embedding_renorm_, (input, indices, max_norm, norm_type))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -3291,7 +3291,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
         result3 = None if result3_ is None else ops.wrap(result3_)
     if flags == GRAD_OFF:
         return (result0, result1, result2, result3)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_weight = weight._edge or gradient_edge(weight)
         edge_per_sample_weights = NO_EDGE if per_sample_weights is None else per_sample_weights._edge or gradient_edge(per_sample_weights)
         if edge_weight is not NO_EDGE or edge_per_sample_weights is not NO_EDGE:
@@ -3320,7 +3320,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = (result2 if not flags else save(result2)) if needs_weight else None
             fn.saved_result3 = (result3 if not flags else save(result3)) if needs_weight else None
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         weight_t = tangent_of(weight)
         per_sample_weights_t = None if per_sample_weights is None else tangent_of(per_sample_weights)
         if weight_t is not None or per_sample_weights_t is not None:
@@ -3337,7 +3337,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2, result3,))
     return (result0, result1, result2, result3)
 
@@ -3378,7 +3378,7 @@ def one_hot(input, num_classes=-1):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3421,7 +3421,7 @@ def nonzero_static(input, *, size, fill_value=-1, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3509,7 +3509,7 @@ def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3542,7 +3542,7 @@ def searchsorted_Scalar(sorted_sequence, self, out_int32, right, side, sorter, *
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3575,7 +3575,7 @@ def bucketize_Tensor(input, boundaries, out_int32, right, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3608,7 +3608,7 @@ def bucketize_Scalar(input, boundaries, out_int32, right, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3645,7 +3645,7 @@ def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3691,7 +3691,7 @@ def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=Fal
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3733,7 +3733,7 @@ def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=No
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3766,7 +3766,7 @@ def isin_Tensor_Scalar(elements, test_element, assume_unique, invert, *, out=Non
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3799,7 +3799,7 @@ def isin_Scalar_Tensor(element, test_elements, assume_unique, invert, *, out=Non
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

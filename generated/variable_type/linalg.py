@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -127,7 +127,7 @@ def linalg_inv_ex(A, *, check_errors=False, out=None):
         info = None if info_ is None else ops.wrap(info_)
     if flags == GRAD_OFF:
         return linalg_inv_ex_result((inverse, info))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_A = A._edge or gradient_edge(A)
         if edge_A is not NO_EDGE:
             fn = new(LinalgInvExBackward0)
@@ -138,8 +138,8 @@ def linalg_inv_ex(A, *, check_errors=False, out=None):
                 remember(fn)
             fn.input_metadata = (inverse_.shape, inverse_.dtype)
             inverse._edge = (fn, 0)
-            fn.saved_inverse = SavedVariable(inverse, 0)
-    if flags & FORWARD_AD:
+            fn.saved_inverse = SavedVariable(inverse, 0) if flags else save_output(inverse, 0)
+    if flags and flags & FORWARD_AD:
         A_t = tangent_of(A)
         if A_t is not None:
             state.flags &= ~FORWARD_AD
@@ -149,7 +149,7 @@ def linalg_inv_ex(A, *, check_errors=False, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(inverse, inverse_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((inverse, info,))
     return linalg_inv_ex_result((inverse, info))
 
@@ -250,7 +250,7 @@ def linalg_qr(A, mode='reduced', *, out=None):
         R = None if R_ is None else ops.wrap(R_)
     if flags == GRAD_OFF:
         return linalg_qr_result((Q, R))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_A = A._edge or gradient_edge(A)
         if edge_A is not NO_EDGE:
             fn = new(LinalgQrBackward0)
@@ -263,9 +263,9 @@ def linalg_qr(A, mode='reduced', *, out=None):
             fn.input_metadata = (Q_.shape, Q_.dtype, R_.shape, R_.dtype)
             Q._edge = (fn, 0)
             R._edge = (fn, 1)
-            fn.saved_Q = SavedVariable(Q, 0)
-            fn.saved_R = SavedVariable(R, 1)
-    if flags & FORWARD_AD:
+            fn.saved_Q = SavedVariable(Q, 0) if flags else save_output(Q, 0)
+            fn.saved_R = SavedVariable(R, 1) if flags else save_output(R, 1)
+    if flags and flags & FORWARD_AD:
         A_t = tangent_of(A)
         if A_t is not None:
             state.flags &= ~FORWARD_AD
@@ -276,7 +276,7 @@ def linalg_qr(A, mode='reduced', *, out=None):
                 state.flags |= FORWARD_AD
             set_tangent(Q, Q_tangent)
             set_tangent(R, R_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((Q, R,))
     return linalg_qr_result((Q, R))
 
@@ -352,7 +352,7 @@ def linalg_cholesky_ex(input, *, upper=False, check_errors=False, out=None):
         info = None if info_ is None else ops.wrap(info_)
     if flags == GRAD_OFF:
         return linalg_cholesky_ex_result((L, info))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(LinalgCholeskyExBackward0)
@@ -364,8 +364,8 @@ def linalg_cholesky_ex(input, *, upper=False, check_errors=False, out=None):
                 remember(fn)
             fn.input_metadata = (L_.shape, L_.dtype)
             L._edge = (fn, 0)
-            fn.saved_L = SavedVariable(L, 0)
-    if flags & FORWARD_AD:
+            fn.saved_L = SavedVariable(L, 0) if flags else save_output(L, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -375,7 +375,7 @@ def linalg_cholesky_ex(input, *, upper=False, check_errors=False, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(L, L_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((L, info,))
     return linalg_cholesky_ex_result((L, info))
 
@@ -460,7 +460,7 @@ def cholesky(input, upper=False, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(CholeskyBackward0)
@@ -472,8 +472,8 @@ def cholesky(input, upper=False, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -483,7 +483,7 @@ def cholesky(input, upper=False, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -533,7 +533,7 @@ def cholesky_solve(input, input2, upper=False, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_input2 = input2._edge or gradient_edge(input2)
         if edge_self is not NO_EDGE or edge_input2 is not NO_EDGE:
@@ -548,8 +548,8 @@ def cholesky_solve(input, input2, upper=False, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         input2_t = tangent_of(input2)
         if self_t is not None or input2_t is not None:
@@ -565,7 +565,7 @@ def cholesky_solve(input, input2, upper=False, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -614,7 +614,7 @@ def cholesky_inverse(input, upper=False, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(CholeskyInverseBackward0)
@@ -627,8 +627,8 @@ def cholesky_inverse(input, upper=False, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -639,7 +639,7 @@ def cholesky_inverse(input, upper=False, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -689,7 +689,7 @@ def linalg_solve_triangular(input, B, *, upper, left=True, unitriangular=False, 
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_B = B._edge or gradient_edge(B)
         if edge_self is not NO_EDGE or edge_B is not NO_EDGE:
@@ -705,8 +705,8 @@ def linalg_solve_triangular(input, B, *, upper, left=True, unitriangular=False, 
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         B_t = tangent_of(B)
         if self_t is not None or B_t is not None:
@@ -722,7 +722,7 @@ def linalg_solve_triangular(input, B, *, upper, left=True, unitriangular=False, 
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -774,7 +774,7 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
         cloned_coefficient = None if cloned_coefficient_ is None else ops.wrap(cloned_coefficient_)
     if flags == GRAD_OFF:
         return triangular_solve_result((solution, cloned_coefficient))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_A = A._edge or gradient_edge(A)
         if edge_self is not NO_EDGE or edge_A is not NO_EDGE:
@@ -792,8 +792,8 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
             fn.input_metadata = (solution_.shape, solution_.dtype, cloned_coefficient_.shape, cloned_coefficient_.dtype)
             solution._edge = (fn, 0)
             cloned_coefficient._edge = (fn, 1)
-            fn.saved_solution = SavedVariable(solution, 0)
-    if flags & FORWARD_AD:
+            fn.saved_solution = SavedVariable(solution, 0) if flags else save_output(solution, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         A_t = tangent_of(A)
         if self_t is not None or A_t is not None:
@@ -812,7 +812,7 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
                 state.flags |= FORWARD_AD
             set_tangent(solution, solution_tangent)
             set_tangent(cloned_coefficient, cloned_coefficient_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((solution, cloned_coefficient,))
     return triangular_solve_result((solution, cloned_coefficient))
 
@@ -862,7 +862,7 @@ def linalg_lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
         info = None if info_ is None else ops.wrap(info_)
     if flags == GRAD_OFF:
         return linalg_lu_factor_ex_result((LU, pivots, info))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_A = A._edge or gradient_edge(A)
         if edge_A is not NO_EDGE:
             fn = new(LinalgLuFactorExBackward0)
@@ -874,9 +874,9 @@ def linalg_lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
                 remember(fn)
             fn.input_metadata = (LU_.shape, LU_.dtype)
             LU._edge = (fn, 0)
-            fn.saved_LU = SavedVariable(LU, 0)
+            fn.saved_LU = SavedVariable(LU, 0) if flags else save_output(LU, 0)
             fn.saved_pivots = pivots if not flags else save(pivots)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         A_t = tangent_of(A)
         if A_t is not None:
             state.flags &= ~FORWARD_AD
@@ -886,7 +886,7 @@ def linalg_lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(LU, LU_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((LU, pivots, info,))
     return linalg_lu_factor_ex_result((LU, pivots, info))
 
@@ -969,7 +969,7 @@ def linalg_lu(A, *, pivot=True, out=None):
         U = None if U_ is None else ops.wrap(U_)
     if flags == GRAD_OFF:
         return linalg_lu_result((P, L, U))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_A = A._edge or gradient_edge(A)
         if edge_A is not NO_EDGE:
             fn = new(LinalgLuBackward0)
@@ -982,9 +982,9 @@ def linalg_lu(A, *, pivot=True, out=None):
             L._edge = (fn, 0)
             U._edge = (fn, 1)
             fn.saved_P = P if not flags else save(P)
-            fn.saved_L = SavedVariable(L, 0)
-            fn.saved_U = SavedVariable(U, 1)
-    if flags & FORWARD_AD:
+            fn.saved_L = SavedVariable(L, 0) if flags else save_output(L, 0)
+            fn.saved_U = SavedVariable(U, 1) if flags else save_output(U, 1)
+    if flags and flags & FORWARD_AD:
         A_t = tangent_of(A)
         if A_t is not None:
             state.flags &= ~FORWARD_AD
@@ -995,7 +995,7 @@ def linalg_lu(A, *, pivot=True, out=None):
                 state.flags |= FORWARD_AD
             set_tangent(L, L_tangent)
             set_tangent(U, U_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((P, L, U,))
     return linalg_lu_result((P, L, U))
 
@@ -1050,7 +1050,7 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if pivots.requires_grad:
             raise not_differentiable("linalg_lu_solve", "pivots")
         edge_LU = LU._edge or gradient_edge(LU)
@@ -1069,8 +1069,8 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = (SavedVariable(result, 0)) if needs_LU else None
-    if flags & FORWARD_AD:
+            fn.saved_result = (SavedVariable(result, 0) if flags else save_output(result, 0)) if needs_LU else None
+    if flags and flags & FORWARD_AD:
         LU_t = tangent_of(LU)
         B_t = tangent_of(B)
         if LU_t is not None or B_t is not None:
@@ -1086,7 +1086,7 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1165,7 +1165,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
         U = None if U_ is None else ops.wrap(U_)
     if flags == GRAD_OFF:
         return lu_unpack_result((P, L, U))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_LU_data = LU_data._edge or gradient_edge(LU_data)
         if edge_LU_data is not NO_EDGE:
             fn = new(LuUnpackBackward0)
@@ -1179,7 +1179,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
             fn.input_metadata = (L_.shape, L_.dtype, U_.shape, U_.dtype)
             L._edge = (fn, 0)
             U._edge = (fn, 1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         LU_data_t = tangent_of(LU_data)
         if LU_data_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1190,7 +1190,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
                 state.flags |= FORWARD_AD
             set_tangent(L, L_tangent)
             set_tangent(U, U_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((P, L, U,))
     return lu_unpack_result((P, L, U))
 
@@ -1267,7 +1267,7 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False, out=None):
         info = None if info_ is None else ops.wrap(info_)
     if flags == GRAD_OFF:
         return _linalg_solve_ex_result((result, LU, pivots, info))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_A = A._edge or gradient_edge(A)
         edge_B = B._edge or gradient_edge(B)
         if edge_A is not NO_EDGE or edge_B is not NO_EDGE:
@@ -1282,10 +1282,10 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
             fn.saved_LU = LU if not flags else save(LU)
             fn.saved_pivots = pivots if not flags else save(pivots)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         A_t = tangent_of(A)
         B_t = tangent_of(B)
         if A_t is not None or B_t is not None:
@@ -1301,7 +1301,7 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result, LU, pivots, info,))
     return _linalg_solve_ex_result((result, LU, pivots, info))
 
@@ -1412,7 +1412,7 @@ def _linalg_det(A, *, out=None):
         pivots = None if pivots_ is None else ops.wrap(pivots_)
     if flags == GRAD_OFF:
         return _linalg_det_result((result, LU, pivots))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_A = A._edge or gradient_edge(A)
         if edge_A is not NO_EDGE:
             fn = new(LinalgDetBackward0)
@@ -1424,10 +1424,10 @@ def _linalg_det(A, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
             fn.saved_LU = LU if not flags else save(LU)
             fn.saved_pivots = pivots if not flags else save(pivots)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         A_t = tangent_of(A)
         if A_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1438,7 +1438,7 @@ def _linalg_det(A, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result, LU, pivots,))
     return _linalg_det_result((result, LU, pivots))
 
@@ -1536,7 +1536,7 @@ def _linalg_slogdet(A, *, out=None):
         pivots = None if pivots_ is None else ops.wrap(pivots_)
     if flags == GRAD_OFF:
         return _linalg_slogdet_result((sign, logabsdet, LU, pivots))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_A = A._edge or gradient_edge(A)
         if edge_A is not NO_EDGE:
             fn = new(LinalgSlogdetBackward0)
@@ -1549,10 +1549,10 @@ def _linalg_slogdet(A, *, out=None):
             fn.input_metadata = (sign_.shape, sign_.dtype, logabsdet_.shape, logabsdet_.dtype)
             sign._edge = (fn, 0)
             logabsdet._edge = (fn, 1)
-            fn.saved_sign = SavedVariable(sign, 0)
+            fn.saved_sign = SavedVariable(sign, 0) if flags else save_output(sign, 0)
             fn.saved_LU = LU if not flags else save(LU)
             fn.saved_pivots = pivots if not flags else save(pivots)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         A_t = tangent_of(A)
         if A_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1564,7 +1564,7 @@ def _linalg_slogdet(A, *, out=None):
                 state.flags |= FORWARD_AD
             set_tangent(sign, sign_tangent)
             set_tangent(logabsdet, logabsdet_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((sign, logabsdet, LU, pivots,))
     return _linalg_slogdet_result((sign, logabsdet, LU, pivots))
 
@@ -1680,7 +1680,7 @@ def geqrf(input, *, out=None):
         tau = None if tau_ is None else ops.wrap(tau_)
     if flags == GRAD_OFF:
         return geqrf_result((a, tau))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(GeqrfBackward0)
@@ -1692,9 +1692,9 @@ def geqrf(input, *, out=None):
             fn.input_metadata = (a_.shape, a_.dtype, tau_.shape, tau_.dtype)
             a._edge = (fn, 0)
             tau._edge = (fn, 1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("geqrf", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((a, tau,))
     return geqrf_result((a, tau))
 
@@ -1743,7 +1743,7 @@ def linalg_householder_product(input, tau, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_input = input._edge or gradient_edge(input)
         edge_tau = tau._edge or gradient_edge(tau)
         if edge_input is not NO_EDGE or edge_tau is not NO_EDGE:
@@ -1757,8 +1757,8 @@ def linalg_householder_product(input, tau, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         tau_t = tangent_of(tau)
         if input_t is not None or tau_t is not None:
@@ -1775,7 +1775,7 @@ def linalg_householder_product(input, tau, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1851,7 +1851,7 @@ def ormqr(input, input2, input3, left=True, transpose=False, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_input2 = input2._edge or gradient_edge(input2)
         edge_input3 = input3._edge or gradient_edge(input3)
@@ -1869,8 +1869,8 @@ def ormqr(input, input2, input3, left=True, transpose=False, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         input2_t = tangent_of(input2)
         input3_t = tangent_of(input3)
@@ -1891,7 +1891,7 @@ def ormqr(input, input2, input3, left=True, transpose=False, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1933,11 +1933,11 @@ def linalg_ldl_factor_ex(input, *, hermitian=False, check_errors=False, out=None
         LD = None if LD_ is None else ops.wrap(LD_)
         pivots = None if pivots_ is None else ops.wrap(pivots_)
         info = None if info_ is None else ops.wrap(info_)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("linalg_ldl_factor_ex", (input,), (LD, pivots, info,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::linalg_ldl_factor_ex", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((LD, pivots, info,))
     return linalg_ldl_factor_ex_result((LD, pivots, info))
 
@@ -2013,11 +2013,11 @@ def linalg_ldl_solve(LD, pivots, B, *, hermitian=False, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("linalg_ldl_solve", (LD, pivots, B,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::linalg_ldl_solve", (LD, pivots, B,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2215,7 +2215,7 @@ def _linalg_eigh(A, UPLO='L', compute_v=True, *, out=None):
         eigenvectors = None if eigenvectors_ is None else ops.wrap(eigenvectors_)
     if flags == GRAD_OFF:
         return _linalg_eigh_result((eigenvalues, eigenvectors))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_A = A._edge or gradient_edge(A)
         if edge_A is not NO_EDGE:
             fn = new(LinalgEighBackward0)
@@ -2227,9 +2227,9 @@ def _linalg_eigh(A, UPLO='L', compute_v=True, *, out=None):
             fn.input_metadata = (eigenvalues_.shape, eigenvalues_.dtype, eigenvectors_.shape, eigenvectors_.dtype)
             eigenvalues._edge = (fn, 0)
             eigenvectors._edge = (fn, 1)
-            fn.saved_eigenvalues = SavedVariable(eigenvalues, 0)
-            fn.saved_eigenvectors = SavedVariable(eigenvectors, 1)
-    if flags & FORWARD_AD:
+            fn.saved_eigenvalues = SavedVariable(eigenvalues, 0) if flags else save_output(eigenvalues, 0)
+            fn.saved_eigenvectors = SavedVariable(eigenvectors, 1) if flags else save_output(eigenvectors, 1)
+    if flags and flags & FORWARD_AD:
         A_t = tangent_of(A)
         if A_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2240,7 +2240,7 @@ def _linalg_eigh(A, UPLO='L', compute_v=True, *, out=None):
                 state.flags |= FORWARD_AD
             set_tangent(eigenvalues, eigenvalues_tangent)
             set_tangent(eigenvectors, eigenvectors_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((eigenvalues, eigenvectors,))
     return _linalg_eigh_result((eigenvalues, eigenvectors))
 
@@ -2340,7 +2340,7 @@ def linalg_eig(input, *, out=None):
         eigenvectors = None if eigenvectors_ is None else ops.wrap(eigenvectors_)
     if flags == GRAD_OFF:
         return linalg_eig_result((eigenvalues, eigenvectors))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(LinalgEigBackward0)
@@ -2352,9 +2352,9 @@ def linalg_eig(input, *, out=None):
             fn.input_metadata = (eigenvalues_.shape, eigenvalues_.dtype, eigenvectors_.shape, eigenvectors_.dtype)
             eigenvalues._edge = (fn, 0)
             eigenvectors._edge = (fn, 1)
-            fn.saved_eigenvalues = SavedVariable(eigenvalues, 0)
-            fn.saved_eigenvectors = SavedVariable(eigenvectors, 1)
-    if flags & FORWARD_AD:
+            fn.saved_eigenvalues = SavedVariable(eigenvalues, 0) if flags else save_output(eigenvalues, 0)
+            fn.saved_eigenvectors = SavedVariable(eigenvectors, 1) if flags else save_output(eigenvectors, 1)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2365,7 +2365,7 @@ def linalg_eig(input, *, out=None):
                 state.flags |= FORWARD_AD
             set_tangent(eigenvalues, eigenvalues_tangent)
             set_tangent(eigenvectors, eigenvectors_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((eigenvalues, eigenvectors,))
     return linalg_eig_result((eigenvalues, eigenvectors))
 
@@ -2404,11 +2404,11 @@ def _linalg_eigvals(input):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("_linalg_eigvals", (input,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::_linalg_eigvals", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2483,7 +2483,7 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None, out=Non
         Vh = None if Vh_ is None else ops.wrap(Vh_)
     if flags == GRAD_OFF:
         return _linalg_svd_result((U, S, Vh))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_A = A._edge or gradient_edge(A)
         if edge_A is not NO_EDGE:
             fn = new(LinalgSvdBackward0)
@@ -2497,11 +2497,11 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None, out=Non
             U._edge = (fn, 0)
             S._edge = (fn, 1)
             Vh._edge = (fn, 2)
-            fn.saved_U = SavedVariable(U, 0)
+            fn.saved_U = SavedVariable(U, 0) if flags else save_output(U, 0)
             fn.saved_S_sym_argsize_minus_1 = S._array.shape[-1] if S.dim() >= 1 else None
-            fn.saved_S = SavedVariable(S, 1)
-            fn.saved_Vh = SavedVariable(Vh, 2)
-    if flags & FORWARD_AD:
+            fn.saved_S = SavedVariable(S, 1) if flags else save_output(S, 1)
+            fn.saved_Vh = SavedVariable(Vh, 2) if flags else save_output(Vh, 2)
+    if flags and flags & FORWARD_AD:
         A_t = tangent_of(A)
         if A_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2513,7 +2513,7 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None, out=Non
             set_tangent(U, U_tangent)
             set_tangent(S, S_tangent)
             set_tangent(Vh, Vh_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((U, S, Vh,))
     return _linalg_svd_result((U, S, Vh))
 
@@ -2806,7 +2806,7 @@ def linalg_pinv_atol_rtol_tensor(input, atol, rtol, hermitian, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if atol is not None and atol.requires_grad:
             raise not_differentiable("linalg_pinv", "atol")
         if rtol is not None and rtol.requires_grad:
@@ -2822,8 +2822,8 @@ def linalg_pinv_atol_rtol_tensor(input, atol, rtol, hermitian, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2834,7 +2834,7 @@ def linalg_pinv_atol_rtol_tensor(input, atol, rtol, hermitian, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2946,7 +2946,7 @@ def linalg_lstsq(input, b, rcond=None, *, driver=None, out=None):
         singular_values = None if singular_values_ is None else ops.wrap(singular_values_)
     if flags == GRAD_OFF:
         return linalg_lstsq_result((solution, residuals, rank, singular_values))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_b = b._edge or gradient_edge(b)
         if edge_self is not NO_EDGE or edge_b is not NO_EDGE:
@@ -2961,8 +2961,8 @@ def linalg_lstsq(input, b, rcond=None, *, driver=None, out=None):
             fn.input_metadata = (solution_.shape, solution_.dtype, residuals_.shape, residuals_.dtype)
             solution._edge = (fn, 0)
             residuals._edge = (fn, 1)
-            fn.saved_solution = SavedVariable(solution, 0)
-    if flags & FORWARD_AD:
+            fn.saved_solution = SavedVariable(solution, 0) if flags else save_output(solution, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         b_t = tangent_of(b)
         if self_t is not None or b_t is not None:
@@ -2982,7 +2982,7 @@ def linalg_lstsq(input, b, rcond=None, *, driver=None, out=None):
                 state.flags |= FORWARD_AD
             set_tangent(solution, solution_tangent)
             set_tangent(residuals, residuals_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((solution, residuals, rank, singular_values,))
     return linalg_lstsq_result((solution, residuals, rank, singular_values))
 
@@ -3031,7 +3031,7 @@ def linalg_matrix_exp(input):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(LinalgMatrixExpBackward0)
@@ -3043,7 +3043,7 @@ def linalg_matrix_exp(input):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3054,7 +3054,7 @@ def linalg_matrix_exp(input):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -104,7 +104,7 @@ def mse_loss(input, target, reduction=1, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_target = target._edge or gradient_edge(target)
         if edge_self is not NO_EDGE or edge_target is not NO_EDGE:
@@ -119,7 +119,7 @@ def mse_loss(input, target, reduction=1, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
@@ -136,7 +136,7 @@ def mse_loss(input, target, reduction=1, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -186,7 +186,7 @@ def mse_loss_backward(grad_output, self, target, reduction):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         edge_target = target._edge or gradient_edge(target)
@@ -205,7 +205,7 @@ def mse_loss_backward(grad_output, self, target, reduction):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         target_t = tangent_of(target)
@@ -226,7 +226,7 @@ def mse_loss_backward(grad_output, self, target, reduction):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -302,7 +302,7 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_target = target._edge or gradient_edge(target)
         if edge_self is not NO_EDGE or edge_target is not NO_EDGE:
@@ -318,7 +318,7 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
@@ -335,7 +335,7 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -385,7 +385,7 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         edge_target = target._edge or gradient_edge(target)
@@ -405,7 +405,7 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         target_t = tangent_of(target)
@@ -426,7 +426,7 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -477,7 +477,7 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_target = target._edge or gradient_edge(target)
         if edge_self is not NO_EDGE or edge_target is not NO_EDGE:
@@ -493,7 +493,7 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
@@ -510,7 +510,7 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -560,7 +560,7 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         edge_target = target._edge or gradient_edge(target)
@@ -580,7 +580,7 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         target_t = tangent_of(target)
@@ -601,7 +601,7 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -650,7 +650,7 @@ def soft_margin_loss(input, target, reduction=1, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if target.requires_grad:
             raise not_differentiable("soft_margin_loss", "target")
         edge_self = input._edge or gradient_edge(input)
@@ -666,7 +666,7 @@ def soft_margin_loss(input, target, reduction=1, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -677,7 +677,7 @@ def soft_margin_loss(input, target, reduction=1, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -726,7 +726,7 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if target.requires_grad:
             raise not_differentiable("soft_margin_loss_backward", "target")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
@@ -745,7 +745,7 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
@@ -762,7 +762,7 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -814,7 +814,7 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if weight is not None and weight.requires_grad:
             raise not_differentiable("binary_cross_entropy", "weight")
         edge_self = input._edge or gradient_edge(input)
@@ -832,7 +832,7 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
@@ -849,7 +849,7 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -900,7 +900,7 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if weight is not None and weight.requires_grad:
             raise not_differentiable("binary_cross_entropy_backward", "weight")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
@@ -922,7 +922,7 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         target_t = tangent_of(target)
@@ -943,7 +943,7 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -994,7 +994,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if weight is not None and weight.requires_grad:
             raise not_differentiable("binary_cross_entropy_with_logits", "weight")
         if pos_weight is not None and pos_weight.requires_grad:
@@ -1015,7 +1015,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         target_t = tangent_of(target)
         if self_t is not None or target_t is not None:
@@ -1032,7 +1032,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1082,7 +1082,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if weight is not None and weight.requires_grad:
             raise not_differentiable("multi_margin_loss", "weight")
         edge_self = input._edge or gradient_edge(input)
@@ -1101,7 +1101,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1112,7 +1112,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1162,7 +1162,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if weight is not None and weight.requires_grad:
             raise not_differentiable("multi_margin_loss_backward", "weight")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
@@ -1184,7 +1184,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
         if grad_output_t is not None or self_t is not None:
@@ -1201,7 +1201,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1273,7 +1273,7 @@ def multilabel_margin_loss_forward(input, target, reduction):
         is_target = None if is_target_ is None else ops.wrap(is_target_)
     if flags == GRAD_OFF:
         return multilabel_margin_loss_forward_result((output, is_target))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MultilabelMarginLossBackward0)
@@ -1288,7 +1288,7 @@ def multilabel_margin_loss_forward(input, target, reduction):
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
             fn.saved_is_target = is_target if not flags else save(is_target)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1299,7 +1299,7 @@ def multilabel_margin_loss_forward(input, target, reduction):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(output, output_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((output, is_target,))
     return multilabel_margin_loss_forward_result((output, is_target))
 
@@ -1348,7 +1348,7 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -1365,7 +1365,7 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1376,7 +1376,7 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1647,7 +1647,7 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
         total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
     if flags == GRAD_OFF:
         return nll_loss_forward_result((output, total_weight))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if weight is not None and weight.requires_grad:
             raise not_differentiable("nll_loss_forward", "weight")
         edge_self = input._edge or gradient_edge(input)
@@ -1666,7 +1666,7 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
             fn.saved_total_weight = total_weight if not flags else save(total_weight)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1676,7 +1676,7 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(output, output_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((output, total_weight,))
     return nll_loss_forward_result((output, total_weight))
 
@@ -1724,7 +1724,7 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if weight is not None and weight.requires_grad:
             raise not_differentiable("nll_loss_backward", "weight")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
@@ -1743,7 +1743,7 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1754,7 +1754,7 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1825,7 +1825,7 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
         total_weight = None if total_weight_ is None else ops.wrap(total_weight_)
     if flags == GRAD_OFF:
         return nll_loss2d_forward_result((output, total_weight))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if weight is not None and weight.requires_grad:
             raise not_differentiable("nll_loss2d_forward", "weight")
         edge_self = input._edge or gradient_edge(input)
@@ -1844,7 +1844,7 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
             fn.saved_total_weight = total_weight if not flags else save(total_weight)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1854,7 +1854,7 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(output, output_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((output, total_weight,))
     return nll_loss2d_forward_result((output, total_weight))
 
@@ -1902,7 +1902,7 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if weight is not None and weight.requires_grad:
             raise not_differentiable("nll_loss2d_backward", "weight")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
@@ -1921,7 +1921,7 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1932,7 +1932,7 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2018,7 +2018,7 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_log_probs = log_probs._edge or gradient_edge(log_probs)
         if edge_log_probs is not NO_EDGE:
             fn = new(CtcLossBackward0)
@@ -2035,11 +2035,11 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result0 = SavedVariable(result0, 0)
+            fn.saved_result0 = SavedVariable(result0, 0) if flags else save_output(result0, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("_ctc_loss", (log_probs, targets,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -2072,7 +2072,7 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_log_probs = log_probs._edge or gradient_edge(log_probs)
         if edge_log_probs is not NO_EDGE:
             fn = new(CtcLossBackward1)
@@ -2089,11 +2089,11 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-            fn.saved_result0 = SavedVariable(result0, 0)
+            fn.saved_result0 = SavedVariable(result0, 0) if flags else save_output(result0, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("_ctc_loss", (log_probs, targets, input_lengths, target_lengths,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -2124,11 +2124,11 @@ def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, 
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("_ctc_loss_backward", (grad, log_probs, targets, neg_log_likelihood, log_alpha,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::_ctc_loss_backward", (grad, log_probs, targets, neg_log_likelihood, log_alpha,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2159,11 +2159,11 @@ def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_le
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("_ctc_loss_backward.Tensor", (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::_ctc_loss_backward", (grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

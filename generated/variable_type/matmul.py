@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -89,7 +89,7 @@ def mm(input, mat2, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_mat2 = mat2._edge or gradient_edge(mat2)
         if edge_self is not NO_EDGE or edge_mat2 is not NO_EDGE:
@@ -109,7 +109,7 @@ def mm(input, mat2, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         mat2_t = tangent_of(mat2)
         if self_t is not None or mat2_t is not None:
@@ -126,7 +126,7 @@ def mm(input, mat2, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -165,11 +165,11 @@ def _scaled_mm(input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("_scaled_mm", (input, mat2, scale_a, scale_b, bias, scale_result,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::_scaled_mm", (input, mat2, scale_a, scale_b, bias, scale_result,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -202,11 +202,11 @@ def _scaled_mm_v2(input, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, 
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("_scaled_mm_v2", (input, mat2, *scale_a, *scale_b, bias,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::_scaled_mm_v2", (input, mat2, *scale_a, *scale_b, bias,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -253,7 +253,7 @@ def addmm(input, mat1, mat2, *more, beta=1, alpha=1, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_mat1 = mat1._edge or gradient_edge(mat1)
         edge_mat2 = mat2._edge or gradient_edge(mat2)
@@ -276,7 +276,7 @@ def addmm(input, mat1, mat2, *more, beta=1, alpha=1, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         mat1_t = tangent_of(mat1)
         mat2_t = tangent_of(mat2)
@@ -296,7 +296,7 @@ def addmm(input, mat1, mat2, *more, beta=1, alpha=1, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -331,7 +331,7 @@ def addmm_(input, mat1, mat2, *more, beta=1, alpha=1):
             return intercept(addmm_, (input, mat1, mat2, beta, alpha))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (mat1, mat2,))
         edge_self = input._edge or gradient_edge(input)
@@ -436,7 +436,7 @@ def bmm(input, mat2, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_mat2 = mat2._edge or gradient_edge(mat2)
         if edge_self is not NO_EDGE or edge_mat2 is not NO_EDGE:
@@ -452,7 +452,7 @@ def bmm(input, mat2, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         mat2_t = tangent_of(mat2)
         if self_t is not None or mat2_t is not None:
@@ -469,7 +469,7 @@ def bmm(input, mat2, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -517,7 +517,7 @@ def dot(input, tensor, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_tensor = tensor._edge or gradient_edge(tensor)
         if edge_self is not NO_EDGE or edge_tensor is not NO_EDGE:
@@ -533,7 +533,7 @@ def dot(input, tensor, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         tensor_t = tangent_of(tensor)
         if self_t is not None or tensor_t is not None:
@@ -550,7 +550,7 @@ def dot(input, tensor, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -598,7 +598,7 @@ def mv(input, vec, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_vec = vec._edge or gradient_edge(vec)
         if edge_self is not NO_EDGE or edge_vec is not NO_EDGE:
@@ -614,7 +614,7 @@ def mv(input, vec, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         vec_t = tangent_of(vec)
         if self_t is not None or vec_t is not None:
@@ -631,7 +631,7 @@ def mv(input, vec, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -679,7 +679,7 @@ def vdot(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -695,7 +695,7 @@ def vdot(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -712,7 +712,7 @@ def vdot(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -765,7 +765,7 @@ def addmv(input, mat, vec, *more, beta=1, alpha=1, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_mat = mat._edge or gradient_edge(mat)
         edge_vec = vec._edge or gradient_edge(vec)
@@ -784,7 +784,7 @@ def addmv(input, mat, vec, *more, beta=1, alpha=1, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         mat_t = tangent_of(mat)
         vec_t = tangent_of(vec)
@@ -804,7 +804,7 @@ def addmv(input, mat, vec, *more, beta=1, alpha=1, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -839,7 +839,7 @@ def addmv_(input, mat, vec, *more, beta=1, alpha=1):
             return intercept(addmv_, (input, mat, vec, beta, alpha))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (mat, vec,))
         edge_self = input._edge or gradient_edge(input)
@@ -947,7 +947,7 @@ def addr(input, vec1, vec2, *more, beta=1, alpha=1, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_vec1 = vec1._edge or gradient_edge(vec1)
         edge_vec2 = vec2._edge or gradient_edge(vec2)
@@ -966,7 +966,7 @@ def addr(input, vec1, vec2, *more, beta=1, alpha=1, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         vec1_t = tangent_of(vec1)
         vec2_t = tangent_of(vec2)
@@ -986,7 +986,7 @@ def addr(input, vec1, vec2, *more, beta=1, alpha=1, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1021,7 +1021,7 @@ def addr_(input, vec1, vec2, *more, beta=1, alpha=1):
             return intercept(addr_, (input, vec1, vec2, beta, alpha))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (vec1, vec2,))
         edge_self = input._edge or gradient_edge(input)
@@ -1130,7 +1130,7 @@ def baddbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_batch1 = batch1._edge or gradient_edge(batch1)
         edge_batch2 = batch2._edge or gradient_edge(batch2)
@@ -1149,7 +1149,7 @@ def baddbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         batch1_t = tangent_of(batch1)
         batch2_t = tangent_of(batch2)
@@ -1169,7 +1169,7 @@ def baddbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1204,7 +1204,7 @@ def baddbmm_(input, batch1, batch2, *more, beta=1, alpha=1):
             return intercept(baddbmm_, (input, batch1, batch2, beta, alpha))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (batch1, batch2,))
         edge_self = input._edge or gradient_edge(input)
@@ -1310,7 +1310,7 @@ def addbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_batch1 = batch1._edge or gradient_edge(batch1)
         edge_batch2 = batch2._edge or gradient_edge(batch2)
@@ -1332,7 +1332,7 @@ def addbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         batch1_t = tangent_of(batch1)
         batch2_t = tangent_of(batch2)
@@ -1352,7 +1352,7 @@ def addbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1387,7 +1387,7 @@ def addbmm_(input, batch1, batch2, *more, beta=1, alpha=1):
             return intercept(addbmm_, (input, batch1, batch2, beta, alpha))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (batch1, batch2,))
         edge_self = input._edge or gradient_edge(input)
@@ -1489,7 +1489,7 @@ def linalg_cross(input, other, dim, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -1506,7 +1506,7 @@ def linalg_cross(input, other, dim, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -1523,7 +1523,7 @@ def linalg_cross(input, other, dim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1574,7 +1574,7 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_i1 = i1._edge or gradient_edge(i1)
         edge_i2 = i2._edge or gradient_edge(i2)
         edge_i3 = i3._edge or gradient_edge(i3)
@@ -1597,7 +1597,7 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         i1_t = tangent_of(i1)
         i2_t = tangent_of(i2)
         i3_t = tangent_of(i3)
@@ -1618,7 +1618,7 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -91,7 +91,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if running_mean is not None and running_mean.requires_grad:
             raise not_differentiable("native_batch_norm", "running_mean")
         if running_var is not None and running_var.requires_grad:
@@ -116,7 +116,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
@@ -136,7 +136,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -182,7 +182,7 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if running_mean is not None and running_mean.requires_grad:
             raise not_differentiable("native_batch_norm_backward", "running_mean")
         if running_var is not None and running_var.requires_grad:
@@ -218,7 +218,7 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
                 result1._edge = (fn, 1)
             if result2 is not None:
                 result2._edge = (fn, 2)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_out_t = tangent_of(grad_out)
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
@@ -243,7 +243,7 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
             set_tangent(result2, result2_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -282,7 +282,7 @@ def _native_batch_norm_legit(input, weight, bias, running_mean, running_var, tra
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if running_mean.requires_grad:
             raise not_differentiable("_native_batch_norm_legit", "running_mean")
         if running_var.requires_grad:
@@ -307,7 +307,7 @@ def _native_batch_norm_legit(input, weight, bias, running_mean, running_var, tra
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
@@ -327,7 +327,7 @@ def _native_batch_norm_legit(input, weight, bias, running_mean, running_var, tra
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -369,7 +369,7 @@ def _native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, e
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_input = input._edge or gradient_edge(input)
         edge_weight = NO_EDGE if weight is None else weight._edge or gradient_edge(weight)
         edge_bias = NO_EDGE if bias is None else bias._edge or gradient_edge(bias)
@@ -388,7 +388,7 @@ def _native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, e
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
@@ -408,7 +408,7 @@ def _native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, e
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -453,7 +453,7 @@ def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, runn
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if running_mean.requires_grad:
             raise not_differentiable("_native_batch_norm_legit_no_training", "running_mean")
         if running_var.requires_grad:
@@ -477,7 +477,7 @@ def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, runn
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
@@ -497,7 +497,7 @@ def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, runn
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -551,7 +551,7 @@ def _batch_norm_with_update(input, weight, bias, running_mean, running_var, mome
         result3 = None if result3_ is None else ops.wrap(result3_)
     if flags == GRAD_OFF:
         return (result0, result1, result2, result3)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if running_mean.requires_grad:
             raise not_differentiable("_batch_norm_with_update", "running_mean")
         if running_var.requires_grad:
@@ -576,7 +576,7 @@ def _batch_norm_with_update(input, weight, bias, running_mean, running_var, mome
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
             fn.saved_result3 = result3 if not flags else save(result3)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
@@ -596,7 +596,7 @@ def _batch_norm_with_update(input, weight, bias, running_mean, running_var, mome
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2, result3,))
     return (result0, result1, result2, result3)
 
@@ -650,7 +650,7 @@ def _batch_norm_no_update(input, weight, bias, running_mean, running_var, moment
         result3 = None if result3_ is None else ops.wrap(result3_)
     if flags == GRAD_OFF:
         return (result0, result1, result2, result3)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if running_mean is not None and running_mean.requires_grad:
             raise not_differentiable("_batch_norm_no_update", "running_mean")
         if running_var is not None and running_var.requires_grad:
@@ -675,7 +675,7 @@ def _batch_norm_no_update(input, weight, bias, running_mean, running_var, moment
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
             fn.saved_result3 = result3 if not flags else save(result3)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
@@ -695,7 +695,7 @@ def _batch_norm_no_update(input, weight, bias, running_mean, running_var, moment
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2, result3,))
     return (result0, result1, result2, result3)
 
@@ -745,7 +745,7 @@ def batch_norm_backward(grad_out, input, weight, running_mean, running_var, save
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if running_mean is not None and running_mean.requires_grad:
             raise not_differentiable("batch_norm_backward", "running_mean")
         if running_var is not None and running_var.requires_grad:
@@ -782,7 +782,7 @@ def batch_norm_backward(grad_out, input, weight, running_mean, running_var, save
                 result1._edge = (fn, 1)
             if result2 is not None:
                 result2._edge = (fn, 2)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_out_t = tangent_of(grad_out)
         input_t = tangent_of(input)
         weight_t = tangent_of(weight)
@@ -807,7 +807,7 @@ def batch_norm_backward(grad_out, input, weight, running_mean, running_var, save
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
             set_tangent(result2, result2_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -896,7 +896,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_input = input._edge or gradient_edge(input)
         edge_weight = NO_EDGE if weight is None else weight._edge or gradient_edge(weight)
         edge_bias = NO_EDGE if bias is None else bias._edge or gradient_edge(bias)
@@ -915,7 +915,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
@@ -935,7 +935,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -976,7 +976,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_out = grad_out._edge or gradient_edge(grad_out)
         edge_input = input._edge or gradient_edge(input)
         edge_mean = mean._edge or gradient_edge(mean)
@@ -1006,7 +1006,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
                 result1._edge = (fn, 1)
             if result2 is not None:
                 result2._edge = (fn, 2)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_out_t = tangent_of(grad_out)
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
@@ -1031,7 +1031,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
             set_tangent(result2, result2_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -1091,7 +1091,7 @@ def _weight_norm_interface(v, g, dim, *, out=None):
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_v = v._edge or gradient_edge(v)
         edge_g = g._edge or gradient_edge(g)
         if edge_v is not NO_EDGE or edge_g is not NO_EDGE:
@@ -1107,8 +1107,8 @@ def _weight_norm_interface(v, g, dim, *, out=None):
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
             result0._edge = (fn, 0)
             result1._edge = (fn, 1)
-            fn.saved_result1 = SavedVariable(result1, 1)
-    if flags & FORWARD_AD:
+            fn.saved_result1 = SavedVariable(result1, 1) if flags else save_output(result1, 1)
+    if flags and flags & FORWARD_AD:
         v_t = tangent_of(v)
         g_t = tangent_of(g)
         if v_t is not None or g_t is not None:
@@ -1126,7 +1126,7 @@ def _weight_norm_interface(v, g, dim, *, out=None):
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -1183,7 +1183,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_input = input._edge or gradient_edge(input)
         edge_weight = NO_EDGE if weight is None else weight._edge or gradient_edge(weight)
         edge_bias = NO_EDGE if bias is None else bias._edge or gradient_edge(bias)
@@ -1205,9 +1205,9 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
             result0._edge = (fn, 0)
             result1._edge = (fn, 1)
             result2._edge = (fn, 2)
-            fn.saved_result1 = SavedVariable(result1, 1)
-            fn.saved_result2 = SavedVariable(result2, 2)
-    if flags & FORWARD_AD:
+            fn.saved_result1 = SavedVariable(result1, 1) if flags else save_output(result1, 1)
+            fn.saved_result2 = SavedVariable(result2, 2) if flags else save_output(result2, 2)
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
         bias_t = None if bias is None else tangent_of(bias)
@@ -1233,7 +1233,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
             set_tangent(result2, result2_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -1279,7 +1279,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_out = grad_out._edge or gradient_edge(grad_out)
         edge_input = input._edge or gradient_edge(input)
         edge_mean = mean._edge or gradient_edge(mean)
@@ -1311,7 +1311,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
                 result1._edge = (fn, 1)
             if result2 is not None:
                 result2._edge = (fn, 2)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_out_t = tangent_of(grad_out)
         input_t = tangent_of(input)
         weight_t = None if weight is None else tangent_of(weight)
@@ -1336,7 +1336,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
             set_tangent(result2, result2_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 

@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -91,7 +91,7 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MaxPool2DWithIndicesBackward0)
@@ -109,7 +109,7 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -119,7 +119,7 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -157,7 +157,7 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -174,7 +174,7 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -185,7 +185,7 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -235,7 +235,7 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AvgPool2DBackward0)
@@ -253,7 +253,7 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -263,7 +263,7 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -301,7 +301,7 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -322,7 +322,7 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -333,7 +333,7 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -370,7 +370,7 @@ def _adaptive_avg_pool2d(input, output_size):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AdaptiveAvgPool2DBackward0)
@@ -382,7 +382,7 @@ def _adaptive_avg_pool2d(input, output_size):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -392,7 +392,7 @@ def _adaptive_avg_pool2d(input, output_size):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -432,7 +432,7 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -448,7 +448,7 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -459,7 +459,7 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -510,7 +510,7 @@ def adaptive_max_pool2d(input, output_size):
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AdaptiveMaxPool2DBackward0)
@@ -523,7 +523,7 @@ def adaptive_max_pool2d(input, output_size):
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -533,7 +533,7 @@ def adaptive_max_pool2d(input, output_size):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -573,7 +573,7 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -590,7 +590,7 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -601,7 +601,7 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -644,7 +644,7 @@ def max_unpool2d(input, indices, output_size):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MaxUnpool2DBackward0)
@@ -656,7 +656,7 @@ def max_unpool2d(input, indices, output_size):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -666,7 +666,7 @@ def max_unpool2d(input, indices, output_size):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -700,7 +700,7 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MaxPool3DWithIndicesBackward0)
@@ -718,7 +718,7 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -728,7 +728,7 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -766,7 +766,7 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -783,7 +783,7 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -794,7 +794,7 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -844,7 +844,7 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AvgPool3DBackward0)
@@ -862,7 +862,7 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -872,7 +872,7 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -910,7 +910,7 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -931,7 +931,7 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -942,7 +942,7 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -979,7 +979,7 @@ def _adaptive_avg_pool3d(input, output_size):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AdaptiveAvgPool3DBackward0)
@@ -991,7 +991,7 @@ def _adaptive_avg_pool3d(input, output_size):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1001,7 +1001,7 @@ def _adaptive_avg_pool3d(input, output_size):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1041,7 +1041,7 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -1057,7 +1057,7 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1068,7 +1068,7 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1119,7 +1119,7 @@ def adaptive_max_pool3d(input, output_size):
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AdaptiveMaxPool3DBackward0)
@@ -1132,7 +1132,7 @@ def adaptive_max_pool3d(input, output_size):
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1142,7 +1142,7 @@ def adaptive_max_pool3d(input, output_size):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -1182,7 +1182,7 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -1199,7 +1199,7 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1210,7 +1210,7 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1253,7 +1253,7 @@ def max_unpool3d(input, indices, output_size, stride, padding):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MaxUnpool3DBackward0)
@@ -1265,7 +1265,7 @@ def max_unpool3d(input, indices, output_size, stride, padding):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1275,7 +1275,7 @@ def max_unpool3d(input, indices, output_size, stride, padding):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1364,7 +1364,7 @@ def fractional_max_pool2d(input, kernel_size, output_size, random_samples):
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(FractionalMaxPool2DBackward0)
@@ -1379,7 +1379,7 @@ def fractional_max_pool2d(input, kernel_size, output_size, random_samples):
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1389,7 +1389,7 @@ def fractional_max_pool2d(input, kernel_size, output_size, random_samples):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -1427,7 +1427,7 @@ def fractional_max_pool2d_backward(grad_output, self, kernel_size, output_size, 
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -1444,7 +1444,7 @@ def fractional_max_pool2d_backward(grad_output, self, kernel_size, output_size, 
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1455,7 +1455,7 @@ def fractional_max_pool2d_backward(grad_output, self, kernel_size, output_size, 
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1489,7 +1489,7 @@ def fractional_max_pool3d(input, kernel_size, output_size, random_samples):
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(FractionalMaxPool3DBackward0)
@@ -1504,7 +1504,7 @@ def fractional_max_pool3d(input, kernel_size, output_size, random_samples):
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1514,7 +1514,7 @@ def fractional_max_pool3d(input, kernel_size, output_size, random_samples):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -1552,7 +1552,7 @@ def fractional_max_pool3d_backward(grad_output, self, kernel_size, output_size, 
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -1569,7 +1569,7 @@ def fractional_max_pool3d_backward(grad_output, self, kernel_size, output_size, 
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1580,7 +1580,7 @@ def fractional_max_pool3d_backward(grad_output, self, kernel_size, output_size, 
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

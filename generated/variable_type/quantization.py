@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -103,7 +103,7 @@ def fake_quantize_per_tensor_affine_cachemask(input, scale, zero_point, quant_mi
         mask = None if mask_ is None else ops.wrap(mask_)
     if flags == GRAD_OFF:
         return fake_quantize_per_tensor_affine_cachemask_result((output, mask))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(FakeQuantizePerTensorAffineCachemaskBackward0)
@@ -115,9 +115,9 @@ def fake_quantize_per_tensor_affine_cachemask(input, scale, zero_point, quant_mi
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
             fn.saved_mask = mask if not flags else save(mask)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("fake_quantize_per_tensor_affine_cachemask", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((output, mask,))
     return fake_quantize_per_tensor_affine_cachemask_result((output, mask))
 
@@ -160,7 +160,7 @@ def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(input, scale, zero
         mask = None if mask_ is None else ops.wrap(mask_)
     if flags == GRAD_OFF:
         return _fake_quantize_per_tensor_affine_cachemask_tensor_qparams_result((output, mask))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if scale.requires_grad:
             raise not_differentiable("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", "scale")
         if zero_point.requires_grad:
@@ -178,9 +178,9 @@ def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(input, scale, zero
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
             fn.saved_mask = mask if not flags else save(mask)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", (input, scale, zero_point, fake_quant_enabled,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((output, mask,))
     return _fake_quantize_per_tensor_affine_cachemask_tensor_qparams_result((output, mask))
 
@@ -249,7 +249,7 @@ def _fake_quantize_learnable_per_tensor_affine(input, scale, zero_point, quant_m
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_scale = scale._edge or gradient_edge(scale)
         edge_zero_point = zero_point._edge or gradient_edge(zero_point)
@@ -268,9 +268,9 @@ def _fake_quantize_learnable_per_tensor_affine(input, scale, zero_point, quant_m
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("_fake_quantize_learnable_per_tensor_affine", (input, scale, zero_point,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -310,11 +310,11 @@ def _fake_quantize_learnable_per_tensor_affine_backward(grad, self, scale, zero_
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("_fake_quantize_learnable_per_tensor_affine_backward", (grad, self, scale, zero_point,), (result0, result1, result2,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::_fake_quantize_learnable_per_tensor_affine_backward", (grad, self, scale, zero_point,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -382,7 +382,7 @@ def fake_quantize_per_channel_affine_cachemask(input, scale, zero_point, axis, q
         mask = None if mask_ is None else ops.wrap(mask_)
     if flags == GRAD_OFF:
         return fake_quantize_per_channel_affine_cachemask_result((output, mask))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if scale.requires_grad:
             raise not_differentiable("fake_quantize_per_channel_affine_cachemask", "scale")
         if zero_point.requires_grad:
@@ -398,9 +398,9 @@ def fake_quantize_per_channel_affine_cachemask(input, scale, zero_point, axis, q
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
             fn.saved_mask = mask if not flags else save(mask)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("fake_quantize_per_channel_affine_cachemask", (input, scale, zero_point,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((output, mask,))
     return fake_quantize_per_channel_affine_cachemask_result((output, mask))
 
@@ -469,7 +469,7 @@ def _fake_quantize_learnable_per_channel_affine(input, scale, zero_point, axis, 
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_scale = scale._edge or gradient_edge(scale)
         edge_zero_point = zero_point._edge or gradient_edge(zero_point)
@@ -489,9 +489,9 @@ def _fake_quantize_learnable_per_channel_affine(input, scale, zero_point, axis, 
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("_fake_quantize_learnable_per_channel_affine", (input, scale, zero_point,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -531,11 +531,11 @@ def _fake_quantize_learnable_per_channel_affine_backward(grad, self, scale, zero
         result0 = None if result0_ is None else ops.wrap(result0_)
         result1 = None if result1_ is None else ops.wrap(result1_)
         result2 = None if result2_ is None else ops.wrap(result2_)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("_fake_quantize_learnable_per_channel_affine_backward", (grad, self, scale, zero_point,), (result0, result1, result2,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::_fake_quantize_learnable_per_channel_affine_backward", (grad, self, scale, zero_point,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -603,7 +603,7 @@ def _fused_moving_avg_obs_fq_helper(input, observer_on, fake_quant_on, running_m
         mask = None if mask_ is None else ops.wrap(mask_)
     if flags == GRAD_OFF:
         return _fused_moving_avg_obs_fq_helper_result((output, mask))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if observer_on.requires_grad:
             raise not_differentiable("_fused_moving_avg_obs_fq_helper", "observer_on")
         if fake_quant_on.requires_grad:
@@ -627,9 +627,9 @@ def _fused_moving_avg_obs_fq_helper(input, observer_on, fake_quant_on, running_m
             fn.input_metadata = (output_.shape, output_.dtype)
             output._edge = (fn, 0)
             fn.saved_mask = mask if not flags else save(mask)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("_fused_moving_avg_obs_fq_helper", (input, observer_on, fake_quant_on, running_min, running_max, scale, zero_point,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((output, mask,))
     return _fused_moving_avg_obs_fq_helper_result((output, mask))
 

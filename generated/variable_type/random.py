@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -94,7 +94,7 @@ def rand(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -126,7 +126,7 @@ def rand_generator(size, generator, dtype, layout, device, pin_memory, requires_
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -158,7 +158,7 @@ def randn(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -190,7 +190,7 @@ def randn_generator(size, generator, dtype, layout, device, pin_memory, requires
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -227,7 +227,7 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -264,7 +264,7 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -301,7 +301,7 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -338,7 +338,7 @@ def randn_like_generator(input, generator, dtype, layout, device, pin_memory, me
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -370,7 +370,7 @@ def randint(high, size, dtype, layout, device, pin_memory, requires_grad=False, 
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -402,7 +402,7 @@ def randint_generator(high, size, generator, dtype, layout, device, pin_memory, 
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -434,7 +434,7 @@ def randint_low(low, high, size, dtype, layout, device, pin_memory, requires_gra
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -466,7 +466,7 @@ def randint_low_generator(low, high, size, generator, dtype, layout, device, pin
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -503,7 +503,7 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -540,7 +540,7 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -577,7 +577,7 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -614,7 +614,7 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -651,7 +651,7 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -688,7 +688,7 @@ def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout,
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -720,7 +720,7 @@ def randperm(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -752,7 +752,7 @@ def randperm_generator(n, generator, dtype, layout, device, pin_memory, requires
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -791,7 +791,7 @@ def bernoulli(input, generator, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(BernoulliBackward0)
@@ -802,7 +802,7 @@ def bernoulli(input, generator, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -812,7 +812,7 @@ def bernoulli(input, generator, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -837,7 +837,7 @@ def bernoulli__Tensor(self, p, generator):
             return intercept(bernoulli__Tensor, (self, p, generator))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (p,))
         edge_self = self._edge or gradient_edge(self)
@@ -896,7 +896,7 @@ def bernoulli__float(self, p, generator):
             return intercept(bernoulli__float, (self, p, generator))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -964,7 +964,7 @@ def bernoulli_p(input, p, generator):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(BernoulliBackward3)
@@ -975,7 +975,7 @@ def bernoulli_p(input, p, generator):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -985,7 +985,7 @@ def bernoulli_p(input, p, generator):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1009,7 +1009,7 @@ def random__from(self, from_, to, generator):
             return intercept(random__from, (self, from_, to, generator))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -1064,7 +1064,7 @@ def random__to(self, to, generator):
             return intercept(random__to, (self, to, generator))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -1119,7 +1119,7 @@ def random_(self, generator):
             return intercept(random_, (self, generator))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -1174,7 +1174,7 @@ def uniform_(self, from_, to, generator):
             return intercept(uniform_, (self, from_, to, generator))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -1229,7 +1229,7 @@ def cauchy_(self, median, sigma, generator):
             return intercept(cauchy_, (self, median, sigma, generator))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -1284,7 +1284,7 @@ def log_normal_(self, mean, std, generator):
             return intercept(log_normal_, (self, mean, std, generator))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -1339,7 +1339,7 @@ def exponential_(self, lambd, generator):
             return intercept(exponential_, (self, lambd, generator))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -1394,7 +1394,7 @@ def geometric_(self, p, generator):
             return intercept(geometric_, (self, p, generator))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -1449,7 +1449,7 @@ def normal_(self, mean, std, generator):
             return intercept(normal_, (self, mean, std, generator))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -1513,7 +1513,7 @@ def multinomial(input, num_samples, replacement, generator, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1552,7 +1552,7 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_mean = mean._edge or gradient_edge(mean)
         if edge_mean is not NO_EDGE:
             fn = new(NormalBackward1)
@@ -1564,7 +1564,7 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         mean_t = tangent_of(mean)
         if mean_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1575,7 +1575,7 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1614,7 +1614,7 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_std = std._edge or gradient_edge(std)
         if edge_std is not NO_EDGE:
             fn = new(NormalBackward2)
@@ -1626,7 +1626,7 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         std_t = tangent_of(std)
         if std_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1637,7 +1637,7 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1677,7 +1677,7 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_mean = mean._edge or gradient_edge(mean)
         edge_std = std._edge or gradient_edge(std)
         if edge_mean is not NO_EDGE or edge_std is not NO_EDGE:
@@ -1694,7 +1694,7 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         mean_t = tangent_of(mean)
         std_t = tangent_of(std)
         if mean_t is not None or std_t is not None:
@@ -1709,7 +1709,7 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1741,7 +1741,7 @@ def normal_float_float(mean, std, size, generator, dtype, layout, device, pin_me
         result._vc = None
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1778,7 +1778,7 @@ def poisson(input, generator):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(PoissonBackward0)
@@ -1792,7 +1792,7 @@ def poisson(input, generator):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1803,7 +1803,7 @@ def poisson(input, generator):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1842,7 +1842,7 @@ def binomial(count, prob, generator, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_count = count._edge or gradient_edge(count)
         edge_prob = prob._edge or gradient_edge(prob)
         if edge_count is not NO_EDGE or edge_prob is not NO_EDGE:
@@ -1857,9 +1857,9 @@ def binomial(count, prob, generator, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("binomial", (count, prob,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1898,7 +1898,7 @@ def _standard_gamma(input, generator, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(StandardGammaBackward0)
@@ -1910,8 +1910,8 @@ def _standard_gamma(input, generator, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1922,7 +1922,7 @@ def _standard_gamma(input, generator, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1963,7 +1963,7 @@ def _standard_gamma_grad(input, output, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_output = output._edge or gradient_edge(output)
         if edge_self is not NO_EDGE or edge_output is not NO_EDGE:
@@ -1978,9 +1978,9 @@ def _standard_gamma_grad(input, output, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("_standard_gamma_grad", (input, output,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2024,7 +2024,7 @@ def _sample_dirichlet(input, generator, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SampleDirichletBackward0)
@@ -2035,9 +2035,9 @@ def _sample_dirichlet(input, generator, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("_sample_dirichlet", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2079,7 +2079,7 @@ def _dirichlet_grad(x, alpha, total, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_x = x._edge or gradient_edge(x)
         edge_alpha = alpha._edge or gradient_edge(alpha)
         edge_total = total._edge or gradient_edge(total)
@@ -2095,9 +2095,9 @@ def _dirichlet_grad(x, alpha, total, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("_dirichlet_grad", (x, alpha, total,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2141,7 +2141,7 @@ def native_dropout(input, p, train):
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_input = input._edge or gradient_edge(input)
         if edge_input is not NO_EDGE:
             fn = new(NativeDropoutBackward0)
@@ -2155,7 +2155,7 @@ def native_dropout(input, p, train):
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         if input_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2165,7 +2165,7 @@ def native_dropout(input, p, train):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -2213,7 +2213,7 @@ def native_dropout_backward(grad_output, mask, scale):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_mask = mask._edge or gradient_edge(mask)
         if edge_grad_output is not NO_EDGE or edge_mask is not NO_EDGE:
@@ -2231,7 +2231,7 @@ def native_dropout_backward(grad_output, mask, scale):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2242,7 +2242,7 @@ def native_dropout_backward(grad_output, mask, scale):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2507,7 +2507,7 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if noise.requires_grad:
             raise not_differentiable("rrelu_with_noise", "noise")
         edge_self = input._edge or gradient_edge(input)
@@ -2525,7 +2525,7 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2536,7 +2536,7 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2560,7 +2560,7 @@ def rrelu_with_noise_(input, noise, lower, upper, training, generator):
             return intercept(rrelu_with_noise_, (input, noise, lower, upper, training, generator))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         if noise.requires_grad:
@@ -2641,7 +2641,7 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if noise.requires_grad:
             raise not_differentiable("rrelu_with_noise_backward", "noise")
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
@@ -2664,7 +2664,7 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2675,7 +2675,7 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

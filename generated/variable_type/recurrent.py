@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -245,7 +245,7 @@ def mkldnn_rnn_layer(input, weight0, weight1, weight2, weight3, hx_, cx_, revers
         result3 = None if result3_ is None else ops.wrap(result3_)
     if flags == GRAD_OFF:
         return (result0, result1, result2, result3)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_input = input._edge or gradient_edge(input)
         edge_weight0 = weight0._edge or gradient_edge(weight0)
         edge_weight1 = weight1._edge or gradient_edge(weight1)
@@ -280,11 +280,11 @@ def mkldnn_rnn_layer(input, weight0, weight1, weight2, weight3, hx_, cx_, revers
             result0._edge = (fn, 0)
             result1._edge = (fn, 1)
             result2._edge = (fn, 2)
-            fn.saved_result0 = SavedVariable(result0, 0)
-            fn.saved_result1 = SavedVariable(result1, 1)
-            fn.saved_result2 = SavedVariable(result2, 2)
+            fn.saved_result0 = SavedVariable(result0, 0) if flags else save_output(result0, 0)
+            fn.saved_result1 = SavedVariable(result1, 1) if flags else save_output(result1, 1)
+            fn.saved_result2 = SavedVariable(result2, 2) if flags else save_output(result2, 2)
             fn.saved_result3 = result3 if not flags else save(result3)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight0_t = tangent_of(weight0)
         weight1_t = tangent_of(weight1)
@@ -323,7 +323,7 @@ def mkldnn_rnn_layer(input, weight0, weight1, weight2, weight3, hx_, cx_, revers
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
             set_tangent(result2, result2_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2, result3,))
     return (result0, result1, result2, result3)
 
@@ -361,11 +361,11 @@ def mkldnn_rnn_layer_backward(input, weight1, weight2, weight3, weight4, hx_, cx
         result4 = None if result4_ is None else ops.wrap(result4_)
         result5 = None if result5_ is None else ops.wrap(result5_)
         result6 = None if result6_ is None else ops.wrap(result6_)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("mkldnn_rnn_layer_backward", (input, weight1, weight2, weight3, weight4, hx_, cx_tmp, output, hy_, cy_, grad_output, grad_hy, grad_cy, workspace,), (result0, result1, result2, result3, result4, result5, result6,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::mkldnn_rnn_layer_backward", (input, weight1, weight2, weight3, weight4, hx_, cx_tmp, output, hy_, cy_, grad_output, grad_hy, grad_cy, workspace,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2, result3, result4, result5, result6,))
     return (result0, result1, result2, result3, result4, result5, result6)
 
@@ -403,7 +403,7 @@ def _pack_padded_sequence(input, lengths, batch_first):
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_input = input._edge or gradient_edge(input)
         if edge_input is not NO_EDGE:
             fn = new(PackPaddedSequenceBackward0)
@@ -417,7 +417,7 @@ def _pack_padded_sequence(input, lengths, batch_first):
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         if input_t is not None:
             state.flags &= ~FORWARD_AD
@@ -427,7 +427,7 @@ def _pack_padded_sequence(input, lengths, batch_first):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 

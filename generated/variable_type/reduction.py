@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -128,7 +128,7 @@ def sum(input, dtype, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SumBackward0)
@@ -143,7 +143,7 @@ def sum(input, dtype, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -153,7 +153,7 @@ def sum(input, dtype, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -192,7 +192,7 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SumBackward1)
@@ -209,7 +209,7 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -219,7 +219,7 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -258,7 +258,7 @@ def mean(input, dtype, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MeanBackward0)
@@ -274,7 +274,7 @@ def mean(input, dtype, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -284,7 +284,7 @@ def mean(input, dtype, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -323,7 +323,7 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MeanBackward1)
@@ -341,7 +341,7 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -351,7 +351,7 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -390,7 +390,7 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NansumBackward0)
@@ -407,7 +407,7 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -418,7 +418,7 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -472,7 +472,7 @@ def prod(input, dtype, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ProdBackward0)
@@ -487,8 +487,8 @@ def prod(input, dtype, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -499,7 +499,7 @@ def prod(input, dtype, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -540,7 +540,7 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ProdBackward1)
@@ -557,8 +557,8 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -569,7 +569,7 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -622,7 +622,7 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(StdBackward0)
@@ -637,8 +637,8 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -649,7 +649,7 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -707,7 +707,7 @@ def std_mean_correction(input, dim, correction, keepdim):
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(StdMeanBackward0)
@@ -723,8 +723,8 @@ def std_mean_correction(input, dim, correction, keepdim):
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
             result0._edge = (fn, 0)
             result1._edge = (fn, 1)
-            fn.saved_result0 = SavedVariable(result0, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result0 = SavedVariable(result0, 0) if flags else save_output(result0, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -738,7 +738,7 @@ def std_mean_correction(input, dim, correction, keepdim):
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -802,7 +802,7 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(VarBackward0)
@@ -817,7 +817,7 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -828,7 +828,7 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -886,7 +886,7 @@ def var_mean_correction(input, dim, correction, keepdim):
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(VarMeanBackward0)
@@ -902,7 +902,7 @@ def var_mean_correction(input, dim, correction, keepdim):
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
             result0._edge = (fn, 0)
             result1._edge = (fn, 1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -916,7 +916,7 @@ def var_mean_correction(input, dim, correction, keepdim):
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -966,7 +966,7 @@ def amax(input, dim, keepdim, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AmaxBackward0)
@@ -980,8 +980,8 @@ def amax(input, dim, keepdim, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -992,7 +992,7 @@ def amax(input, dim, keepdim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1031,7 +1031,7 @@ def amin(input, dim, keepdim, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AminBackward0)
@@ -1045,8 +1045,8 @@ def amin(input, dim, keepdim, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1057,7 +1057,7 @@ def amin(input, dim, keepdim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1094,7 +1094,7 @@ def aminmax(input, dim, keepdim, *, out=None):
         max = None if max_ is None else ops.wrap(max_)
     if flags == GRAD_OFF:
         return aminmax_result((min, max))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AminmaxBackward0)
@@ -1109,9 +1109,9 @@ def aminmax(input, dim, keepdim, *, out=None):
             fn.input_metadata = (min_.shape, min_.dtype, max_.shape, max_.dtype)
             min._edge = (fn, 0)
             max._edge = (fn, 1)
-            fn.saved_min = SavedVariable(min, 0)
-            fn.saved_max = SavedVariable(max, 1)
-    if flags & FORWARD_AD:
+            fn.saved_min = SavedVariable(min, 0) if flags else save_output(min, 0)
+            fn.saved_max = SavedVariable(max, 1) if flags else save_output(max, 1)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1125,7 +1125,7 @@ def aminmax(input, dim, keepdim, *, out=None):
                 state.flags |= FORWARD_AD
             set_tangent(min, min_tangent)
             set_tangent(max, max_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((min, max,))
     return aminmax_result((min, max))
 
@@ -1166,7 +1166,7 @@ def max(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MaxBackward1)
@@ -1178,8 +1178,8 @@ def max(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1190,7 +1190,7 @@ def max(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1227,7 +1227,7 @@ def max_dim(input, dim, keepdim, *, out=None):
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return max_result((values, indices))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MaxBackward0)
@@ -1242,7 +1242,7 @@ def max_dim(input, dim, keepdim, *, out=None):
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
             fn.saved_indices = indices if not flags else save(indices)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1252,7 +1252,7 @@ def max_dim(input, dim, keepdim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((values, indices,))
     return max_result((values, indices))
 
@@ -1293,7 +1293,7 @@ def min(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MinBackward1)
@@ -1305,8 +1305,8 @@ def min(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1317,7 +1317,7 @@ def min(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1354,7 +1354,7 @@ def min_dim(input, dim, keepdim, *, out=None):
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return min_result((values, indices))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MinBackward0)
@@ -1369,7 +1369,7 @@ def min_dim(input, dim, keepdim, *, out=None):
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
             fn.saved_indices = indices if not flags else save(indices)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1379,7 +1379,7 @@ def min_dim(input, dim, keepdim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((values, indices,))
     return min_result((values, indices))
 
@@ -1412,7 +1412,7 @@ def argmax(input, dim, keepdim, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1445,7 +1445,7 @@ def argmin(input, dim, keepdim, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1478,7 +1478,7 @@ def all(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1511,7 +1511,7 @@ def all_dims(input, dim, keepdim, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1544,7 +1544,7 @@ def all_dim(input, dim, keepdim, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1577,7 +1577,7 @@ def any(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1610,7 +1610,7 @@ def any_dims(input, dim, keepdim, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1643,7 +1643,7 @@ def any_dim(input, dim, keepdim, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1676,7 +1676,7 @@ def count_nonzero(input, dim, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1709,7 +1709,7 @@ def hash_tensor(input, dim, keepdim, mode, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1742,7 +1742,7 @@ def count_nonzero_dim_IntList(input, dim, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1782,7 +1782,7 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NormBackward2)
@@ -1799,8 +1799,8 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1811,7 +1811,7 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1851,7 +1851,7 @@ def norm_Scalar(input, p, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NormBackward0)
@@ -1864,8 +1864,8 @@ def norm_Scalar(input, p, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1876,7 +1876,7 @@ def norm_Scalar(input, p, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1916,7 +1916,7 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NormBackward3)
@@ -1935,8 +1935,8 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1947,7 +1947,7 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1987,7 +1987,7 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NormBackward1)
@@ -2002,8 +2002,8 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2014,7 +2014,7 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2067,7 +2067,7 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(LinalgVectorNormBackward0)
@@ -2086,8 +2086,8 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2098,7 +2098,7 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2140,7 +2140,7 @@ def logsumexp(input, dim, keepdim, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(LogsumexpBackward0)
@@ -2154,8 +2154,8 @@ def logsumexp(input, dim, keepdim, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2166,7 +2166,7 @@ def logsumexp(input, dim, keepdim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2218,7 +2218,7 @@ def cumsum(input, dim, dtype, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(CumsumBackward0)
@@ -2234,7 +2234,7 @@ def cumsum(input, dim, dtype, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2244,7 +2244,7 @@ def cumsum(input, dim, dtype, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2264,7 +2264,7 @@ def cumsum_(self, dim, dtype):
             return intercept(cumsum_, (self, dim, dtype))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -2338,7 +2338,7 @@ def cumprod(input, dim, dtype, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(CumprodBackward0)
@@ -2354,8 +2354,8 @@ def cumprod(input, dim, dtype, *, out=None):
                 result._edge = (fn, 0)
             else:
                 raise no_gradients(result_)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2366,7 +2366,7 @@ def cumprod(input, dim, dtype, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2386,7 +2386,7 @@ def cumprod_(self, dim, dtype):
             return intercept(cumprod_, (self, dim, dtype))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -2463,7 +2463,7 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return cummax_result((values, indices))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(CummaxBackward0)
@@ -2477,7 +2477,7 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
             fn.saved_indices = indices if not flags else save(indices)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2487,7 +2487,7 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((values, indices,))
     return cummax_result((values, indices))
 
@@ -2533,7 +2533,7 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return cummin_result((values, indices))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(CumminBackward0)
@@ -2547,7 +2547,7 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
             fn.saved_indices = indices if not flags else save(indices)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2557,7 +2557,7 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((values, indices,))
     return cummin_result((values, indices))
 
@@ -2608,7 +2608,7 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(LogcumsumexpBackward0)
@@ -2621,8 +2621,8 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2633,7 +2633,7 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2680,7 +2680,7 @@ def median(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MedianBackward0)
@@ -2692,8 +2692,8 @@ def median(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2704,7 +2704,7 @@ def median(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2741,7 +2741,7 @@ def median_dim(input, dim, keepdim, *, out=None):
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return median_result((values, indices))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(MedianBackward1)
@@ -2756,7 +2756,7 @@ def median_dim(input, dim, keepdim, *, out=None):
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
             fn.saved_indices = indices if not flags else save(indices)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2766,7 +2766,7 @@ def median_dim(input, dim, keepdim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((values, indices,))
     return median_result((values, indices))
 
@@ -2807,7 +2807,7 @@ def nanmedian(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NanmedianBackward0)
@@ -2819,8 +2819,8 @@ def nanmedian(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2831,7 +2831,7 @@ def nanmedian(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2868,7 +2868,7 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return nanmedian_result((values, indices))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NanmedianBackward1)
@@ -2883,7 +2883,7 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
             fn.saved_indices = indices if not flags else save(indices)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2893,7 +2893,7 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((values, indices,))
     return nanmedian_result((values, indices))
 
@@ -2930,7 +2930,7 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return kthvalue_result((values, indices))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(KthvalueBackward0)
@@ -2945,7 +2945,7 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
             fn.saved_indices = indices if not flags else save(indices)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2955,7 +2955,7 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((values, indices,))
     return kthvalue_result((values, indices))
 
@@ -2992,7 +2992,7 @@ def mode(input, dim, keepdim, *, out=None):
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return mode_result((values, indices))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ModeBackward0)
@@ -3007,7 +3007,7 @@ def mode(input, dim, keepdim, *, out=None):
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
             fn.saved_indices = indices if not flags else save(indices)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3017,7 +3017,7 @@ def mode(input, dim, keepdim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((values, indices,))
     return mode_result((values, indices))
 
@@ -3116,7 +3116,7 @@ def dist(input, other, p=2, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -3131,8 +3131,8 @@ def dist(input, other, p=2, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -3149,7 +3149,7 @@ def dist(input, other, p=2, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3250,7 +3250,7 @@ def _pdist_forward(input, p=2, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(PdistBackward0)
@@ -3263,8 +3263,8 @@ def _pdist_forward(input, p=2, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3275,7 +3275,7 @@ def _pdist_forward(input, p=2, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3327,7 +3327,7 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_x1 = x1._edge or gradient_edge(x1)
         edge_x2 = x2._edge or gradient_edge(x2)
         if edge_x1 is not NO_EDGE or edge_x2 is not NO_EDGE:
@@ -3342,8 +3342,8 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         x1_t = tangent_of(x1)
         x2_t = tangent_of(x2)
         if x1_t is not None or x2_t is not None:
@@ -3360,7 +3360,7 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3408,7 +3408,7 @@ def _euclidean_dist(x1, x2, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_x1 = x1._edge or gradient_edge(x1)
         edge_x2 = x2._edge or gradient_edge(x2)
         if edge_x1 is not NO_EDGE or edge_x2 is not NO_EDGE:
@@ -3422,8 +3422,8 @@ def _euclidean_dist(x1, x2, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         x1_t = tangent_of(x1)
         x2_t = tangent_of(x2)
         if x1_t is not None or x2_t is not None:
@@ -3440,7 +3440,7 @@ def _euclidean_dist(x1, x2, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3491,7 +3491,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if lengths is not None and lengths.requires_grad:
             raise not_differentiable("segment_reduce", "lengths")
         if indices is not None and indices.requires_grad:
@@ -3514,8 +3514,8 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         data_t = tangent_of(data)
         if data_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3526,7 +3526,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3580,7 +3580,7 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(RenormBackward0)
@@ -3595,7 +3595,7 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3606,7 +3606,7 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3636,7 +3636,7 @@ def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
             return intercept(renorm_, (input, p, dim, maxnorm))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -3722,7 +3722,7 @@ def trace(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(TraceBackward0)
@@ -3734,7 +3734,7 @@ def trace(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3744,7 +3744,7 @@ def trace(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3866,11 +3866,11 @@ def bincount(input, weights=None, minlength=0, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("bincount", (input, weights,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::bincount", (input, weights,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3913,7 +3913,7 @@ def histc(input, bins=100, min=0, max=0, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4077,11 +4077,11 @@ def histogram_bins_tensor(input, bins, weight, density, *, out=None):
             raise refusal(error, 'histogram', self_, bins_, weight_) from None
         hist = None if hist_ is None else ops.wrap(hist_)
         bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("histogram.bins_tensor", (input, bins, weight,), (hist, bin_edges,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::histogram", (input, bins, weight,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((hist, bin_edges,))
     return histogram_result((hist, bin_edges))
 
@@ -4111,11 +4111,11 @@ def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
             raise refusal(error, 'histogram', self_, weight_, bins=bins) from None
         hist = None if hist_ is None else ops.wrap(hist_)
         bin_edges = None if bin_edges_ is None else ops.wrap(bin_edges_)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("histogram.bin_ct", (input, weight,), (hist, bin_edges,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::histogram", (input, weight,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((hist, bin_edges,))
     return histogram_result((hist, bin_edges))
 
@@ -4185,7 +4185,7 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad = grad._edge or gradient_edge(grad)
         if edge_grad is not NO_EDGE:
             fn = new(ValueSelectingReductionBackwardBackward0)
@@ -4199,7 +4199,7 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_t = tangent_of(grad)
         if grad_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4209,7 +4209,7 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -128,7 +128,7 @@ def upsample_linear1d(input, output_size, align_corners, scales, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleLinear1DBackward0)
@@ -143,7 +143,7 @@ def upsample_linear1d(input, output_size, align_corners, scales, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -153,7 +153,7 @@ def upsample_linear1d(input, output_size, align_corners, scales, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -190,7 +190,7 @@ def upsample_linear1d_backward(grad_output, output_size, input_size, align_corne
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleLinear1DBackwardBackward0)
@@ -204,7 +204,7 @@ def upsample_linear1d_backward(grad_output, output_size, input_size, align_corne
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -214,7 +214,7 @@ def upsample_linear1d_backward(grad_output, output_size, input_size, align_corne
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -264,7 +264,7 @@ def upsample_bilinear2d(input, output_size, align_corners, scales_h, scales_w, *
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleBilinear2DBackward0)
@@ -280,7 +280,7 @@ def upsample_bilinear2d(input, output_size, align_corners, scales_h, scales_w, *
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -290,7 +290,7 @@ def upsample_bilinear2d(input, output_size, align_corners, scales_h, scales_w, *
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -327,7 +327,7 @@ def upsample_bilinear2d_backward(grad_output, output_size, input_size, align_cor
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleBilinear2DBackwardBackward0)
@@ -342,7 +342,7 @@ def upsample_bilinear2d_backward(grad_output, output_size, input_size, align_cor
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -352,7 +352,7 @@ def upsample_bilinear2d_backward(grad_output, output_size, input_size, align_cor
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -402,7 +402,7 @@ def _upsample_bilinear2d_aa(input, output_size, align_corners, scales_h, scales_
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleBilinear2DAaBackward0)
@@ -418,7 +418,7 @@ def _upsample_bilinear2d_aa(input, output_size, align_corners, scales_h, scales_
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -428,7 +428,7 @@ def _upsample_bilinear2d_aa(input, output_size, align_corners, scales_h, scales_
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -465,7 +465,7 @@ def _upsample_bilinear2d_aa_backward(grad_output, output_size, input_size, align
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleBilinear2DAaBackwardBackward0)
@@ -480,7 +480,7 @@ def _upsample_bilinear2d_aa_backward(grad_output, output_size, input_size, align
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -490,7 +490,7 @@ def _upsample_bilinear2d_aa_backward(grad_output, output_size, input_size, align
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -540,7 +540,7 @@ def upsample_trilinear3d(input, output_size, align_corners, scales_d, scales_h, 
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleTrilinear3DBackward0)
@@ -557,7 +557,7 @@ def upsample_trilinear3d(input, output_size, align_corners, scales_d, scales_h, 
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -567,7 +567,7 @@ def upsample_trilinear3d(input, output_size, align_corners, scales_d, scales_h, 
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -604,7 +604,7 @@ def upsample_trilinear3d_backward(grad_output, output_size, input_size, align_co
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleTrilinear3DBackwardBackward0)
@@ -620,7 +620,7 @@ def upsample_trilinear3d_backward(grad_output, output_size, input_size, align_co
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -630,7 +630,7 @@ def upsample_trilinear3d_backward(grad_output, output_size, input_size, align_co
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -680,7 +680,7 @@ def upsample_bicubic2d(input, output_size, align_corners, scales_h, scales_w, *,
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleBicubic2DBackward0)
@@ -696,7 +696,7 @@ def upsample_bicubic2d(input, output_size, align_corners, scales_h, scales_w, *,
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -706,7 +706,7 @@ def upsample_bicubic2d(input, output_size, align_corners, scales_h, scales_w, *,
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -743,7 +743,7 @@ def upsample_bicubic2d_backward(grad_output, output_size, input_size, align_corn
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleBicubic2DBackwardBackward0)
@@ -758,7 +758,7 @@ def upsample_bicubic2d_backward(grad_output, output_size, input_size, align_corn
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -768,7 +768,7 @@ def upsample_bicubic2d_backward(grad_output, output_size, input_size, align_corn
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -818,7 +818,7 @@ def _upsample_bicubic2d_aa(input, output_size, align_corners, scales_h, scales_w
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleBicubic2DAaBackward0)
@@ -834,7 +834,7 @@ def _upsample_bicubic2d_aa(input, output_size, align_corners, scales_h, scales_w
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -844,7 +844,7 @@ def _upsample_bicubic2d_aa(input, output_size, align_corners, scales_h, scales_w
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -881,7 +881,7 @@ def _upsample_bicubic2d_aa_backward(grad_output, output_size, input_size, align_
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleBicubic2DAaBackwardBackward0)
@@ -896,7 +896,7 @@ def _upsample_bicubic2d_aa_backward(grad_output, output_size, input_size, align_
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -906,7 +906,7 @@ def _upsample_bicubic2d_aa_backward(grad_output, output_size, input_size, align_
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -956,7 +956,7 @@ def _upsample_lanczos2d_aa(input, output_size, align_corners, scales_h, scales_w
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleLanczos2DAaBackward0)
@@ -972,7 +972,7 @@ def _upsample_lanczos2d_aa(input, output_size, align_corners, scales_h, scales_w
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -982,7 +982,7 @@ def _upsample_lanczos2d_aa(input, output_size, align_corners, scales_h, scales_w
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1019,7 +1019,7 @@ def _upsample_lanczos2d_aa_backward(grad_output, output_size, input_size, align_
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleLanczos2DAaBackwardBackward0)
@@ -1034,7 +1034,7 @@ def _upsample_lanczos2d_aa_backward(grad_output, output_size, input_size, align_
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1044,7 +1044,7 @@ def _upsample_lanczos2d_aa_backward(grad_output, output_size, input_size, align_
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1094,7 +1094,7 @@ def upsample_nearest1d(input, output_size, scales, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleNearest1DBackward0)
@@ -1108,7 +1108,7 @@ def upsample_nearest1d(input, output_size, scales, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1118,7 +1118,7 @@ def upsample_nearest1d(input, output_size, scales, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1155,7 +1155,7 @@ def upsample_nearest1d_backward(grad_output, output_size, input_size, scales):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleNearest1DBackwardBackward0)
@@ -1168,7 +1168,7 @@ def upsample_nearest1d_backward(grad_output, output_size, input_size, scales):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1178,7 +1178,7 @@ def upsample_nearest1d_backward(grad_output, output_size, input_size, scales):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1228,7 +1228,7 @@ def _upsample_nearest_exact1d(input, output_size, scales, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleNearestExact1DBackward0)
@@ -1242,7 +1242,7 @@ def _upsample_nearest_exact1d(input, output_size, scales, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1252,7 +1252,7 @@ def _upsample_nearest_exact1d(input, output_size, scales, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1289,7 +1289,7 @@ def _upsample_nearest_exact1d_backward(grad_output, output_size, input_size, sca
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleNearestExact1DBackwardBackward0)
@@ -1302,7 +1302,7 @@ def _upsample_nearest_exact1d_backward(grad_output, output_size, input_size, sca
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1312,7 +1312,7 @@ def _upsample_nearest_exact1d_backward(grad_output, output_size, input_size, sca
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1362,7 +1362,7 @@ def upsample_nearest2d(input, output_size, scales_h, scales_w, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleNearest2DBackward0)
@@ -1377,7 +1377,7 @@ def upsample_nearest2d(input, output_size, scales_h, scales_w, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1387,7 +1387,7 @@ def upsample_nearest2d(input, output_size, scales_h, scales_w, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1424,7 +1424,7 @@ def upsample_nearest2d_backward(grad_output, output_size, input_size, scales_h, 
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleNearest2DBackwardBackward0)
@@ -1438,7 +1438,7 @@ def upsample_nearest2d_backward(grad_output, output_size, input_size, scales_h, 
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1448,7 +1448,7 @@ def upsample_nearest2d_backward(grad_output, output_size, input_size, scales_h, 
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1498,7 +1498,7 @@ def _upsample_nearest_exact2d(input, output_size, scales_h, scales_w, *, out=Non
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleNearestExact2DBackward0)
@@ -1513,7 +1513,7 @@ def _upsample_nearest_exact2d(input, output_size, scales_h, scales_w, *, out=Non
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1523,7 +1523,7 @@ def _upsample_nearest_exact2d(input, output_size, scales_h, scales_w, *, out=Non
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1560,7 +1560,7 @@ def _upsample_nearest_exact2d_backward(grad_output, output_size, input_size, sca
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleNearestExact2DBackwardBackward0)
@@ -1574,7 +1574,7 @@ def _upsample_nearest_exact2d_backward(grad_output, output_size, input_size, sca
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1584,7 +1584,7 @@ def _upsample_nearest_exact2d_backward(grad_output, output_size, input_size, sca
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1634,7 +1634,7 @@ def upsample_nearest3d(input, output_size, scales_d, scales_h, scales_w, *, out=
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleNearest3DBackward0)
@@ -1650,7 +1650,7 @@ def upsample_nearest3d(input, output_size, scales_d, scales_h, scales_w, *, out=
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1660,7 +1660,7 @@ def upsample_nearest3d(input, output_size, scales_d, scales_h, scales_w, *, out=
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1697,7 +1697,7 @@ def upsample_nearest3d_backward(grad_output, output_size, input_size, scales_d, 
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleNearest3DBackwardBackward0)
@@ -1712,7 +1712,7 @@ def upsample_nearest3d_backward(grad_output, output_size, input_size, scales_d, 
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1722,7 +1722,7 @@ def upsample_nearest3d_backward(grad_output, output_size, input_size, scales_d, 
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1772,7 +1772,7 @@ def _upsample_nearest_exact3d(input, output_size, scales_d, scales_h, scales_w, 
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UpsampleNearestExact3DBackward0)
@@ -1788,7 +1788,7 @@ def _upsample_nearest_exact3d(input, output_size, scales_d, scales_h, scales_w, 
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1798,7 +1798,7 @@ def _upsample_nearest_exact3d(input, output_size, scales_d, scales_h, scales_w, 
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1835,7 +1835,7 @@ def _upsample_nearest_exact3d_backward(grad_output, output_size, input_size, sca
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(UpsampleNearestExact3DBackwardBackward0)
@@ -1850,7 +1850,7 @@ def _upsample_nearest_exact3d_backward(grad_output, output_size, input_size, sca
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1860,7 +1860,7 @@ def _upsample_nearest_exact3d_backward(grad_output, output_size, input_size, sca
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1899,7 +1899,7 @@ def reflection_pad1d(input, padding, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ReflectionPad1DBackward0)
@@ -1912,7 +1912,7 @@ def reflection_pad1d(input, padding, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1922,7 +1922,7 @@ def reflection_pad1d(input, padding, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1960,7 +1960,7 @@ def reflection_pad1d_backward(grad_output, self, padding):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -1976,7 +1976,7 @@ def reflection_pad1d_backward(grad_output, self, padding):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1987,7 +1987,7 @@ def reflection_pad1d_backward(grad_output, self, padding):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2026,7 +2026,7 @@ def reflection_pad2d(input, padding, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ReflectionPad2DBackward0)
@@ -2039,7 +2039,7 @@ def reflection_pad2d(input, padding, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2049,7 +2049,7 @@ def reflection_pad2d(input, padding, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2087,7 +2087,7 @@ def reflection_pad2d_backward(grad_output, self, padding):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -2103,7 +2103,7 @@ def reflection_pad2d_backward(grad_output, self, padding):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2114,7 +2114,7 @@ def reflection_pad2d_backward(grad_output, self, padding):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2153,7 +2153,7 @@ def reflection_pad3d(input, padding, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ReflectionPad3DBackward0)
@@ -2166,7 +2166,7 @@ def reflection_pad3d(input, padding, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2176,7 +2176,7 @@ def reflection_pad3d(input, padding, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2214,7 +2214,7 @@ def reflection_pad3d_backward(grad_output, self, padding):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -2230,7 +2230,7 @@ def reflection_pad3d_backward(grad_output, self, padding):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2241,7 +2241,7 @@ def reflection_pad3d_backward(grad_output, self, padding):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2280,7 +2280,7 @@ def replication_pad1d(input, padding, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ReplicationPad1DBackward0)
@@ -2293,7 +2293,7 @@ def replication_pad1d(input, padding, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2303,7 +2303,7 @@ def replication_pad1d(input, padding, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2341,7 +2341,7 @@ def replication_pad1d_backward(grad_output, self, padding):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -2357,7 +2357,7 @@ def replication_pad1d_backward(grad_output, self, padding):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2368,7 +2368,7 @@ def replication_pad1d_backward(grad_output, self, padding):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2407,7 +2407,7 @@ def replication_pad2d(input, padding, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ReplicationPad2DBackward0)
@@ -2420,7 +2420,7 @@ def replication_pad2d(input, padding, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2430,7 +2430,7 @@ def replication_pad2d(input, padding, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2468,7 +2468,7 @@ def replication_pad2d_backward(grad_output, self, padding):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -2484,7 +2484,7 @@ def replication_pad2d_backward(grad_output, self, padding):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2495,7 +2495,7 @@ def replication_pad2d_backward(grad_output, self, padding):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2534,7 +2534,7 @@ def replication_pad3d(input, padding, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ReplicationPad3DBackward0)
@@ -2547,7 +2547,7 @@ def replication_pad3d(input, padding, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2557,7 +2557,7 @@ def replication_pad3d(input, padding, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2595,7 +2595,7 @@ def replication_pad3d_backward(grad_output, self, padding):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_self = self._edge or gradient_edge(self)
         if edge_grad_output is not NO_EDGE or edge_self is not NO_EDGE:
@@ -2611,7 +2611,7 @@ def replication_pad3d_backward(grad_output, self, padding):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2622,7 +2622,7 @@ def replication_pad3d_backward(grad_output, self, padding):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2702,7 +2702,7 @@ def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_input = input._edge or gradient_edge(input)
         edge_grid = grid._edge or gradient_edge(grid)
         if edge_input is not NO_EDGE or edge_grid is not NO_EDGE:
@@ -2719,7 +2719,7 @@ def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         grid_t = tangent_of(grid)
         if input_t is not None or grid_t is not None:
@@ -2736,7 +2736,7 @@ def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2778,7 +2778,7 @@ def grid_sampler_2d_backward(grad_output, input, grid, interpolation_mode, paddi
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_input = input._edge or gradient_edge(input)
         edge_grid = grid._edge or gradient_edge(grid)
@@ -2800,7 +2800,7 @@ def grid_sampler_2d_backward(grad_output, input, grid, interpolation_mode, paddi
                 result0._edge = (fn, 0)
             if result1 is not None:
                 result1._edge = (fn, 1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         input_t = tangent_of(input)
         grid_t = tangent_of(grid)
@@ -2822,7 +2822,7 @@ def grid_sampler_2d_backward(grad_output, input, grid, interpolation_mode, paddi
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -2866,7 +2866,7 @@ def grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_input = input._edge or gradient_edge(input)
         edge_grid = grid._edge or gradient_edge(grid)
         if edge_input is not NO_EDGE or edge_grid is not NO_EDGE:
@@ -2883,7 +2883,7 @@ def grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         grid_t = tangent_of(grid)
         if input_t is not None or grid_t is not None:
@@ -2900,7 +2900,7 @@ def grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2942,7 +2942,7 @@ def grid_sampler_3d_backward(grad_output, input, grid, interpolation_mode, paddi
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         edge_input = input._edge or gradient_edge(input)
         edge_grid = grid._edge or gradient_edge(grid)
@@ -2964,7 +2964,7 @@ def grid_sampler_3d_backward(grad_output, input, grid, interpolation_mode, paddi
                 result0._edge = (fn, 0)
             if result1 is not None:
                 result1._edge = (fn, 1)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         input_t = tangent_of(input)
         grid_t = tangent_of(grid)
@@ -2986,7 +2986,7 @@ def grid_sampler_3d_backward(grad_output, input, grid, interpolation_mode, paddi
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)
             set_tangent(result1, result1_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -3025,7 +3025,7 @@ def affine_grid_generator(theta, size, align_corners, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_theta = theta._edge or gradient_edge(theta)
         if edge_theta is not NO_EDGE:
             fn = new(AffineGridGeneratorBackward0)
@@ -3038,7 +3038,7 @@ def affine_grid_generator(theta, size, align_corners, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         theta_t = tangent_of(theta)
         if theta_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3048,7 +3048,7 @@ def affine_grid_generator(theta, size, align_corners, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

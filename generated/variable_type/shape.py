@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -190,11 +190,11 @@ def detach_copy(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("detach_copy", (input,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::detach_copy", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -239,7 +239,7 @@ def clone(input, memory_format, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(CloneBackward0)
@@ -250,7 +250,7 @@ def clone(input, memory_format, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -260,7 +260,7 @@ def clone(input, memory_format, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -291,7 +291,7 @@ def copy_(self, src, non_blocking=False):
             return intercept(copy_, (self, src, non_blocking))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, (src,))
         edge_self = self._edge or gradient_edge(self)
@@ -384,7 +384,7 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ToCopyBackward0)
@@ -397,7 +397,7 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
                 result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -409,7 +409,7 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
             set_tangent(result, result_tangent)
     if requires_grad:
         require_gradient(result)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -533,7 +533,7 @@ def alias(input):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AliasBackward0)
@@ -545,7 +545,7 @@ def alias(input):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -600,7 +600,7 @@ def alias_copy(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AliasBackward0_copy)
@@ -611,7 +611,7 @@ def alias_copy(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -621,7 +621,7 @@ def alias_copy(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -663,7 +663,7 @@ def view(self, size):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
         if edge_self is not NO_EDGE:
             fn = new(ViewBackward0)
@@ -676,7 +676,7 @@ def view(self, size):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, self, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -723,7 +723,7 @@ def view_copy(input, size, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ViewBackward0_copy)
@@ -735,7 +735,7 @@ def view_copy(input, size, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -745,7 +745,7 @@ def view_copy(input, size, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -809,7 +809,7 @@ def view_copy_dtype(input, dtype, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -846,7 +846,7 @@ def _unsafe_view(input, size):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UnsafeViewBackward0)
@@ -858,7 +858,7 @@ def _unsafe_view(input, size):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -868,7 +868,7 @@ def _unsafe_view(input, size):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -904,7 +904,7 @@ def _reshape_alias(input, size, stride):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ReshapeAliasBackward0)
@@ -917,7 +917,7 @@ def _reshape_alias(input, size, stride):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1077,7 +1077,7 @@ def expand(self, size, implicit):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
         if edge_self is not NO_EDGE:
             fn = new(ExpandBackward0)
@@ -1090,7 +1090,7 @@ def expand(self, size, implicit):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, self, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1137,7 +1137,7 @@ def expand_copy(input, size, implicit, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ExpandBackward0_copy)
@@ -1149,7 +1149,7 @@ def expand_copy(input, size, implicit, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1159,7 +1159,7 @@ def expand_copy(input, size, implicit, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1252,7 +1252,7 @@ def permute(input, dims):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(PermuteBackward0)
@@ -1265,7 +1265,7 @@ def permute(input, dims):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1313,7 +1313,7 @@ def permute_copy(input, dims, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(PermuteBackward0_copy)
@@ -1325,7 +1325,7 @@ def permute_copy(input, dims, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1335,7 +1335,7 @@ def permute_copy(input, dims, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1375,7 +1375,7 @@ def transpose(input, dim0, dim1):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(TransposeBackward0)
@@ -1389,7 +1389,7 @@ def transpose(input, dim0, dim1):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1446,7 +1446,7 @@ def transpose_copy(input, dim0, dim1, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(TransposeBackward0_copy)
@@ -1459,7 +1459,7 @@ def transpose_copy(input, dim0, dim1, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1469,7 +1469,7 @@ def transpose_copy(input, dim0, dim1, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1503,7 +1503,7 @@ def transpose_(self, dim0, dim1):
             return intercept(transpose_, (self, dim0, dim1))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -1580,7 +1580,7 @@ def t(input):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(TBackward0)
@@ -1592,7 +1592,7 @@ def t(input):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1647,7 +1647,7 @@ def t_copy(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(TBackward0_copy)
@@ -1658,7 +1658,7 @@ def t_copy(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1668,7 +1668,7 @@ def t_copy(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1700,7 +1700,7 @@ def t_(self):
             return intercept(t_, (self,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -2033,7 +2033,7 @@ def squeeze(input):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SqueezeBackward0)
@@ -2046,7 +2046,7 @@ def squeeze(input):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2094,7 +2094,7 @@ def squeeze_copy(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SqueezeBackward0_copy)
@@ -2106,7 +2106,7 @@ def squeeze_copy(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2116,7 +2116,7 @@ def squeeze_copy(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2153,7 +2153,7 @@ def squeeze_dim(input, dim):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SqueezeBackward1)
@@ -2167,7 +2167,7 @@ def squeeze_dim(input, dim):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2215,7 +2215,7 @@ def squeeze_copy_dim(input, dim, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SqueezeBackward1_copy)
@@ -2228,7 +2228,7 @@ def squeeze_copy_dim(input, dim, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2238,7 +2238,7 @@ def squeeze_copy_dim(input, dim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2275,7 +2275,7 @@ def squeeze_dims(input, dim):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SqueezeBackward2)
@@ -2289,7 +2289,7 @@ def squeeze_dims(input, dim):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2337,7 +2337,7 @@ def squeeze_copy_dims(input, dim, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SqueezeBackward2_copy)
@@ -2350,7 +2350,7 @@ def squeeze_copy_dims(input, dim, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2360,7 +2360,7 @@ def squeeze_copy_dims(input, dim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2385,7 +2385,7 @@ def squeeze_(self):
             return intercept(squeeze_, (self,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -2442,7 +2442,7 @@ def squeeze__dim(self, dim):
             return intercept(squeeze__dim, (self, dim))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -2500,7 +2500,7 @@ def squeeze__dims(self, dim):
             return intercept(squeeze__dims, (self, dim))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -2573,7 +2573,7 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UnsqueezeBackward0)
@@ -2586,7 +2586,7 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2643,7 +2643,7 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UnsqueezeBackward0_copy)
@@ -2655,7 +2655,7 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2665,7 +2665,7 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2699,7 +2699,7 @@ def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
             return intercept(unsqueeze_, (self, dim))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if self._edge is None:
             check_inplace(self, ())
         edge_self = self._edge or gradient_edge(self)
@@ -2775,7 +2775,7 @@ def as_strided(input, size, stride, storage_offset):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AsStridedBackward0)
@@ -2793,7 +2793,7 @@ def as_strided(input, size, stride, storage_offset):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2843,7 +2843,7 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(AsStridedBackward0_copy)
@@ -2860,7 +2860,7 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -2871,7 +2871,7 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2897,7 +2897,7 @@ def as_strided_(input, size, stride, storage_offset):
             return intercept(as_strided_, (input, size, stride, storage_offset))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -2977,7 +2977,7 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SelectBackward0)
@@ -2992,7 +2992,7 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3049,7 +3049,7 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SelectBackward0_copy)
@@ -3063,7 +3063,7 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3073,7 +3073,7 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3118,7 +3118,7 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(SelectBackwardBackward0)
@@ -3131,7 +3131,7 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3141,7 +3141,7 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3177,7 +3177,7 @@ def slice_Tensor(input, dim, start, end, step):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SliceBackward0)
@@ -3194,7 +3194,7 @@ def slice_Tensor(input, dim, start, end, step):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3241,7 +3241,7 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SliceBackward0_copy)
@@ -3257,7 +3257,7 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3267,7 +3267,7 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3306,7 +3306,7 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(SliceBackwardBackward0)
@@ -3321,7 +3321,7 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3331,7 +3331,7 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3397,7 +3397,7 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(NarrowCopyBackward0)
@@ -3412,7 +3412,7 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3422,7 +3422,7 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3468,7 +3468,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(DiagonalBackward0)
@@ -3484,7 +3484,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, input, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3541,7 +3541,7 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(DiagonalBackward0_copy)
@@ -3556,7 +3556,7 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3566,7 +3566,7 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3622,7 +3622,7 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_output = grad_output._edge or gradient_edge(grad_output)
         if edge_grad_output is not NO_EDGE:
             fn = new(DiagonalBackwardBackward0)
@@ -3636,7 +3636,7 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3646,7 +3646,7 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3714,7 +3714,7 @@ def unfold(self, dimension, size, step):
         result._edge = NO_EDGE
         result._vc = None
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
         if edge_self is not NO_EDGE:
             fn = new(UnfoldBackward0)
@@ -3730,7 +3730,7 @@ def unfold(self, dimension, size, step):
             fn.input_metadata = (result_.shape, result_.dtype)
             edge = (fn, 0)
     make_view(result, self, edge, flags)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3787,7 +3787,7 @@ def unfold_copy(input, dimension, size, step, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UnfoldBackward0_copy)
@@ -3802,7 +3802,7 @@ def unfold_copy(input, dimension, size, step, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3812,7 +3812,7 @@ def unfold_copy(input, dimension, size, step, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3857,7 +3857,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_grad_in = grad_in._edge or gradient_edge(grad_in)
         if edge_grad_in is not NO_EDGE:
             fn = new(UnfoldBackwardBackward0)
@@ -3871,7 +3871,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         grad_in_t = tangent_of(grad_in)
         if grad_in_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3881,7 +3881,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -3912,7 +3912,7 @@ def unbind_int(input, dim):
             raise refusal(error, 'unbind', self_, dim=dim) from None
         results = [ops.wrap(r) for r in results]
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UnbindBackward0)
@@ -3926,7 +3926,7 @@ def unbind_int(input, dim):
             edge = (fn, 0)
     for nr, r in enumerate(results):
         make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3969,7 +3969,7 @@ def unbind_copy_int(input, dim, *, out=None):
         results = [ops.wrap(r.copy()) for r in results]
     if flags == GRAD_OFF:
         return tuple(results)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UnbindBackward0_copy)
@@ -3982,7 +3982,7 @@ def unbind_copy_int(input, dim, *, out=None):
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             for nr, r in enumerate(results):
                 r._edge = (fn, nr)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -3993,7 +3993,7 @@ def unbind_copy_int(input, dim, *, out=None):
                 state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference(results)
     return tuple(results)
 
@@ -4024,7 +4024,7 @@ def split_Tensor(input, split_size, dim):
             raise refusal(error, 'split', self_, split_size=split_size, dim=dim) from None
         results = [ops.wrap(r) for r in results]
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SplitBackward0)
@@ -4040,7 +4040,7 @@ def split_Tensor(input, split_size, dim):
             edge = (fn, 0)
     for nr, r in enumerate(results):
         make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4083,7 +4083,7 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
         results = [ops.wrap(r.copy()) for r in results]
     if flags == GRAD_OFF:
         return tuple(results)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SplitBackward0_copy)
@@ -4098,7 +4098,7 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             for nr, r in enumerate(results):
                 r._edge = (fn, nr)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4109,7 +4109,7 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
                 state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference(results)
     return tuple(results)
 
@@ -4141,7 +4141,7 @@ def unsafe_split_Tensor(input, split_size, dim):
         results = [ops.wrap(r) for r in results]
     if flags == GRAD_OFF:
         return tuple(results)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UnsafeSplitBackward0)
@@ -4156,7 +4156,7 @@ def unsafe_split_Tensor(input, split_size, dim):
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             for nr, r in enumerate(results):
                 r._edge = (fn, nr)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4167,7 +4167,7 @@ def unsafe_split_Tensor(input, split_size, dim):
                 state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference(results)
     return tuple(results)
 
@@ -4198,7 +4198,7 @@ def split_with_sizes(input, split_sizes, dim):
             raise refusal(error, 'split_with_sizes', self_, split_sizes=split_sizes, dim=dim) from None
         results = [ops.wrap(r) for r in results]
     edge = NO_EDGE
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SplitWithSizesBackward0)
@@ -4214,7 +4214,7 @@ def split_with_sizes(input, split_sizes, dim):
             edge = (fn, 0)
     for nr, r in enumerate(results):
         make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4257,7 +4257,7 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
         results = [ops.wrap(r.copy()) for r in results]
     if flags == GRAD_OFF:
         return tuple(results)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SplitWithSizesBackward0_copy)
@@ -4272,7 +4272,7 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             for nr, r in enumerate(results):
                 r._edge = (fn, nr)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4283,7 +4283,7 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
                 state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference(results)
     return tuple(results)
 
@@ -4315,7 +4315,7 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
         results = [ops.wrap(r) for r in results]
     if flags == GRAD_OFF:
         return tuple(results)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UnsafeSplitWithSizesBackward0)
@@ -4330,7 +4330,7 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             for nr, r in enumerate(results):
                 r._edge = (fn, nr)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -4341,7 +4341,7 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
                 state.flags |= FORWARD_AD
             for r, t in zip(results, result_tangent):
                 set_tangent(r, t)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference(results)
     return tuple(results)
 
@@ -4517,7 +4517,7 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
         if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
@@ -4534,7 +4534,7 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
@@ -4549,7 +4549,7 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4595,7 +4595,7 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
         if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
@@ -4614,7 +4614,7 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
@@ -4629,7 +4629,7 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4673,7 +4673,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
         if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
@@ -4691,7 +4691,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
@@ -4706,7 +4706,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4755,7 +4755,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_src = src._edge or gradient_edge(src)
         if edge_self is not NO_EDGE or edge_src is not NO_EDGE:
@@ -4773,7 +4773,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
         if self_t is not None or src_t is not None:
@@ -4789,7 +4789,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4899,11 +4899,11 @@ def _chunk_cat(tensors, dim, num_chunks, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("_chunk_cat", (*tensors,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::_chunk_cat", (*tensors,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -4943,7 +4943,7 @@ def cat(tensors, dim, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edges_tensors = [t._edge or gradient_edge(t) for t in tensors]
         if any([e is not NO_EDGE for e in edges_tensors]):
             fn = new(CatBackward0)
@@ -4958,7 +4958,7 @@ def cat(tensors, dim, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         tensors_t = [None if t is None else tangent_of(t) for t in tensors]
         if any([t is not None for t in tensors_t]):
             state.flags &= ~FORWARD_AD
@@ -4969,7 +4969,7 @@ def cat(tensors, dim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5035,7 +5035,7 @@ def stack(tensors, dim, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edges_tensors = [t._edge or gradient_edge(t) for t in tensors]
         if any([e is not NO_EDGE for e in edges_tensors]):
             fn = new(StackBackward0)
@@ -5049,7 +5049,7 @@ def stack(tensors, dim, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         tensors_t = [None if t is None else tangent_of(t) for t in tensors]
         if any([t is not None for t in tensors_t]):
             state.flags &= ~FORWARD_AD
@@ -5060,7 +5060,7 @@ def stack(tensors, dim, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5100,7 +5100,7 @@ def block_diag(tensors, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edges_tensors = [t._edge or gradient_edge(t) for t in tensors]
         if any([e is not NO_EDGE for e in edges_tensors]):
             fn = new(BlockDiagBackward0)
@@ -5114,7 +5114,7 @@ def block_diag(tensors, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         tensors_t = [None if t is None else tangent_of(t) for t in tensors]
         if any([t is not None for t in tensors_t]):
             state.flags &= ~FORWARD_AD
@@ -5125,7 +5125,7 @@ def block_diag(tensors, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5296,7 +5296,7 @@ def repeat(self, repeats, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = self._edge or gradient_edge(self)
         if edge_self is not NO_EDGE:
             fn = new(RepeatBackward0)
@@ -5309,7 +5309,7 @@ def repeat(self, repeats, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5319,7 +5319,7 @@ def repeat(self, repeats, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5361,11 +5361,11 @@ def repeat_interleave_Tensor(repeats, output_size):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         not_implemented_history("repeat_interleave.Tensor", (repeats,), (result,))
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("aten::repeat_interleave", (repeats,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5426,7 +5426,7 @@ def roll(input, shifts, dims, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(RollBackward0)
@@ -5439,7 +5439,7 @@ def roll(input, shifts, dims, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5449,7 +5449,7 @@ def roll(input, shifts, dims, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5488,7 +5488,7 @@ def flip(input, dims, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(FlipBackward0)
@@ -5500,7 +5500,7 @@ def flip(input, dims, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5510,7 +5510,7 @@ def flip(input, dims, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5595,7 +5595,7 @@ def rot90(input, k, dims, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(Rot90Backward0)
@@ -5608,7 +5608,7 @@ def rot90(input, k, dims, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5618,7 +5618,7 @@ def rot90(input, k, dims, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5661,7 +5661,7 @@ def tril(input, diagonal=0, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(TrilBackward0)
@@ -5673,7 +5673,7 @@ def tril(input, diagonal=0, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5683,7 +5683,7 @@ def tril(input, diagonal=0, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5713,7 +5713,7 @@ def tril_(input, diagonal=0):
             return intercept(tril_, (input, diagonal))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -5795,7 +5795,7 @@ def triu(input, diagonal=0, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(TriuBackward0)
@@ -5807,7 +5807,7 @@ def triu(input, diagonal=0, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5817,7 +5817,7 @@ def triu(input, diagonal=0, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -5847,7 +5847,7 @@ def triu_(input, diagonal=0):
             return intercept(triu_, (input, diagonal))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -5956,7 +5956,7 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(DiagEmbedBackward0)
@@ -5970,7 +5970,7 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -5980,7 +5980,7 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -6108,7 +6108,7 @@ def constant_pad_nd(input, pad, value, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ConstantPadNdBackward0)
@@ -6120,7 +6120,7 @@ def constant_pad_nd(input, pad, value, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -6130,7 +6130,7 @@ def constant_pad_nd(input, pad, value, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -6173,7 +6173,7 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(PixelShuffleBackward0)
@@ -6185,7 +6185,7 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -6195,7 +6195,7 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -6244,7 +6244,7 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(PixelUnshuffleBackward0)
@@ -6256,7 +6256,7 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -6266,7 +6266,7 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -6340,7 +6340,7 @@ def channel_shuffle(input, groups, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(ChannelShuffleBackward0)
@@ -6352,7 +6352,7 @@ def channel_shuffle(input, groups, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -6362,7 +6362,7 @@ def channel_shuffle(input, groups, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -82,7 +82,7 @@ def sort(input, dim, descending, *, out=None):
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return sort_result((values, indices))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SortBackward0)
@@ -96,7 +96,7 @@ def sort(input, dim, descending, *, out=None):
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
             fn.saved_indices = indices if not flags else save(indices)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -106,7 +106,7 @@ def sort(input, dim, descending, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((values, indices,))
     return sort_result((values, indices))
 
@@ -143,7 +143,7 @@ def sort_stable(input, stable, dim, descending, *, out=None):
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return sort_result((values, indices))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SortBackward1)
@@ -157,7 +157,7 @@ def sort_stable(input, stable, dim, descending, *, out=None):
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
             fn.saved_indices = indices if not flags else save(indices)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -167,7 +167,7 @@ def sort_stable(input, stable, dim, descending, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((values, indices,))
     return sort_result((values, indices))
 
@@ -253,7 +253,7 @@ def topk(input, k, dim, largest, sorted, *, out=None):
         indices = None if indices_ is None else ops.wrap(indices_)
     if flags == GRAD_OFF:
         return topk_result((values, indices))
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(TopkBackward0)
@@ -267,7 +267,7 @@ def topk(input, k, dim, largest, sorted, *, out=None):
             fn.input_metadata = (values_.shape, values_.dtype)
             values._edge = (fn, 0)
             fn.saved_indices = indices if not flags else save(indices)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -277,7 +277,7 @@ def topk(input, k, dim, largest, sorted, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(values, values_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((values, indices,))
     return topk_result((values, indices))
 
@@ -314,7 +314,7 @@ def _unique(input, sorted=True, return_inverse=False):
         result1 = None if result1_ is None else ops.wrap(result1_)
     if flags == GRAD_OFF:
         return (result0, result1)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UniqueBackward0)
@@ -325,9 +325,9 @@ def _unique(input, sorted=True, return_inverse=False):
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("_unique", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1,))
     return (result0, result1)
 
@@ -372,7 +372,7 @@ def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(Unique2Backward0)
@@ -383,9 +383,9 @@ def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("_unique2", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -430,7 +430,7 @@ def unique_dim(input, dim=MISSING, sorted=True, return_inverse=False, return_cou
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UniqueDimBackward0)
@@ -441,9 +441,9 @@ def unique_dim(input, dim=MISSING, sorted=True, return_inverse=False, return_cou
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("unique_dim", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -484,7 +484,7 @@ def unique_consecutive(input, return_inverse, return_counts, dim):
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UniqueConsecutiveBackward0)
@@ -495,9 +495,9 @@ def unique_consecutive(input, return_inverse, return_counts, dim):
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("unique_consecutive", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 
@@ -536,7 +536,7 @@ def unique_dim_consecutive(input, dim=MISSING, return_inverse=False, return_coun
         result2 = None if result2_ is None else ops.wrap(result2_)
     if flags == GRAD_OFF:
         return (result0, result1, result2)
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(UniqueDimConsecutiveBackward0)
@@ -547,9 +547,9 @@ def unique_dim_consecutive(input, dim=MISSING, return_inverse=False, return_coun
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             result0._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("unique_dim_consecutive", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result0, result1, result2,))
     return (result0, result1, result2)
 

@@ -13,7 +13,7 @@ from gradloom.core.anomaly import remember
 from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
-from gradloom.core.saved_variable import SavedVariable, save, save_list
+from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
@@ -95,7 +95,7 @@ def i0(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(I0Backward0)
@@ -107,7 +107,7 @@ def i0(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -118,7 +118,7 @@ def i0(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -146,7 +146,7 @@ def i0_(input):
             return intercept(i0_, (input,))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, ())
         edge_self = input._edge or gradient_edge(input)
@@ -234,7 +234,7 @@ def special_i0e(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SpecialI0EBackward0)
@@ -246,8 +246,8 @@ def special_i0e(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -258,7 +258,7 @@ def special_i0e(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -308,7 +308,7 @@ def special_i1(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SpecialI1Backward0)
@@ -320,8 +320,8 @@ def special_i1(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -332,7 +332,7 @@ def special_i1(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -382,7 +382,7 @@ def special_i1e(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SpecialI1EBackward0)
@@ -394,8 +394,8 @@ def special_i1e(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -406,7 +406,7 @@ def special_i1e(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -457,7 +457,7 @@ def igamma(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -472,7 +472,7 @@ def igamma(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -489,7 +489,7 @@ def igamma(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -517,7 +517,7 @@ def igamma_(input, other):
             return intercept(igamma_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -616,7 +616,7 @@ def igammac(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -631,7 +631,7 @@ def igammac(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -648,7 +648,7 @@ def igammac(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -676,7 +676,7 @@ def igammac_(input, other):
             return intercept(igammac_, (input, other))
         call = take_kernel()
     records = False
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         if input._edge is None:
             check_inplace(input, (other,))
         edge_self = input._edge or gradient_edge(input)
@@ -774,7 +774,7 @@ def special_entr(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SpecialEntrBackward0)
@@ -786,7 +786,7 @@ def special_entr(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -797,7 +797,7 @@ def special_entr(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -846,7 +846,7 @@ def special_erfcx(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SpecialErfcxBackward0)
@@ -858,8 +858,8 @@ def special_erfcx(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -870,7 +870,7 @@ def special_erfcx(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -919,7 +919,7 @@ def special_ndtri(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SpecialNdtriBackward0)
@@ -930,8 +930,8 @@ def special_ndtri(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -941,7 +941,7 @@ def special_ndtri(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -990,7 +990,7 @@ def special_log_ndtr(input, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SpecialLogNdtrBackward0)
@@ -1002,8 +1002,8 @@ def special_log_ndtr(input, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-            fn.saved_result = SavedVariable(result, 0)
-    if flags & FORWARD_AD:
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1014,7 +1014,7 @@ def special_log_ndtr(input, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1088,7 +1088,7 @@ def special_xlog1py(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -1102,7 +1102,7 @@ def special_xlog1py(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -1119,7 +1119,7 @@ def special_xlog1py(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1161,7 +1161,7 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_other = other._edge or gradient_edge(other)
         if edge_other is not NO_EDGE:
             fn = new(SpecialXlog1PyBackward1)
@@ -1174,7 +1174,7 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         other_t = tangent_of(other)
         if other_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1185,7 +1185,7 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1227,7 +1227,7 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SpecialXlog1PyBackward2)
@@ -1240,7 +1240,7 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1251,7 +1251,7 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1294,7 +1294,7 @@ def special_zeta(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         edge_other = other._edge or gradient_edge(other)
         if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
@@ -1309,7 +1309,7 @@ def special_zeta(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
         if self_t is not None or other_t is not None:
@@ -1326,7 +1326,7 @@ def special_zeta(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1367,7 +1367,7 @@ def special_zeta_self_scalar(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_other = other._edge or gradient_edge(other)
         if edge_other is not NO_EDGE:
             fn = new(SpecialZetaBackward1)
@@ -1380,7 +1380,7 @@ def special_zeta_self_scalar(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         other_t = tangent_of(other)
         if other_t is not None:
             state.flags &= ~FORWARD_AD
@@ -1391,7 +1391,7 @@ def special_zeta_self_scalar(input, other, *, out=None):
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1431,7 +1431,7 @@ def special_zeta_other_scalar(input, other, *, out=None):
         result._vc = None
     if flags == GRAD_OFF:
         return result
-    if not flags & GRAD_OFF:
+    if not flags or not flags & GRAD_OFF:
         edge_self = input._edge or gradient_edge(input)
         if edge_self is not NO_EDGE:
             fn = new(SpecialZetaBackward2)
@@ -1442,9 +1442,9 @@ def special_zeta_other_scalar(input, other, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             result._edge = (fn, 0)
-    if flags & FORWARD_AD:
+    if flags and flags & FORWARD_AD:
         refuse_tangents("special_zeta", (input,))
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1481,7 +1481,7 @@ def special_bessel_j0(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1524,7 +1524,7 @@ def special_bessel_j1(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1567,7 +1567,7 @@ def special_bessel_y0(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1610,7 +1610,7 @@ def special_bessel_y1(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1653,7 +1653,7 @@ def special_modified_bessel_k0(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1696,7 +1696,7 @@ def special_modified_bessel_k1(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1739,7 +1739,7 @@ def special_scaled_modified_bessel_k0(x, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1782,7 +1782,7 @@ def special_scaled_modified_bessel_k1(x, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1825,7 +1825,7 @@ def special_airy_ai(x, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1868,7 +1868,7 @@ def special_spherical_bessel_j0(x, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1911,7 +1911,7 @@ def special_modified_bessel_i0(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1954,7 +1954,7 @@ def special_modified_bessel_i1(input, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -1995,7 +1995,7 @@ def special_chebyshev_polynomial_t(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2032,7 +2032,7 @@ def special_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2067,7 +2067,7 @@ def special_chebyshev_polynomial_u(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2104,7 +2104,7 @@ def special_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2139,7 +2139,7 @@ def special_chebyshev_polynomial_v(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2176,7 +2176,7 @@ def special_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2211,7 +2211,7 @@ def special_chebyshev_polynomial_w(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2248,7 +2248,7 @@ def special_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2283,7 +2283,7 @@ def special_shifted_chebyshev_polynomial_t(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2320,7 +2320,7 @@ def special_shifted_chebyshev_polynomial_t_x_scalar(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2355,7 +2355,7 @@ def special_shifted_chebyshev_polynomial_u(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2392,7 +2392,7 @@ def special_shifted_chebyshev_polynomial_u_x_scalar(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2427,7 +2427,7 @@ def special_shifted_chebyshev_polynomial_v(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2464,7 +2464,7 @@ def special_shifted_chebyshev_polynomial_v_x_scalar(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2499,7 +2499,7 @@ def special_shifted_chebyshev_polynomial_w(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2536,7 +2536,7 @@ def special_shifted_chebyshev_polynomial_w_x_scalar(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2571,7 +2571,7 @@ def special_hermite_polynomial_h(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2608,7 +2608,7 @@ def special_hermite_polynomial_h_x_scalar(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2643,7 +2643,7 @@ def special_hermite_polynomial_he(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2680,7 +2680,7 @@ def special_hermite_polynomial_he_x_scalar(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2715,7 +2715,7 @@ def special_laguerre_polynomial_l(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2752,7 +2752,7 @@ def special_laguerre_polynomial_l_x_scalar(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2787,7 +2787,7 @@ def special_legendre_polynomial_p(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 
@@ -2824,7 +2824,7 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
-    if flags & INFERENCE:
+    if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
 

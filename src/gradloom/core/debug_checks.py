@@ -27,7 +27,7 @@ from ..dispatch.state import AUTOCAST, state
 from ..memory.metadata import Metadata, is_imaginary
 from ..memory.ownership import owner
 from .node import NO_EDGE
-from .saved_variable import SavedVariable
+from .saved_variable import SavedOutput, SavedVariable
 
 
 class Call:
@@ -218,7 +218,7 @@ def _checksums(field: Any) -> list[int | None]:
 
 def _unchanged(value: Any) -> Any:
     """Return the array of a saved tensor whose version is the one that was saved."""
-    if isinstance(value, SavedVariable):
+    if isinstance(value, (SavedOutput, SavedVariable)):
         return value.array if value.counter[0] == value.version else None
     return value._array if isinstance(value, _operators.Tensor) and not _version(value) else None
 

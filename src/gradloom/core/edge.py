@@ -33,9 +33,10 @@ def gradient_edge(tensor):
     edge = tensor._edge
     if edge is not None:
         return edge
-    view = tensor._view
-    if view is not None:
-        return view.current_edge(tensor)
+    if tensor._vc is not None:  # every view has a counter
+        view = tensor._view
+        if view is not None:
+            return view.current_edge(tensor)
     found = tensor._accumulator
     node = found() if found is not None else None
     return leaf_edge(tensor) if node is None else (node, 0)

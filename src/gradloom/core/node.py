@@ -290,11 +290,11 @@ class InputMetadata:
 
 def shown(saved: Any, node: Any) -> Any:
     """Convert a saved value to the form in which `_saved_<field>` shows it."""
-    from .saved_variable import SavedVariable, unpack
+    from .saved_variable import unpack
 
     if saved.__class__ is Size:
         return tuple(saved)
-    if isinstance(saved, tuple) and any(isinstance(s, (_operators.Tensor, SavedVariable)) for s in saved):
+    if isinstance(saved, tuple) and any(hasattr(s, "_vc") for s in saved):
         return tuple([shown(s, node) for s in saved])
     if hasattr(saved, "_vc"):
         saved = unpack(saved, node)

@@ -19,7 +19,7 @@ def view(self, size):
     """Return a view of another shape; one size may be -1."""
     try:
         # Of a contiguous array every shape is a view; only dimensions of size 1 may have strides that NumPy ignores.
-        if self.flags.c_contiguous and (1 not in self.shape or (1 not in size and self.size) or is_plain(self)):
+        if self.flags.c_contiguous and ((1 not in size and self.size) or 1 not in self.shape or is_plain(self)):
             found = self.reshape(size)
             # NumPy infers a size as PyTorch does if there are elements, but for any negative number.
             if found.shape == size or (found.size and min(size) == -1 and (1 not in found.shape or is_plain(self))):
