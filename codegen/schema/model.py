@@ -339,14 +339,14 @@ def parse(text: str) -> FunctionSchema:
 # Names that a generated module imports or defines besides its operators.
 MODULE_NAMES = frozenset(
     """ANOMALY AUTOCAST AUTOCAST_RULES FORWARD_AD GRAD_OFF GuardedOverload INFERENCE INTERCEPT LARGE MISSING
-    MULTI_OUTPUT NO_EDGE NUMBERS Node REDISPATCH RELEASED SavedVariable Tensor asarray bump_version checked elsewhere
-    check_inplace check_layout default_float factory_dtype fits gradient_edge intercept make_view mark_inference
-    debug_checks metadata_of ndarray new next_sequence_nr no_gradients not_differentiable on_threads
+    MULTI_OUTPUT NO_EDGE NUMBERS Node REDISPATCH RELEASED SavedVariable Tensor asarray bump_version checked
+    elsewhere check_inplace check_layout default_float factory_dtype fits gradient_edge intercept make_view
+    mark_inference debug_checks metadata_of ndarray new next_sequence_nr no_gradients not_differentiable on_threads
     not_implemented_history not_implemented_write ops own promote promote_exact promote_fitting promote_numbers
     promote_quotient promote_to_float promote_to_float_exact rebase_history refusal refuse_tangents remember
-    replace_history require_gradient result_class save save_list set_tangent share_version state take_kernel tangent_of
-    tangent_to_write unpack unpack_list update_tangent warn_deprecated wrap wrapped_number write_inplace write_out xp
-    zeros_for zeros_of exact""".split()
+    replace_history require_gradient result_class save save_list save_output edges_of TYPE_OF set_tangent
+    share_version state take_kernel tangent_of tangent_to_write unpack unpack_list update_tangent warn_deprecated
+    wrap wrapped_number write_inplace write_out xp zeros_for zeros_of exact""".split()
 )
 
 # Local variables and keyword parameters of wrappers and nodes.
@@ -368,7 +368,8 @@ _OF_A_MODULE = MODULE_NAMES.union(
 
 # Variables derived from a name: `{}` is that of an argument or result.
 _DERIVED = (
-    "{}_", "{}_t", "{}_p", "{}_numpy", "{}_tangent", "{}_out", "edge_{}", "edges_{}", "needs_{}", "grad_of_{}",
+    "{}_", "{}_t", "{}_p", "{}_numpy", "{}_tangent", "{}_out", "edge_{}", "edges_{}", "some_{}", "needs_{}",
+    "grad_of_{}",
     "{}_is_none", "{}_size_", "{}_sym_sizes", "{}_sym_strides", "{}_sym_numel", "{}_dim",
     "{}_sym_storage_offset", "{}_scalar_type", "{}_device", "{}_layout",
 )  # fmt: skip

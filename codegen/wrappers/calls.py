@@ -138,7 +138,7 @@ class Edge:
     @property
     def requires(self) -> str:
         if self.is_list:
-            return f"any([e is not NO_EDGE for e in edges_{self.name}])"
+            return f"some_{self.name}"
         return f"edge_{self.name} is not NO_EDGE"
 
 

@@ -365,9 +365,11 @@ class History(Results):
         names = dict(self.names)
         for o, known in zip(self.outputs, self.info.outputs if self.info else (), strict=True):
             names[known.name] = o.variable
-        # The shape of the array, a tuple, is what `_saved_*` shows; a tensor's would be a new Size.
-        names.update({f"{name}.shape": f"{variable}._array.shape" for name, variable in names.items()})
-        names["t.shape"] = "t._array.shape"  # of an element of a list
+        # The shape of the array, a tuple, is what `_saved_*` shows; a tensor's would be a new Size. A tensor's dtype is
+        # a property, which takes longer than what it computes.
+        for name, variable in (*names.items(), ("t", "t")):  # t: an element of a list
+            names[f"{name}.shape"] = f"{variable}._array.shape"
+            names[f"{name}.dtype"] = f"TYPE_OF[{variable}._array.dtype]"
         return tuple(
             replace(s, read=rename(s.read, names), condition=rename(s.condition, self.names) if s.condition else None)
             for s in items

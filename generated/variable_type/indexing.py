@@ -10,7 +10,7 @@ from numpy import asarray, ndarray
 
 from gradloom.dispatch import _operators as ops
 from gradloom.core.anomaly import remember
-from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
+from gradloom.core.edge import NO_EDGE, edges_of, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
 from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
@@ -18,6 +18,7 @@ from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_layout
+from gradloom.types.dtype import TYPE_OF
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import refusal
@@ -621,7 +622,7 @@ def _unsafe_index_put(input, indices, values, accumulate):
             fn.hooks = None
             fn.saved_indices = save_list(indices)
             fn.saved_values_sym_sizes = values._array.shape
-            fn.saved_values_scalar_type = values.dtype
+            fn.saved_values_scalar_type = TYPE_OF[values._array.dtype]
             fn.saved_values_device = values.device
             fn.saved_accumulate = accumulate
             if flags and flags & ANOMALY:
@@ -1771,7 +1772,7 @@ def masked_scatter_backward(grad_output, mask, sizes):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_grad_output_sym_sizes = grad_output._array.shape
-            fn.saved_grad_output_scalar_type = grad_output.dtype
+            fn.saved_grad_output_scalar_type = TYPE_OF[grad_output._array.dtype]
             fn.saved_grad_output_device = grad_output.device
             fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
             if flags and flags & ANOMALY:

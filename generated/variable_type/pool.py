@@ -10,7 +10,7 @@ from numpy import asarray, ndarray
 
 from gradloom.dispatch import _operators as ops
 from gradloom.core.anomaly import remember
-from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
+from gradloom.core.edge import NO_EDGE, edges_of, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
 from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
@@ -18,6 +18,7 @@ from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_layout
+from gradloom.types.dtype import TYPE_OF
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import refusal
@@ -167,7 +168,7 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
             if flags and flags & ANOMALY:
@@ -310,7 +311,7 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_kernel_size = kernel_size
             fn.saved_stride = stride
@@ -442,7 +443,7 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
             fn.hooks = None
             fn.saved_grad_output_sym_sizes = grad_output._array.shape
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -583,7 +584,7 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
             if flags and flags & ANOMALY:
@@ -776,7 +777,7 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
             if flags and flags & ANOMALY:
@@ -919,7 +920,7 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_kernel_size = kernel_size
             fn.saved_stride = stride
@@ -1051,7 +1052,7 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
             fn.hooks = None
             fn.saved_grad_output_sym_sizes = grad_output._array.shape
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             if flags and flags & ANOMALY:
                 remember(fn)
@@ -1192,7 +1193,7 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
             if flags and flags & ANOMALY:
@@ -1437,7 +1438,7 @@ def fractional_max_pool2d_backward(grad_output, self, kernel_size, output_size, 
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
             if flags and flags & ANOMALY:
@@ -1562,7 +1563,7 @@ def fractional_max_pool3d_backward(grad_output, self, kernel_size, output_size, 
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_indices = (indices if indices._vc is None and not flags else save(indices)) if needs_grad_output else None
             if flags and flags & ANOMALY:

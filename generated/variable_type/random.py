@@ -10,7 +10,7 @@ from numpy import asarray, ndarray
 
 from gradloom.dispatch import _operators as ops
 from gradloom.core.anomaly import remember
-from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
+from gradloom.core.edge import NO_EDGE, edges_of, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
 from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
@@ -18,6 +18,7 @@ from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_layout
+from gradloom.types.dtype import TYPE_OF
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import refusal
@@ -849,7 +850,7 @@ def bernoulli__Tensor(self, p, generator):
         fn.sequence_nr = next_sequence_nr()
         fn.hooks = None
         fn.saved_p_sym_sizes = p._array.shape
-        fn.saved_p_scalar_type = p.dtype
+        fn.saved_p_scalar_type = TYPE_OF[p._array.dtype]
         fn.saved_p_device = p.device
         if flags and flags & ANOMALY:
             remember(fn)
@@ -1786,7 +1787,7 @@ def poisson(input, generator):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = input._array.shape
-            fn.saved_self_scalar_type = input.dtype
+            fn.saved_self_scalar_type = TYPE_OF[input._array.dtype]
             fn.saved_self_device = input.device
             if flags and flags & ANOMALY:
                 remember(fn)

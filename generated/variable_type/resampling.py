@@ -10,7 +10,7 @@ from numpy import asarray, ndarray
 
 from gradloom.dispatch import _operators as ops
 from gradloom.core.anomaly import remember
-from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
+from gradloom.core.edge import NO_EDGE, edges_of, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
 from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
@@ -18,6 +18,7 @@ from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_layout
+from gradloom.types.dtype import TYPE_OF
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import refusal
@@ -1969,7 +1970,7 @@ def reflection_pad1d_backward(grad_output, self, padding):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_padding = padding
             if flags and flags & ANOMALY:
@@ -2096,7 +2097,7 @@ def reflection_pad2d_backward(grad_output, self, padding):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_padding = padding
             if flags and flags & ANOMALY:
@@ -2223,7 +2224,7 @@ def reflection_pad3d_backward(grad_output, self, padding):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_padding = padding
             if flags and flags & ANOMALY:
@@ -2350,7 +2351,7 @@ def replication_pad1d_backward(grad_output, self, padding):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_padding = padding
             if flags and flags & ANOMALY:
@@ -2477,7 +2478,7 @@ def replication_pad2d_backward(grad_output, self, padding):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_padding = padding
             if flags and flags & ANOMALY:
@@ -2604,7 +2605,7 @@ def replication_pad3d_backward(grad_output, self, padding):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_self_sym_sizes = self._array.shape
-            fn.saved_self_scalar_type = self.dtype
+            fn.saved_self_scalar_type = TYPE_OF[self._array.dtype]
             fn.saved_self_device = self.device
             fn.saved_padding = padding
             if flags and flags & ANOMALY:

@@ -10,7 +10,7 @@ from numpy import asarray, ndarray
 
 from gradloom.dispatch import _operators as ops
 from gradloom.core.anomaly import remember
-from gradloom.core.edge import NO_EDGE, gradient_edge, metadata_of
+from gradloom.core.edge import NO_EDGE, edges_of, gradient_edge, metadata_of
 from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, update_tangent, zeros_for
 from gradloom.core.node import bump_version, next_sequence_nr
 from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
@@ -18,6 +18,7 @@ from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import (
     MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
 from gradloom.types.device import check_layout
+from gradloom.types.dtype import TYPE_OF
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import refusal
@@ -391,7 +392,7 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
             fn.next_edges = (edge_self,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_self_scalar_type = input.dtype
+            fn.saved_self_scalar_type = TYPE_OF[input._array.dtype]
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -4526,7 +4527,7 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_src_sym_sizes = src._array.shape
-            fn.saved_src_scalar_type = src.dtype
+            fn.saved_src_scalar_type = TYPE_OF[src._array.dtype]
             fn.saved_src_device = src.device
             fn.saved_dim = dim
             fn.saved_index = index
@@ -4604,7 +4605,7 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_src_sym_sizes = src._array.shape
-            fn.saved_src_scalar_type = src.dtype
+            fn.saved_src_scalar_type = TYPE_OF[src._array.dtype]
             fn.saved_src_device = src.device
             fn.saved_dim = dim
             fn.saved_start = start
@@ -4682,7 +4683,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_src_sym_sizes = src._array.shape
-            fn.saved_src_scalar_type = src.dtype
+            fn.saved_src_scalar_type = TYPE_OF[src._array.dtype]
             fn.saved_src_device = src.device
             fn.saved_offset = offset
             fn.saved_dim1 = dim1
@@ -4944,14 +4945,14 @@ def cat(tensors, dim, *, out=None):
     if flags == GRAD_OFF:
         return result
     if not flags or not flags & GRAD_OFF:
-        edges_tensors = [t._edge or gradient_edge(t) for t in tensors]
-        if any([e is not NO_EDGE for e in edges_tensors]):
+        edges_tensors, some_tensors = edges_of(tensors)
+        if some_tensors:
             fn = new(CatBackward0)
             fn.next_edges = (*edges_tensors,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_tensors_args_sym_sizes = [t._array.shape for t in tensors]
-            fn.saved_tensors_args_scalar_type = [t.dtype for t in tensors]
+            fn.saved_tensors_args_scalar_type = [TYPE_OF[t._array.dtype] for t in tensors]
             fn.saved_tensors_size_ = len(tensors)
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
@@ -5036,13 +5037,13 @@ def stack(tensors, dim, *, out=None):
     if flags == GRAD_OFF:
         return result
     if not flags or not flags & GRAD_OFF:
-        edges_tensors = [t._edge or gradient_edge(t) for t in tensors]
-        if any([e is not NO_EDGE for e in edges_tensors]):
+        edges_tensors, some_tensors = edges_of(tensors)
+        if some_tensors:
             fn = new(StackBackward0)
             fn.next_edges = (*edges_tensors,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
-            fn.saved_tensors_args_scalar_type = [t.dtype for t in tensors]
+            fn.saved_tensors_args_scalar_type = [TYPE_OF[t._array.dtype] for t in tensors]
             fn.saved_tensors_size_ = len(tensors)
             fn.saved_dim = dim
             if flags and flags & ANOMALY:
@@ -5101,14 +5102,14 @@ def block_diag(tensors, *, out=None):
     if flags == GRAD_OFF:
         return result
     if not flags or not flags & GRAD_OFF:
-        edges_tensors = [t._edge or gradient_edge(t) for t in tensors]
-        if any([e is not NO_EDGE for e in edges_tensors]):
+        edges_tensors, some_tensors = edges_of(tensors)
+        if some_tensors:
             fn = new(BlockDiagBackward0)
             fn.next_edges = (*edges_tensors,)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_tensors_args_sym_sizes = [t._array.shape for t in tensors]
-            fn.saved_tensors_args_scalar_type = [t.dtype for t in tensors]
+            fn.saved_tensors_args_scalar_type = [TYPE_OF[t._array.dtype] for t in tensors]
             fn.saved_tensors_size_ = len(tensors)
             if flags and flags & ANOMALY:
                 remember(fn)

@@ -42,6 +42,17 @@ def gradient_edge(tensor):
     return leaf_edge(tensor) if node is None else (node, 0)
 
 
+def edges_of(tensors):
+    """Return the edges of several tensors, NO_EDGE in place of None, and whether any of them requires grad."""
+    edges, some = [], False
+    for tensor in tensors:
+        edge = NO_EDGE if tensor is None else tensor._edge or gradient_edge(tensor)
+        edges.append(edge)
+        if edge is not NO_EDGE:
+            some = True
+    return edges, some
+
+
 def leaf_edge(tensor):
     """Return the edge of a leaf that requires grad: its AccumulateGrad, made on first use."""
     found = tensor._accumulator
