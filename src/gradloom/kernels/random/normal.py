@@ -72,75 +72,98 @@ _STEPS = [np.array([[_COS[i]], [_SIN[i]], [_LOG[6 + i]]]) for i in (1, 2)]
 _QUADRANT = np.array([[2], [0]], np.int32)  # cos x = sin(x + pi/2): two octants further
 
 
-def _rounded(wide, single):
-    """Round float64 numbers to float32; `single` receives them, too."""
-    single[...] = wide
-    wide[...] = single
-
-
 class _Scratch:
-    """Work arrays for `pairs` pairs of numbers.
+    """Work arrays for `pairs` pairs of numbers, and the views of them that the steps below use.
 
     Attributes:
         poly: float64 (3, pairs), the polynomials of cosine, sine and logarithm.
         factor: float64 (3, pairs), what they are multiplied by in each step.
         single: float32 (3, pairs), the polynomials rounded.
-        rest: float32 (7, pairs).
-        words: int32 (4, pairs).
+        u, z, power, angle, square: float32 (pairs,).
+        exponent, mantissa, octant: int32 (pairs,).
     """
 
     def __init__(self, pairs: int):
+        self.pairs = pairs
         self.poly, self.factor = np.empty((2, 3, pairs))
-        self.single, self.rest = np.empty((3, pairs), np.float32), np.empty((7, pairs), np.float32)
-        self.words = np.empty((4, pairs), np.int32)
+        self.single = single = np.empty((3, pairs), np.float32)
+        self.u, self.z, self.power, self.angle, self.square = np.empty((5, pairs), np.float32)
+        words = np.empty((3, pairs), np.int32)
+        self.exponent, self.mantissa, self.octant = words
+        self.signs = words[:2]
+        self.poly_cos, self.poly_sin, self.poly_log = self.poly
+        self.factor_cos, self.factor_sin, self.factor_log = self.factor
+        self.single_cos, self.single_sin, self.single_log = single
+        self.poly_both, self.factor_both, self.both = self.poly[:2], self.factor[:2], single[:2]
+        self.bits_of_both = self.both.view(np.int32)
+        self.bits_of_cos, self.bits_of_sin = self.bits_of_both
+        self.bits_of_u, self.singles_of_mantissa = self.u.view(np.int32), self.mantissa.view(np.float32)
+        self.u_by_8, self.angle_by_8 = self.u.reshape(-1, 8), self.angle.reshape(-1, 8)
+        self.halves, self.wide_halves = self.both.reshape(2, -1, 8), self.poly_both.reshape(2, -1, 8)
 
 
-def _begin_log(u, z, power, work):
-    """Compute all steps but the last two of the logarithm's polynomial. `u` (float32, 0 < u <= 1) becomes x, the
-    mantissa in [sqrt(1/2), sqrt(2)) less 1; `z` becomes x^2 and `power` the exponent of 2."""
-    exponent, mantissa = work.words[:2]
-    bits = u.view(np.int32)
+_KEPT = 2048  # pairs whose work arrays are kept for the next call
+_spare: list[_Scratch] = []  # at most one, which a call takes out while it uses it
+
+
+def _scratch(pairs: int) -> _Scratch:
+    """Return work arrays, those of the last call if they fit."""
+    try:
+        work = _spare.pop()
+    except IndexError:
+        return _Scratch(pairs)
+    return work if work.pairs == pairs else _Scratch(pairs)
+
+
+def _begin_log(work):
+    """Compute all steps but the last two of the logarithm's polynomial. `u` (0 < u <= 1) becomes x, the mantissa in
+    [sqrt(1/2), sqrt(2)) less 1; `z` becomes x^2 and `power` the exponent of 2."""
+    u, exponent, mantissa = work.u, work.exponent, work.mantissa
+    bits = work.bits_of_u
     subtract(bits, _SQRT_HALF_BITS, exponent)
     np.right_shift(exponent, _MANTISSA, exponent)
-    power[...] = exponent
+    work.power[...] = exponent
     np.left_shift(exponent, _MANTISSA, mantissa)
     subtract(bits, mantissa, mantissa)
-    subtract(mantissa.view(np.float32), _ONE, u)
-    multiply(u, u, z)
-    p, x, single = work.poly[2], work.factor[2], work.single[2]
+    subtract(work.singles_of_mantissa, _ONE, u)
+    multiply(u, u, work.z)
+    p, x, single = work.poly_log, work.factor_log, work.single_log
     x[...] = u
     multiply(x, _LOG[0], p)
     for coefficient in _LOG[1:7]:
         add(p, coefficient, p)
-        _rounded(p, single)
+        single[...] = p  # rounded to float32
+        p[...] = single
         multiply(p, x, p)
 
 
-def _begin_sin_cos(angle, z, octant, work):
-    """Reduce `angle` (float32, 0 <= angle <= 2 pi) to |angle| <= pi/4, write the octant and the square `z` of the
-    reduced angle, and multiply the first coefficients of sine and cosine."""
-    y, x, wide = work.single[0], work.factor[0], work.poly[0]
+def _begin_sin_cos(work):
+    """Reduce `angle` (0 <= angle <= 2 pi) to |angle| <= pi/4, write the octant and the square of the reduced angle, and
+    multiply the first coefficients of sine and cosine."""
+    angle, square, octant = work.angle, work.square, work.octant
+    y, x, wide = work.single_cos, work.factor_cos, work.poly_cos
     multiply(angle, _FOUR_OVER_PI, y)
     octant[...] = y
     add(octant, _WORD_ONE, octant)
     np.bitwise_and(octant, _EVEN, octant)  # the nearest even multiple of pi/4
     y[...] = octant
     for part in _QUARTER_PI_HIGH:  # parts with few bits: the products are exact
-        multiply(y, part, z)
-        add(angle, z, angle)
+        multiply(y, part, square)
+        add(angle, square, angle)
     wide[...] = y
     x[...] = angle
     multiply(wide, _QUARTER_PI_LOW, wide)
     add(x, wide, x)
     angle[...] = x
-    multiply(angle, angle, z)
-    work.factor[:2] = z
-    multiply(work.factor[:2], _FIRST, work.poly[:2])
+    multiply(angle, angle, square)
+    work.factor_both[...] = square
+    multiply(work.factor_both, _FIRST, work.poly_both)
 
 
-def _end_log(x, z, power, work):
-    """Compute the logarithm in `x` from the rounded polynomial."""
-    y, wide, other = work.single[2], work.poly[2], work.factor[2]
+def _end_log(work):
+    """Compute the logarithm in `u` from the rounded polynomial."""
+    x, z, power = work.u, work.z, work.power
+    y, wide, other = work.single_log, work.poly_log, work.factor_log
     multiply(y, x, y)
     wide[...] = y
     other[...] = z
@@ -156,29 +179,28 @@ def _end_log(x, z, power, work):
     add(x, power, x)
 
 
-def _end_sin_cos(angle, z, octant, work):
-    """Return cosine and sine, float32 (2, pairs), from the rounded polynomials."""
-    found = work.single[:2]
-    multiply(found, z, found)
-    work.poly[:2] = found
-    wide, x = work.poly[0], work.factor[1]
+def _end_sin_cos(work):
+    """Write cosine and sine to `both`, float32 (2, pairs), from the rounded polynomials."""
+    found, poly, x = work.both, work.poly_both, work.factor_sin
+    multiply(found, work.square, found)
+    poly[...] = found
+    wide = work.poly_cos
     subtract(wide, _WIDE_HALF, wide)  # c z - z/2, rounded once: c - 1/2 and its product fit a double
-    x[...] = angle
-    multiply(work.poly[:2], work.factor[:2], work.poly[:2])
-    wide = work.poly[1]
+    x[...] = work.angle
+    multiply(poly, work.factor_both, poly)
+    wide = work.poly_sin
     add(wide, x, wide)
-    found[...] = work.poly[:2]
-    add(found[0], _ONE, found[0])
-    _to_octant(found.view(np.int32), octant, work.words)
-    return found
+    found[...] = poly
+    add(work.single_cos, _ONE, work.single_cos)
+    _to_octant(work)
 
 
-def _to_octant(bits, octant, words):
+def _to_octant(work):
     """Turn cosine and sine of the reduced angle into those of the whole one: swap bits and change signs."""
-    flip, signs = words[0], words[:2]
+    octant, bits, flip, signs = work.octant, work.bits_of_both, work.exponent, work.signs
     np.left_shift(octant, _SWAP_UP, flip)
     np.right_shift(flip, _SWAP_DOWN, flip)  # all ones in quadrants that swap sine and cosine
-    np.bitwise_and(flip, bits[0] ^ bits[1], flip)
+    np.bitwise_and(flip, work.bits_of_cos ^ work.bits_of_sin, flip)
     np.bitwise_xor(bits, flip, bits)
     add(octant, _QUADRANT, signs)
     np.bitwise_and(signs, _FOUR, signs)
@@ -197,32 +219,34 @@ def _transform64(groups, mean, std):
 def _transform32(groups, mean, std):
     """`box_muller` of a cache-sized share in float32: (g, 2, 8) in place."""
     count = groups.shape[0]
-    work = _Scratch(8 * count)
-    u, z, power, angle, square = work.rest[:5]
-    octant = work.words[3]
-    subtract(_ONE, groups[:, 0], u.reshape(count, 8))
-    multiply(groups[:, 1], _TWO_PI, angle.reshape(count, 8))
-    _begin_log(u, z, power, work)
-    _begin_sin_cos(angle, square, octant, work)
-    add(work.poly, _STEPS[0], work.poly)
-    _rounded(work.poly, work.single)
-    multiply(work.poly, work.factor, work.poly)
-    add(work.poly, _STEPS[1], work.poly)
-    _rounded(work.poly, work.single)
-    _end_log(u, z, power, work)
+    work = _scratch(8 * count)
+    u, poly, single, both = work.u, work.poly, work.single, work.both
+    subtract(_ONE, groups[:, 0], work.u_by_8)
+    multiply(groups[:, 1], _TWO_PI, work.angle_by_8)
+    _begin_log(work)
+    _begin_sin_cos(work)
+    add(poly, _STEPS[0], poly)
+    single[...] = poly
+    poly[...] = single
+    multiply(poly, work.factor, poly)
+    add(poly, _STEPS[1], poly)
+    single[...] = poly
+    _end_log(work)
     multiply(u, _MINUS_TWO, u)
     np.sqrt(u, u)
-    found = _end_sin_cos(angle, square, octant, work)
-    multiply(found, u, found)
-    halves, target = found.reshape(2, count, 8), groups.transpose(1, 0, 2)
+    _end_sin_cos(work)
+    multiply(both, u, both)
+    target = groups.transpose(1, 0, 2)
     if mean == 0 and std == 1:
-        add(halves, _ZERO, target)  # -0 becomes 0
+        add(work.halves, _ZERO, target)  # -0 becomes 0
     else:
-        wide = work.poly[:2]
-        wide[...] = found
+        wide = work.poly_both
+        wide[...] = both
         multiply(wide, std, wide)
         add(wide, mean, wide)
-        target[...] = wide.reshape(2, count, 8)
+        target[...] = work.wide_halves
+    if work.pairs <= _KEPT:
+        _spare[:] = (work,)
 
 
 def box_muller(uniforms: np.ndarray, mean: float, std: float) -> None:
