@@ -122,7 +122,7 @@ def _share(work, tasks, heads: _Heads) -> None:
 
 def _row_sums(x: np.ndarray) -> np.ndarray:
     """Sum the last dimension of a contiguous array by a product with ones, which is faster than NumPy's reduction."""
-    return np.matmul(x, ones(x.dtype.char, x.shape[-1]))
+    return np.matmul(x, ones[x.dtype.char, x.shape[-1]])
 
 
 def _weigh(heads: _Heads, at, rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -209,7 +209,7 @@ def _attend_at_once(query, key, value, scale):
     if not -_MODERATE <= weights.item(weights.argmax()) <= _MODERATE:  # also NaN
         return None
     np.exp(weights, weights)
-    total = dot(weights.reshape(-1, columns), ones(query.dtype.char, columns))
+    total = dot(weights.reshape(-1, columns), ones[query.dtype.char, columns])
     if total.item(total.argmin()) < _LEAST_SUM:
         return None
     out = gemm(weights, value.reshape(-1, columns, value.shape[3])).reshape(-1, value.shape[3])

@@ -189,7 +189,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     if input.ndim == 2 and len(normalized_shape) == 1 and _are_alike(input, weight, bias):
         result, mean, deviation, blocks = standardize_rows(np.ascontiguousarray(input), eps)
         _affine(blocks, weight, bias)
-        return result, mean[:, None], deviation[:, None]
+        return result, mean, deviation
     _check_mixed(input, weight, bias)
     work = work_dtype(input, "LayerNormKernelImpl")
     stored = _stored(input, weight, bias)
@@ -399,12 +399,14 @@ def row_blocks(count, size, multiple=1):
 
 
 def standardize(rows, out, eps):
-    """Standardize the rows of a matrix that fits in cache into `out`; return the means and 1 / sqrt(variance + eps)."""
+    """Standardize the rows of a matrix that fits in cache into `out`; return columns of the means and of
+    1 / sqrt(variance + eps)."""
     count = rows.shape[1]
     size = number(count, rows.dtype)
     mean = row_sums(rows)
     np.divide(mean, size, mean)
-    np.subtract(rows, mean[:, None], out)
+    means = mean[:, None]
+    np.subtract(rows, means, out)
     squares = row_dot(out, out)
     if is_far(mean, squares, count):
         first = rows[:, :1]
@@ -413,24 +415,25 @@ def standardize(rows, out, eps):
         out -= shift[:, None]
         np.add(shift, first[:, 0], mean)
         squares = row_dot(out, out)
-    deviation = inverse_deviation(squares, eps, count)
-    np.multiply(out, deviation[:, None], out)
-    return mean, deviation
+    deviations = inverse_deviation(squares, eps, count)[:, None]
+    np.multiply(out, deviations, out)
+    return means, deviations
 
 
 def standardize_rows(rows, eps):
     """Standardize the rows of a matrix, block by block.
 
     Returns:
-        A new matrix, the means, 1 / sqrt(variance + eps), and (slice, block of standardised rows) for each block. Of
-        several blocks this is an iterator, which fills all three; a caller may compute on each block while it is in
-        cache.
+        A new matrix, columns of the means and of 1 / sqrt(variance + eps), and (slice, block of standardised rows) for
+        each block. Of several blocks this is an iterator, which fills all three; a caller may compute on each block
+        while it is in cache.
     """
     result = np.empty(rows.shape, rows.dtype)
     if 0 < rows.size <= _BLOCK:
         mean, deviation = standardize(rows, result, eps)
         return result, mean, deviation, [(_WHOLE, result)]
-    mean, deviation = np.empty(rows.shape[0], rows.dtype), np.empty(rows.shape[0], rows.dtype)
+    count = rows.shape[0], 1
+    mean, deviation = np.empty(count, rows.dtype), np.empty(count, rows.dtype)
 
     def blocks():
         for part in row_blocks(*rows.shape):

@@ -40,9 +40,9 @@ def order(array, axis, descending) -> np.ndarray:
     """Return the indices that sort an array along `axis`; equal elements keep their order."""
     keys = widen(array)
     if not descending:
-        return np.argsort(keys, axis=axis, kind="stable")
+        return keys.argsort(axis, "stable")
     if keys.dtype.char in "fd" and keys.flags.c_contiguous and not holds_nan(keys):
-        return np.argsort(np.negative(keys), axis=axis, kind="stable")
+        return (-keys).argsort(axis, "stable")
     # The ascending order of the reversed array, read backwards, keeps equal elements in order.
     backwards = (*_EVERY[: axis % keys.ndim], slice(None, None, -1))
     reversed_order = np.argsort(keys[backwards], axis=axis, kind="stable")

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 
 LONGEST = 4096  # elements of a kept array
+_KEPT = 64  # arrays of a table
 
 
-def ones(char: str, n: int) -> np.ndarray:
-    """Return `n` ones of a floating or complex dtype, read-only: vectors that sum rows by a product."""
-    return _kept_ones(char, n) if n <= LONGEST else np.ones(n, char)
+class _Table(dict[tuple, np.ndarray]):
+    """Arrays by key: looking one up takes a fifth of the time of a call. Long arrays are made anew each time."""
+
+    def __init__(self, make: Callable[..., np.ndarray]) -> None:
+        self._make = make
+
+    def __missing__(self, key: tuple) -> np.ndarray:
+        found = self._make(*key)
+        if found.size <= LONGEST:
+            if len(self) >= _KEPT:
+                self.clear()
+            found.flags.writeable = False
+            self[key] = found
+        return found
 
 
-@lru_cache(64)
-def _kept_ones(char: str, n: int) -> np.ndarray:
-    found = np.ones(n, char)
-    found.flags.writeable = False
-    return found
+# ones[char, n]: `n` ones of a floating or complex dtype, read-only: vectors that sum rows by a product.
+ones = _Table(lambda char, n: np.ones(n, char))
+# column[char, n]: the same as a column. Its product with a matrix is the sums of its rows, which broadcast along them.
+column = _Table(lambda char, n: np.ones((n, 1), char))
 
 
 @lru_cache(32)
@@ -29,17 +41,9 @@ def triangle(n: int) -> np.ndarray:
     return found
 
 
-def starts(count: int, step: int) -> np.ndarray:
-    """Return 0, step, 2 * step, ...: the places in memory where `count` rows of `step` elements begin. Read-only."""
-    return _kept_starts(count, step) if count <= LONGEST else np.arange(0, count * step, step)
-
-
-@lru_cache(64)
-def _kept_starts(count: int, step: int) -> np.ndarray:
-    found = np.arange(count)
-    found *= step  # a step of 0 is that of rows without elements
-    found.flags.writeable = False
-    return found
+# starts[count, step]: 0, step, 2 * step, ...: the places in memory where `count` rows of `step` elements begin,
+# read-only. A step of 0 is that of rows without elements.
+starts = _Table(lambda count, step: np.arange(count) * step)
 
 
 @lru_cache(64)
@@ -71,7 +75,7 @@ def _offsets(sizes, axis, shape):
     step = 1
     for d in range(len(shape) - 1, -1, -1):
         if d != axis and sizes[d] > 1:
-            yield starts(sizes[d], step).reshape((sizes[d], *(1,) * (len(sizes) - 1 - d)))
+            yield starts[sizes[d], step].reshape((sizes[d], *(1,) * (len(sizes) - 1 - d)))
         step *= shape[d]
 
 

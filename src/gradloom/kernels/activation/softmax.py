@@ -7,7 +7,7 @@ import numpy as np
 from .._common.errors import not_implemented, refuse
 from .._common.layout import row_major
 from .._common.numbers import is_half, widen
-from .._common.tables import ones, starts
+from .._common.tables import column, starts
 from .._common.threads import share
 from ..reduction.sums import row_sums
 
@@ -39,7 +39,7 @@ def _maximum(x: np.ndarray, dim: int) -> np.ndarray:
         if count <= _VERY_SHORT:
             found = maximum.reduce(rows.T.copy(), 0)
         else:
-            found = x.take(rows.argmax(1) + starts(rows.shape[0], count))
+            found = x.take(rows.argmax(1) + starts[rows.shape[0], count])
         return found[:, None] if rows is x else found.reshape(*x.shape[:-1], 1)
     return maximum.reduce(x, dim, None, None, True)
 
@@ -59,7 +59,7 @@ def softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarr
         flat = self.reshape(-1)
         if flat.dot(flat) < _BOUND:  # false for NaN
             out = exp(self)
-            return divide(out, out.dot(ones(out.dtype.char, out.shape[1]))[:, None], out)
+            return divide(out, out.dot(column[self.dtype.char, self.shape[1]]), out)
     x = _softmax_input(self, dim, half_to_float, "softmax")
     if x.ndim == 0:  # 1 for a finite number
         return np.asarray(exp(x - x), self.dtype)
@@ -141,7 +141,7 @@ def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.n
         flat = self.reshape(-1)
         if flat.item(flat.argmax()) <= _SMALL and flat.item(flat.argmin()) >= -_SMALL:  # false for NaN
             out = exp(self)
-            total = out.dot(ones(out.dtype.char, out.shape[1]))[:, None]
+            total = out.dot(column[self.dtype.char, self.shape[1]])
             return subtract(self, log(total, total), out)
     x = _softmax_input(self, dim, half_to_float, "log_softmax")
     if x.ndim == 0:  # 0 for a finite number

@@ -100,7 +100,7 @@ def one_hot(self, num_classes=-1):
         num_classes = largest + 1
     elif num_classes <= largest:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    return (self[..., None] == starts(num_classes, 1)).astype(np.int64, order="C")
+    return (self[..., None] == starts[num_classes, 1]).astype(np.int64, order="C")
 
 
 SUM, MEAN, MAX = range(3)

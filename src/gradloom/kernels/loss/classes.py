@@ -13,7 +13,7 @@ from .._common.tables import starts
 from ..reduction import sums
 from .pointwise import MEAN, NONE, narrow, reduce
 
-_UNSIGNED = np.dtype(np.uint64)
+_UNSIGNED, _INT64 = np.dtype(np.uint64), np.dtype(np.int64)
 
 
 def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: int, ignore_index: int) -> tuple:
@@ -33,13 +33,14 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
     if chosen is None:
         rows, count = x.shape
         if x.flags.c_contiguous:
-            losses = x.take(starts(rows, count) + classes)
+            losses = x.take(starts[rows, count] + classes)
         else:
-            losses = x[starts(rows, 1), classes]
-        if weight is None and reduction != NONE and self.dtype.char in "fd":  # nothing but the sum is to be negated
+            losses = x[starts[rows, 1], classes]
+        kind = self.dtype
+        if weight is None and reduction != NONE and kind.char in "fd":  # nothing but the sum is to be negated
             total = 0.0 - sums.total(losses)  # never -0.0, as in PyTorch
             found = total / rows if reduction == MEAN else total  # NaN without rows
-            return np.array(found, self.dtype), np.array(rows, self.dtype)
+            return np.array(found, kind), np.array(rows, kind)
     else:
         losses = x[chosen, classes[chosen]]
     losses = widen(losses)
@@ -70,7 +71,7 @@ def nll_loss_backward(
     x, classes = (found, target) if self.ndim > 1 else (found.reshape(1, -1), target.reshape(1))
     classes, chosen = _targets(classes, x.shape[1], ignore_index)
     grad = widen(grad_output)
-    places = starts(*x.shape) + classes
+    places = starts[x.shape] + classes
     if chosen is not None:
         places, classes = places[chosen], classes[chosen]
         if reduction == NONE:
@@ -143,7 +144,7 @@ def _scaled_gradient(grad, weight, classes, reduction, total_weight) -> np.ndarr
 
 def _targets(target, count, ignore_index) -> tuple:
     """Return the targets as int64, and a mask of those that are not `ignore_index` (None if none is)."""
-    classes = target if target.dtype.kind == "i" else target.astype(np.int64)
+    classes = target if target.dtype is _INT64 or target.dtype.kind == "i" else target.astype(np.int64)
     if classes.size == 0:
         return classes, None
     if not 0 <= ignore_index < count:
@@ -162,6 +163,9 @@ def _without_ignored(classes, chosen) -> np.ndarray:
 
 
 def _check_nll(self, target, weight) -> None:
+    if self.ndim == 2 and target.ndim == 1 and self.dtype.char in "fd" and target.dtype is _INT64 and weight is None:
+        if len(self) == len(target):  # the common case
+            return
     if not 1 <= self.ndim <= 2:
         raise RuntimeError("input tensor should be 1D or 2D")
     if target.ndim > 1:

@@ -30,7 +30,7 @@ class _Few(NamedTuple):
     kernel: tuple[int, ...]
     output: tuple[int, ...]
     strides: tuple[int, ...]
-    bits: np.ndarray
+    bits: dict[str, np.ndarray]  # by the dtype's letter
     lowest: np.ndarray
     first: np.ndarray
     tiles: bool  # whether the windows cover the input, each element once
@@ -55,7 +55,7 @@ def _few(windows: Windows) -> _Few | None:
         kernel,
         output,
         (*inside, volume(size), *between),
-        2.0 ** np.arange(len(offsets)),
+        {char: (2.0 ** np.arange(len(offsets))).astype(char) for char in "fd"},
         lowest,
         _first_positions(windows, steps),
         tiles and max(dilation) == 1,
@@ -66,18 +66,18 @@ def _side_by_side(x: np.ndarray, few: _Few) -> np.ndarray:
     """Return the matrix of Note [Few windows]: (elements of a window, planes * windows)."""
     strides = tuple([s * x.itemsize for s in few.strides])
     view = np.ndarray((*few.kernel, len(x), *few.output), x.dtype, x, 0, strides)
-    return view.reshape(len(few.bits), -1)
+    return view.reshape(volume(few.kernel), -1)
 
 
 def _few_maxima(x: np.ndarray, few: _Few) -> tuple[np.ndarray, np.ndarray] | None:
     """Return what `maximum` does, but None if some maximum is not finite."""
     rows = _side_by_side(x, few)
     out = np.maximum.reduce(rows[::-1], 0)  # the first of two zeros, as in `_largest`
-    total = out.dot(ones(x.dtype.char, out.size))
+    total = out.dot(ones[x.dtype.char, out.size])
     if total - total != 0:
         return None
     equal = np.equal(rows, out).astype(x.dtype)
-    indices = few.lowest.take(dot(few.bits.astype(x.dtype), equal).astype(np.int64))
+    indices = few.lowest.take(dot(few.bits[x.dtype.char], equal).astype(np.int64))
     shape = (len(x), *few.output)
     indices = indices.reshape(shape)
     indices += few.first
@@ -230,7 +230,7 @@ def add(x: np.ndarray, windows: Windows, dtype: np.dtype) -> np.ndarray:
     ):
         few = _few(windows)
         if few is not None:
-            return dot(ones(dtype.char, len(few.bits)), _side_by_side(x, few)).reshape(len(x), *windows.output)
+            return dot(ones[dtype.char, volume(few.kernel)], _side_by_side(x, few)).reshape(len(x), *windows.output)
     out = np.empty((len(x), *windows.output), dtype)
 
     def work(planes: slice) -> None:

@@ -52,8 +52,8 @@ def _extreme(ufunc, name, kernel, array, dim, keepdim):
             n = shape[axis]
             places = array.argmax(axis) if ufunc is np.maximum else array.argmin(axis)
             if axis == 1 and not keepdim:
-                return array.take(places + starts(shape[0], n))
-            places = places.reshape(-1) + starts(size // n, n)
+                return array.take(places + starts[shape[0], n])
+            places = places.reshape(-1) + starts[size // n, n]
             return array.take(places).reshape((*shape[:-1], 1)[: array.ndim - 1 + keepdim])
     refuse(kernel, array, _NO_COMPLEX)
     require_elements(name, array, axis, None if axis is None else dim if dim.__class__ is tuple else (dim,))
@@ -119,7 +119,7 @@ def _with_position(find, name, array, dim, keepdim):
         return array.copy(), np.zeros((), np.int64)
     found = getattr(_ordered(array), find)(axis)
     if axis and axis == array.ndim - 1 and array.flags.c_contiguous and found.dtype.char == "l":  # rows of a matrix
-        values = array.reshape(-1).take(found.reshape(-1) + starts(found.size, array.shape[axis]))
+        values = array.reshape(-1).take(found.reshape(-1) + starts[found.size, array.shape[axis]])
         shape = (*found.shape, 1) if keepdim else found.shape
         return values.reshape(shape), found.reshape(shape)
     return taken(array, np.expand_dims(np.asarray(found, np.int64), axis), axis, keepdim)

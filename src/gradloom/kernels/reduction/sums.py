@@ -44,7 +44,7 @@ _FLAT = LONGEST  # the same for the sum of all elements, which NumPy adds pairwi
 def total(array: np.ndarray):
     """Return the sum of all elements of a float32, float64 or complex array, in its dtype."""
     if array.size <= _BLOCK and array.ndim == 1:
-        return array.dot(ones(array.dtype.char, array.size))
+        return array.dot(ones[array.dtype.char, array.size])
     flags = array.flags
     if array.size <= _FLAT:
         return add(array, None)
@@ -59,18 +59,20 @@ def _blocks(rows: np.ndarray) -> np.ndarray:
     m, n = rows.shape
     blocks = n // _BLOCK
     whole = blocks * _BLOCK
-    parts = gemm(rows[:, :whole].reshape(m, blocks, _BLOCK), ones(rows.dtype.char, _BLOCK))
+    parts = gemm(rows[:, :whole].reshape(m, blocks, _BLOCK), ones[rows.dtype.char, _BLOCK])
     if whole == n:
         return parts
-    rest = gemm(rows[:, whole:], ones(rows.dtype.char, n - whole))
+    rest = gemm(rows[:, whole:], ones[rows.dtype.char, n - whole])
     return np.concatenate((parts, rest[:, None]), 1)
 
 
 def row_sums(rows: np.ndarray) -> np.ndarray:
     """Sum the rows of a matrix of a floating or complex dtype."""
+    if rows.size <= FEW and rows.shape[1] <= _BLOCK:
+        return rows.dot(ones[rows.dtype.char, rows.shape[1]])
     while rows.shape[1] > _BLOCK:
         rows = _blocks(rows)
-    return dot(rows, ones(rows.dtype.char, rows.shape[1]))
+    return dot(rows, ones[rows.dtype.char, rows.shape[1]])
 
 
 def along(array: np.ndarray, axis, keepdim: bool):
@@ -79,7 +81,7 @@ def along(array: np.ndarray, axis, keepdim: bool):
         return _added(array, axis, keepdim)
     shape, ndim = array.shape, array.ndim
     if axis == 0 and ndim == 2 and shape[0] <= 2 * _COLUMN:
-        weights = ones(array.dtype.char, shape[0])
+        weights = ones[array.dtype.char, shape[0]]
         found = weights.dot(array) if array.size <= FEW else dot(weights, array)
         return found[None] if keepdim else found
     if axis is None:
@@ -117,15 +119,15 @@ def _group(array: np.ndarray) -> np.ndarray:
     while n > 2 * _COLUMN:
         blocks = n // _COLUMN
         whole = blocks * _COLUMN
-        parts = gemm(ones(char, _COLUMN), array[:, :whole].reshape(outer, _COLUMN, blocks * inner))
+        parts = gemm(ones[char, _COLUMN], array[:, :whole].reshape(outer, _COLUMN, blocks * inner))
         parts = parts.reshape(outer, blocks, inner)
         array = parts if whole == n else np.concatenate((parts, array[:, whole:]), 1)
         n = array.shape[1]
     if outer > 64 and n * inner < 256:  # many small products: their number determines the cost
         return reduce(np.add, array, 1, False)
     if outer == 1:
-        return dot(ones(char, n), array.reshape(n, inner)).reshape(1, inner)
-    return gemm(ones(char, n), array)
+        return dot(ones[char, n], array.reshape(n, inner)).reshape(1, inner)
+    return gemm(ones[char, n], array)
 
 
 def _added(array, axis, keepdim):
@@ -380,7 +382,7 @@ def _are_rows(axis, array) -> bool:
 def _single_row_moments(row, n: int, free, root: bool):
     """Return what `_row_moments` does for one row."""
     x = row.astype(np.float64).reshape(-1)
-    mean = dot(x, ones("d", n)) / n
+    mean = dot(x, ones["d", n]) / n
     if mean - mean != 0:
         return None
     x -= mean
@@ -392,7 +394,7 @@ def _row_moments(rows, n: int, free, root: bool):
     """Return (variance or its root, mean) of each row of a float32 matrix, computed in double precision, in which the
     sum of equal numbers is exact; None if a mean may not be finite."""
     x = rows.astype(np.float64)
-    weights = ones("d", n)
+    weights = ones["d", n]
     mean = dot(x, weights)
     mean /= number(n, x.dtype)
     known = dot(mean, mean)
