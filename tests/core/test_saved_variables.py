@@ -7,6 +7,7 @@ import pytest
 import gradloom as torch
 from gradloom.autograd import forward_ad
 from gradloom.core import tangents
+from gradloom.core.saved_variable import SavedOutput, SavedVariable
 
 
 def leaf(*values):
@@ -79,6 +80,42 @@ def test_raw_saved_takes_hooks():
     y.grad_fn._raw_saved_self.register_hooks(lambda t: t.tolist(), lambda v: torch.tensor(v, dtype=torch.float64) * 10)
     y.sum().backward()
     assert x.grad.tolist() == [33.0]
+
+
+def test_a_new_output_is_kept_in_four_fields_until_hooks_come():
+    y = leaf(1.0).exp()
+    node = y.grad_fn
+    assert type(node.saved_result) is SavedOutput and node._saved_result.grad_fn is node
+    node._raw_saved_result.register_hooks(lambda t: t * 2, lambda t: t)
+    assert type(node.saved_result) is SavedVariable and node._saved_result.item() == 2 * y.item()
+
+
+def test_hooks_on_an_output_do_not_hide_that_it_was_written_to():
+    y = leaf(1.0).exp()
+    handle = y.grad_fn._raw_saved_result
+    y.detach().mul_(2)
+    with pytest.raises(RuntimeError, match="is at version 1; expected version 0"):
+        _ = y.grad_fn._saved_result
+    packed = []
+    handle.register_hooks(packed.append, lambda _: torch.ones(1))
+    assert packed[0].item() == y.item()
+
+
+def test_an_output_that_was_written_in_place_is_kept_with_its_version():
+    y = leaf(1.0) * 1
+    y.add_(1)
+    y.exp_()
+    assert type(y.grad_fn.saved_result) is SavedVariable
+    y.sum().backward()
+
+
+def test_lists_of_inputs_save_shapes_and_dtypes():
+    wide, plain = leaf(1.0, 2.0), torch.ones(3)
+    node = torch.cat([wide, plain]).grad_fn
+    assert node.next_functions[0][0].variable is wide and node.next_functions[1] == (None, 0)
+    torch.cat([plain, wide, wide.detach()]).sum().backward()
+    assert wide.grad.tolist() == [1, 1] and wide.grad.dtype is torch.float64
+    assert torch.cat([plain, plain]).grad_fn is None
 
 
 def test_unknown_names_are_attribute_errors():

@@ -10,7 +10,7 @@ from gradloom.kernels.conv import flat, products
 from gradloom.kernels.elementwise import erf, single, special
 from gradloom.kernels.indexing import places, tensors
 from gradloom.kernels.pool import blocks
-from gradloom.kernels.random import streams
+from gradloom.kernels.random import normal, streams
 from gradloom.kernels.reduction import extrema, running
 from gradloom.kernels.shape import joins
 
@@ -292,3 +292,23 @@ def test_a_kept_zero_has_no_sign():
     for zero in (-0.0, 0.0):
         assert not np.signbit(tables.number(zero, np.dtype(np.float32)))
         tables.number.cache_clear()
+
+
+@pytest.mark.parametrize(("table", "make"), [(tables.ones, np.ones), (tables.column, lambda n, c: np.ones((n, 1), c))])
+def test_kept_arrays_are_few_short_and_read_only(table, make):
+    for n in range(1, 200):
+        found = table["f", n]
+        assert np.array_equal(found, make(n, "f")) and not found.flags.writeable and table["f", n] is found
+    assert len(table) <= 64
+    assert table["f", tables.LONGEST + 1].size == tables.LONGEST + 1 and ("f", tables.LONGEST + 1) not in table
+
+
+def test_normal_numbers_do_not_depend_on_the_size_that_was_drawn_before():
+    uniforms = np.random.default_rng(0).random(1 << 14, np.float32)
+    expected = uniforms.copy()
+    normal.box_muller(expected, 0.5, 2.0)
+    for size in (16, 1024, 16, 4096, 4096):
+        found = uniforms[:size].copy()
+        normal.box_muller(found, 0.5, 2.0)
+        assert np.array_equal(found, expected[:size])
+    assert len(normal._spare) == 1 and normal._spare[0].pairs == 2048
