@@ -83,7 +83,12 @@ def _by_batch(values, running_mean, running_var, momentum, eps):
     mean = channel_sum(values)
     size = number(count, mean.dtype)
     np.divide(mean, size, mean)
-    centred = values - per_channel(mean, values)
+    if values.size <= _FEW:
+        centred = np.empty(values.shape, values.dtype)
+        centred[...] = per_channel(mean, values)  # Note [Broadcast operands]
+        np.subtract(values, centred, centred)
+    else:
+        centred = values - per_channel(mean, values)
     squares = channel_dot(centred, centred)
     if is_far(mean, squares, count):
         first = values[:1] if values.ndim == 2 else values[:1, :, :1]
@@ -206,10 +211,11 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
 def _affine(blocks, weight, bias):
     """Multiply the rows of each block by `weight` and add `bias`, in place."""
     for _, block in blocks:
+        work = np.empty(block.shape, block.dtype) if block.size <= _FEW else None
         if weight is not None:
-            np.multiply(block, weight, block)
+            _in_place(np.multiply, block, weight, work)
         if bias is not None:
-            np.add(block, bias, block)
+            _in_place(np.add, block, bias, work)
 
 
 def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask):
@@ -398,6 +404,18 @@ def row_blocks(count, size, multiple=1):
     return [slice(start, min(start + step, count)) for start in range(0, count, step)]
 
 
+def _in_place(ufunc, array, operand, work):
+    """Compute ufunc(array, operand) in place, for an operand that is broadcast; see Note [Broadcast operands].
+
+    Args:
+        work: an array of the same shape and dtype that may be overwritten; None if `array` is large.
+    """
+    if work is not None:
+        work[...] = operand
+        operand = work
+    return ufunc(array, operand, array)
+
+
 def standardize(rows, out, eps):
     """Standardize the rows of a matrix that fits in cache into `out`; return columns of the means and of
     1 / sqrt(variance + eps)."""
@@ -406,8 +424,14 @@ def standardize(rows, out, eps):
     mean = row_sums(rows)
     np.divide(mean, size, mean)
     means = mean[:, None]
-    np.subtract(rows, means, out)
-    squares = row_dot(out, out)
+    out[...] = means  # Note [Broadcast operands]
+    np.subtract(rows, out, out)
+    work = None
+    if rows.size <= _FEW and count <= _SUM:  # as `row_dot` computes it
+        work = out * out
+        squares = row_sums(work)
+    else:
+        squares = row_dot(out, out)
     if is_far(mean, squares, count):
         first = rows[:, :1]
         np.subtract(rows, first, out)
@@ -416,7 +440,7 @@ def standardize(rows, out, eps):
         np.add(shift, first[:, 0], mean)
         squares = row_dot(out, out)
     deviations = inverse_deviation(squares, eps, count)[:, None]
-    np.multiply(out, deviations, out)
+    _in_place(np.multiply, out, deviations, work)
     return means, deviations
 
 
