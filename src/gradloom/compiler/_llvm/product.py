@@ -240,10 +240,11 @@ class Product:
         rows, lanes = self.batch * layout.rows, layout.lanes
         register = host_module.host().register
         tile = tile_of(register)
-        width = tile.vectors * register // 8 // np.dtype(self.dtype).itemsize
-        if self.batch == 1 and lanes // width >= count:
-            edges = _edges(lanes, count, width)
-            return [(0, rows, *edge) for edge in edges]
+        width = register // 8 // np.dtype(self.dtype).itemsize
+        # Each part has as many vectors, and two panels or more.
+        parts = min(count, -(-lanes // width) // (2 * tile.vectors) // threads * threads)
+        if self.batch == 1 and parts:
+            return [(0, rows, *edge) for edge in _edges(lanes, parts, width)]
         step = layout.rows if self.batch >= count else tile.rows
         return [(*edge, 0, lanes) for edge in _edges(rows, count, step)]
 
