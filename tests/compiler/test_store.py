@@ -89,6 +89,10 @@ def branches(x):
     return torch.where(x > 0, x, 0.5), x.double().cumsum(0), torch.full((3,), float("inf")) * x.abs().amax()
 
 
+def batched(x):
+    return (x @ x.mT).softmax(-1) @ x  # more than a chain takes: Note [Chains]
+
+
 class Attention(nn.Module):
     def __init__(self):
         super().__init__()
@@ -108,6 +112,7 @@ CASES = {
     "bfloat16": (chain, lambda: [torch.randn(50).bfloat16().requires_grad_()]),
     "strides": (chain, lambda: [torch.randn(6, 5, requires_grad=True).detach().mT.requires_grad_()]),
     "attention": (Attention(), lambda: [torch.randn(2, 5, 16, requires_grad=True)]),
+    "items of a batch": (batched, lambda: [torch.randn(8, 128, 32, requires_grad=True)]),
     "images": (
         nn.Sequential(nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3, track_running_stats=False), nn.ReLU(), nn.MaxPool2d(2)),
         lambda: [torch.randn(2, 2, 8, 8, requires_grad=True)],

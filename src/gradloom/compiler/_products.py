@@ -60,6 +60,7 @@ def _split(node: Node, seen: dict[Content, set[Value]]) -> list[Node]:
     if len({v.dtype for v in operands}) > 1 or node.made != (result.content,) or node.writes:
         return [node]
     if name != "addmm":
+        _read_as(result.content, seen)
         return [replace(node, wrapper=PRODUCT)]
     if any(n.__class__ not in (int, float) or n != 1 for n in node.args[-2:]):
         return [node]
@@ -84,6 +85,16 @@ def _split(node: Node, seen: dict[Content, set[Value]]) -> list[Node]:
     added = replace(node, name="add.Tensor", wrapper=_operators.add, args=(value, node.args[0], 1), result=total)
     content.node = added
     return [product, added]
+
+
+def _read_as(content: Content, seen: dict[Content, set[Value]]) -> None:
+    """Give a product the shape in which loops read it, which may then write over it."""
+    found = seen.get(content, set())
+    if len(found) == 1:
+        (value,) = found
+        strides = contiguous_strides(value.shape, value.dtype.itemsize)
+        if value.covers and value.strides == strides:
+            content.shape, content.strides = value.shape, strides
 
 
 class _Copies:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from ..core.tensor import wrap
 from ..kernels.matmul import multiply
 from ._build import Kernel, Kernels
+from ._chains import DROP, SETUP, Call, Memory, chained
 from ._fuse import Fuser, Group
 from ._graph import CONSTANT, Content, Node, Value, contiguous_strides
 from ._loops import LoopProgram
@@ -33,9 +35,14 @@ class _Writer:
     """Writes the source of a program."""
 
     def __init__(
-        self, steps: Sequence[Any], given: Sequence[Content], results: Sequence[Value], machine_code: bool
-    ) -> None:
+        self, steps: Sequence[Any], given: Sequence[Content], results: Sequence[Value],
+        backend: Callable[[LoopProgram], Callable[..., None]] | None, machine_code: bool,
+    ) -> None:  # fmt: skip
         self.lines: list[str] = []
+        self.calls: dict[int, Call] = {}  # of machine code, by their lines
+        self.kinds: dict[int, str] = {}  # of lines that only make or drop variables
+        self.backend = backend
+        self.loops: dict[LoopProgram, Callable[..., None]] = {}
         self.names: dict[str, Any] = {
             "strided": strided, "new": new, "laid": laid, "W": wrap, "placed": placed, "multiply": multiply,
             "empty": np.empty, "copyto": np.copyto, "ndarray": np.ndarray, "operand": operand, **NAMES,
@@ -44,6 +51,7 @@ class _Writer:
         self.views: dict[Value, str] = {}
         self.shared: dict[str, int] = {}  # variable -> how many contents it holds
         self.kernels: list[Kernel] = []
+        self.machine_code = machine_code
         self.llvm: Any = import_module("gradloom.compiler._llvm") if machine_code else None
         self.generated: dict[Any, tuple[str, int]] = {}  # geometry -> function of a product, and its first factor
         self.reasons: dict[Node, str] = {}  # why BLAS computes products
@@ -72,6 +80,11 @@ class _Writer:
         self.names[name] = value
         return name
 
+    def line(self, text: str, kind: str) -> None:
+        """Add a line that only makes or drops variables."""
+        self.kinds[len(self.lines)] = kind
+        self.lines.append(text)
+
     def content(self, content: Content) -> str:
         found = self.variables.get(content)
         if found is None:
@@ -89,7 +102,7 @@ class _Writer:
         if found is None:
             self.count += 1
             found = self.views[value] = f"v{self.count}"
-            self.lines.append(f"{found} = {self._view(value, base)}")
+            self.line(f"{found} = {self._view(value, base)}", SETUP)
         return found
 
     def _view(self, value: Value, base: str) -> str:
@@ -118,9 +131,9 @@ class _Writer:
             name = f"b{self.count}"
             dtype = self._dtype(content.dtype)
             if content.strides == contiguous_strides(content.shape, content.dtype.itemsize):
-                self.lines.append(f"{name} = empty({content.shape}, {dtype})")
+                self.line(f"{name} = empty({content.shape}, {dtype})", SETUP)
             else:
-                self.lines.append(f"{name} = new({content.shape}, {content.strides}, {dtype})")
+                self.line(f"{name} = new({content.shape}, {content.strides}, {dtype})", SETUP)
         self.variables[content] = name
         return name
 
@@ -137,7 +150,7 @@ class _Writer:
             else:
                 dropped += [name, *self.forget_views(content)]
         if dropped:
-            self.lines.append(f"{' = '.join(dropped)} = None")
+            self.line(f"{' = '.join(dropped)} = None", DROP)
 
     def forget_views(self, content: Content) -> list[str]:
         """Return the variables of views of a content that ends."""
@@ -157,7 +170,8 @@ class _Writer:
         outputs = ", ".join([self.value(v) for v in self.results])
         arguments = "".join(f"a{i}, " for i in range(len(self.given)))
         unpacked = [f"{arguments}= given", "given.clear()"] if arguments else []
-        body = "\n    ".join([*unpacked, *self.lines, f"return [{outputs}]"])
+        lines = chained(self.lines, self.calls, self.kinds, self.names) if self.machine_code else self.lines
+        body = "\n    ".join([*unpacked, *lines, f"return [{outputs}]"])
         return f"def run(given, n):\n    {body}\n"
 
     def kernel(self, group: Group, step: int) -> None:
@@ -185,11 +199,29 @@ class _Writer:
             outputs.append(name)
         if aliases:
             kernel = kernel._replace(program=_in_place(kernel.program, tuple(aliases)))
-        number = len(self.kernels)
+        name = f"kernel{len(self.kernels)}"
         self.kernels.append(kernel)
-        self.lines.append(f"# {group.name}")
+        function = self.names[name] = self.loop(kernel.program)
         numbers = f", ({', '.join(kernel.numbers)},)" if kernel.numbers else ""
-        self.lines.append(f"kernel{number}(({', '.join([*inputs, *outputs])},){numbers})")
+        arguments = [*inputs, *outputs]
+        if self.machine_code:
+            values = [*kernel.inputs, *kernel.outputs]
+            cut = partial(self.llvm.cut_kernel, function, kernel.program, [v.offset for v in values])
+            memory = self.memory(values, len(inputs))
+            self.calls[len(self.lines)] = Call(name, function, arguments, memory, cut)
+        self.lines.append(f"# {group.name}\n    {name}(({', '.join(arguments)},){numbers})")
+
+    def loop(self, program: LoopProgram) -> Callable[..., None]:
+        """Return the function that the backend makes of a loop program."""
+        found = self.loops.get(program)
+        if found is None:
+            assert self.backend is not None
+            found = self.loops[program] = self.backend(program)
+        return found
+
+    def memory(self, values: Sequence[Value], inputs: int) -> list[Memory]:
+        """Return the memory of a call's arguments, of which the first ones are inputs."""
+        return [Memory(self.variables[v.content], v.content.nbytes, i >= inputs) for i, v in enumerate(values)]
 
     def _overwritten(
         self, value: Value, kernel: Kernel, accesses: dict[Content, set[Any]], step: int, taken: set[Content]
@@ -234,8 +266,14 @@ class _Writer:
             self.buffer(content)
         if generated is None:
             self.lines.append(f"multiply({', '.join(factors)}, {self.value(node.result)})")
-        else:
-            self.lines.append(f"{function}({', '.join(factors)}, {self.content(content)})")
+            return
+        arguments = [*factors, self.content(content)]
+        matrices = [*((a, b), (b, a))[first], node.result]
+        product = self.names[function]
+        cut = partial(self.llvm.cut_product, product, matrices)
+        memory = self.memory(matrices, 2)
+        self.calls[len(self.lines)] = Call(function, product, arguments, memory, cut, product.batch)
+        self.lines.append(f"{function}({', '.join(arguments)})")
 
     def _generated(self, *matrices: Value) -> tuple[str, int] | None:
         """Return the function for a product, and which factor it takes first; None if BLAS computes it."""
@@ -367,16 +405,9 @@ def compile_program(
         machine_code: whether these are machine code; see `Fuser`.
     """
     fuser = Fuser(nodes, backend is not None, machine_code)
-    writer = _Writer(fuser.steps, given, results, machine_code)
+    writer = _Writer(fuser.steps, given, results, backend, machine_code)
     source = writer.write()
     names = writer.names
-    loops: dict[LoopProgram, Callable[..., None]] = {}
-    for i, kernel in enumerate(writer.kernels):
-        assert backend is not None
-        loop = loops.get(kernel.program)
-        if loop is None:
-            loop = loops[kernel.program] = backend(kernel.program)
-        names[f"kernel{i}"] = loop
     exec(compile(source, "<compiled graph>", "exec"), names)
     nodes = [s for s in fuser.steps if s.__class__ is Node]
     products = [n for n in nodes if n.wrapper is PRODUCT]

@@ -6,8 +6,8 @@
 `plan` lays out the loops, `access`, `emit` and `lower` write LLVM's text, `exponentials` and `trigonometry` are
 functions, `schedule` shares work among threads, `host` makes object code, `link`, `image`, `code` and `cache` keep it,
 `kernel` calls it, and `pool` has its threads. What is no loop program is in `scans`, `orders`, `places`, `words`,
-`pooling` and `convolution`, whose code `routines` calls. `matrices` writes products of matrices, and `product` calls
-them. Each is imported when it is first needed.
+`pooling` and `convolution`, whose code `routines` calls. `matrices` writes products of matrices, `product` calls them,
+and `chain` computes several steps of a program together. Each is imported when it is first needed.
 """
 
 from __future__ import annotations
@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     import numpy as np
 
 __all__ = [
-    "Kernel", "Product", "Unsupported", "available", "compile", "divide_products", "emitted", "forget",
-    "reason_for_blas",
+    "Chain", "Kernel", "Product", "Step", "Unsupported", "available", "compile", "cut_kernel", "cut_product",
+    "divide_products", "emitted", "forget", "reason_for_blas",
 ]  # fmt: skip
 _PLACES = {
+    "Chain": "chain",
+    "Step": "chain",
+    "cut_kernel": "chain",
+    "cut_product": "chain",
     "Kernel": "kernel",
     "forget": "kernel",
     "compile": "schedule",

@@ -143,6 +143,11 @@ class Kernel:
             self.call = self._direct
 
     @property
+    def addresses(self) -> tuple[int, int]:
+        """The addresses of the function and of the geometry."""
+        return self._owner.loaded.addresses[0], self._arguments[0]
+
+    @property
     def made_by(self) -> Any:
         """What makes it again, for Note [Graphs on disk]: a function and its arguments."""
         return restored, (self._owner.name, self._owner.entries, self.facts)

@@ -152,12 +152,13 @@ def make_plan(program: LoopProgram) -> Plan:
     outside = [x for i, x in enumerate(loops[:outer]) if x.size != 1 or i in single]
     inside = [x for i, x in enumerate(loops[outer:], outer) if x.size != 1 or i in single]
     weights = _weights(program)
-    outside = _merge(_sorted(outside, itemsizes, weights))
-    inside = _merge(inside if ordered else _sorted(inside, itemsizes, weights))
+    rows = _merge(_sorted(outside, weights))
+    outside = _merge(_with_lanes_last(outside, itemsizes, weights))
+    inside = _merge(inside if ordered else _with_lanes_last(inside, itemsizes, weights))
     unit = Loop(1, (0,) * len(buffers), None)
     if program.inner == 0:
-        *rows, lanes = outside or [unit]
-        return Plan(program, tuple(rows), (), lanes, False, itemsizes)
+        *others, lanes = outside or [unit]
+        return Plan(program, tuple(others), (), lanes, False, itemsizes)
     inside = inside or [unit]
     adds = any(i.op == "add" for i in instructions)
     if (
@@ -165,10 +166,10 @@ def make_plan(program: LoopProgram) -> Plan:
         and not adds
         and _contiguous(outside[-1], itemsizes, weights) > _contiguous(inside[-1], itemsizes, weights)
     ):
-        *rows, lanes = outside
-        return Plan(program, tuple(rows), tuple(inside), lanes, True, itemsizes)
+        *others, lanes = outside
+        return Plan(program, tuple(others), tuple(inside), lanes, True, itemsizes)
     *between, lanes = inside
-    return Plan(program, tuple(outside), tuple(between), lanes, False, itemsizes)
+    return Plan(program, tuple(rows), tuple(between), lanes, False, itemsizes)
 
 
 def lanes_for(plan: Plan, register: int) -> int:
@@ -210,13 +211,18 @@ def _contiguous(loop: Loop, itemsizes: Sequence[int], weights: Sequence[int]) ->
     return score if loop.size > 1 else min(score, 0)
 
 
-def _sorted(loops: list[Loop], itemsizes: Sequence[int], weights: Sequence[int]) -> list[Loop]:
-    """Return loops with the one best for the lanes last, and the others from large strides to small ones."""
+def _sorted(loops: list[Loop], weights: Sequence[int]) -> list[Loop]:
+    """Return loops from large strides to small ones."""
 
     def steps(x: Loop) -> int:
         return sum(abs(stride) * weight for stride, weight in zip(x.strides, weights, strict=True))
 
-    loops = sorted(loops, key=steps, reverse=True)
+    return sorted(loops, key=steps, reverse=True)
+
+
+def _with_lanes_last(loops: list[Loop], itemsizes: Sequence[int], weights: Sequence[int]) -> list[Loop]:
+    """Return loops with the one best for the lanes last, and the others from large strides to small ones."""
+    loops = _sorted(loops, weights)
     if loops:
         best = max(range(len(loops)), key=lambda i: (_contiguous(loops[i], itemsizes, weights), i))
         loops.append(loops.pop(best))

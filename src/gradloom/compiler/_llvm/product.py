@@ -153,55 +153,33 @@ def _scratch() -> np.ndarray:
     return np.empty(scratch_size(host_module.host().register), np.uint8)
 
 
-class Product:
-    """Machine code bound to the sizes and strides of one product of matrices, or a batch of them.
+class Parts:
+    """Machine code for ranges of rows and lanes, which threads share, with scratch memory for each range.
 
-    `product(panel, other, out)` takes the arrays in which the factors and the result are, the factor `layout.panel`
-    first. Their geometry is that of the program, which is not checked.
-
-    Attributes:
-        adds: whether the product is added to what `out` has.
-        made_by: what makes it again: see Note [Graphs on disk].
+    Args:
+        function, shared: the code, as `prototypes` describes it.
+        arguments: addresses of the geometry and of the library.
     """
 
-    __slots__ = ("_arguments", "_direct", "_function", "_geometry", "_items", "_owner", "_shared", "adds",
-                 "batch", "cost", "dtype", "layout", "made_by")  # fmt: skip
+    __slots__ = ("_arguments", "_function", "_items", "_shared")
 
-    def __init__(self, a: Matrices, b: Matrices, out: Matrices, adds: bool = False) -> None:
-        layout = _layout(a, b, out)
-        self.dtype = out.dtype.name
-        if layout is None or self.dtype not in _ELEMENTS or not min(layout[3:6]):
-            raise Unsupported(f"a product of matrices with shapes {a.shape} and {b.shape} in this layout")
-        self.made_by = Product, (*[Place(x.shape, x.strides, x.offset, x.dtype) for x in (a, b, out)], adds)
-        self.layout, self.adds, self.batch = layout, adds, prod(out.shape[:-2])
-        self._owner = code = _code(self.dtype, layout.across)
-        factors = (a, b) if layout.panel == 0 else (b, a)
-        places = np.stack([_places(x, out.shape[:-2]) for x in (*factors, out)], -1)
-        numbers = [_scratch().ctypes.data, layout.rows, layout.depth, *layout[6:], layout.packing, adds]
-        self._geometry = np.array([*numbers, *places.ravel().tolist()], np.int64)
-        self._arguments = self._geometry.ctypes.data, ctypes.addressof(library())
-        first, shared, last = code.loaded.addresses
-        kernel, job = prototypes(3, ())
-        self._function, self._shared = kernel(first), job(shared)
-        self.cost = self.batch * layout.lanes * layout.rows * layout.depth * host_module.FLOP[self.dtype]
+    def __init__(self, function: Any, shared: Any, arguments: tuple[int, int]) -> None:
+        self._function, self._shared, self._arguments = function, shared, arguments
         self._items: dict[int, np.ndarray] = {}
-        self._direct = None
-        if self.cost < _SHORT and direct.available() and _has_gil():
-            owner = self._geometry, _scratch(), code
-            rows = self.batch * layout.rows
-            self._direct = direct.builtin(last, *self._arguments, rows, layout.lanes, owner)
 
-    def __call__(self, panel: Any, other: Any, out: Any) -> None:
-        threads = get_num_threads() if self.cost >= SHARED_FROM else 1
-        if threads == 1 and self._direct is not None and type(panel) is type(other) is type(out) is np.ndarray:
-            self._direct(panel, other, out)
-            return
-        for x in (panel, other, out):
+    def parts(self, threads: int) -> list[tuple[int, int, int, int]]:
+        """Return the ranges for a number of threads."""
+        raise NotImplementedError
+
+    def compute(self, arrays: Sequence[Any], threads: int | None = None) -> None:
+        """Call the code for all ranges."""
+        threads = get_num_threads() if threads is None else threads
+        for x in arrays:
             if not isinstance(x, np.ndarray):  # its memory would be read as an array's
-                raise TypeError(f"a product takes NumPy arrays, not {type(x).__name__}")
+                raise TypeError(f"machine code takes NumPy arrays, not {type(x).__name__}")
         items = self._items.get(threads)
         if items is None:
-            items = self._items[threads] = np.array(self._parts(threads), np.int64)
+            items = self._items[threads] = np.array(self.parts(threads), np.int64)
         size = scratch_size(host_module.host().register)
         try:
             scratch = _spare.pop()
@@ -213,11 +191,11 @@ class Product:
         found = pool.workers() if len(items) > 1 else None
         if found is not None:
             job = found.state, found.run, items.ctypes.data, len(items), threads - 1
-            self._shared(*job, *arguments, address, panel, other, out)
+            self._shared(*job, *arguments, address, *arrays)
         else:
 
             def compute(part: int) -> None:
-                function(*arguments, *items[part].tolist(), part, address, panel, other, out)
+                function(*arguments, *items[part].tolist(), part, address, *arrays)
 
             if len(items) == 1:
                 compute(0)
@@ -225,12 +203,57 @@ class Product:
                 share(compute, range(len(items)))
         _spare.append(scratch)
 
+
+class Product(Parts):
+    """Machine code bound to the sizes and strides of one product of matrices, or a batch of them.
+
+    `product(panel, other, out)` takes the arrays in which the factors and the result are, the factor `layout.panel`
+    first. Their geometry is that of the program, which is not checked.
+
+    Attributes:
+        adds: whether the product is added to what `out` has.
+        made_by: what makes it again: see Note [Graphs on disk].
+        addresses: the addresses of the function and of the geometry.
+    """
+
+    __slots__ = ("_direct", "_geometry", "_owner", "addresses", "adds", "batch", "cost", "dtype", "layout", "made_by")
+
+    def __init__(self, a: Matrices, b: Matrices, out: Matrices, adds: bool = False) -> None:
+        layout = _layout(a, b, out)
+        self.dtype = out.dtype.name
+        if layout is None or self.dtype not in _ELEMENTS or not min(layout[3:6]):
+            raise Unsupported(f"a product of matrices with shapes {a.shape} and {b.shape} in this layout")
+        self.made_by = Product, (*[Place(x.shape, x.strides, x.offset, x.dtype) for x in (a, b, out)], adds)
+        self.layout, self.adds, self.batch = layout, adds, prod(out.shape[:-2])
+        self._owner = code = _code(self.dtype, layout.across)
+        factors = (a, b) if layout.panel == 0 else (b, a)
+        offsets = np.stack([places(x, out.shape[:-2]) for x in (*factors, out)], -1)
+        numbers = [_scratch().ctypes.data, layout.rows, layout.depth, *layout[6:], layout.packing, adds]
+        self._geometry = np.array([*numbers, *offsets.ravel().tolist()], np.int64)
+        first, shared, last = code.loaded.addresses
+        self.addresses = first, self._geometry.ctypes.data
+        kernel, job = prototypes(3, ())
+        super().__init__(kernel(first), job(shared), (self._geometry.ctypes.data, ctypes.addressof(library())))
+        self.cost = self.batch * layout.lanes * layout.rows * layout.depth * host_module.FLOP[self.dtype]
+        self._direct = None
+        if self.cost < _SHORT and direct.available() and _has_gil():
+            owner = self._geometry, _scratch(), code
+            rows = self.batch * layout.rows
+            self._direct = direct.builtin(last, *self._arguments, rows, layout.lanes, owner)
+
+    def __call__(self, panel: Any, other: Any, out: Any) -> None:
+        threads = get_num_threads() if self.cost >= SHARED_FROM else 1
+        if threads == 1 and self._direct is not None and type(panel) is type(other) is type(out) is np.ndarray:
+            self._direct(panel, other, out)
+        else:
+            self.compute((panel, other, out), threads)
+
     @property
     def text(self) -> str:
         """LLVM's text, for people who read it."""
         return _text(self.dtype, self.layout.across)
 
-    def _parts(self, threads: int) -> list[tuple[int, int, int, int]]:
+    def parts(self, threads: int) -> list[tuple[int, int, int, int]]:
         """Return ranges of rows and lanes: as many for each thread, in the direction in which most are whole tiles."""
         layout = self.layout
         if threads == 1:
@@ -257,7 +280,7 @@ def _edges(total: int, count: int, step: int) -> list[tuple[int, int]]:
     return list(zip(edges, edges[1:], strict=False))
 
 
-def _places(x: Matrices, batch: Sequence[int]) -> np.ndarray:
+def places(x: Matrices, batch: Sequence[int]) -> np.ndarray:
     """Return the offset of each matrix."""
     found = np.full(batch, x.offset, np.int64)
     for dim, (size, stride) in enumerate(zip(batch, x.strides[:-2], strict=True)):
