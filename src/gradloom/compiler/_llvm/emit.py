@@ -31,7 +31,7 @@ TERMS = 128  # Note [Sums]
 def emit(plan: Plan, host: Host, header: int, entries: tuple[str, ...]) -> str:
     """Return the module's text with these functions: `kernel`, and its entry or `many`; or `partial` and `finish` for a
     reduction whose rows are split."""
-    module = Module(host.fma)
+    module = Module(host.fma, host.register == 512)
     width = lanes_for(plan, host.register)
     if any(b.dtype == "float16" for b in (*plan.program.inputs, *plan.program.outputs)) and not host.half:
         raise Unsupported("the llvm backend has no float16 on this processor")

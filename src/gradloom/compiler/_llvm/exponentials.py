@@ -15,7 +15,7 @@ import math
 from typing import NamedTuple
 
 from . import coefficients as c
-from .ir import DOUBLE, FLOAT, I32, V, copysign, fabs, fma, horner, polynomial, sqrt
+from .ir import BITS, DOUBLE, FLOAT, I32, V, copysign, fabs, fma, horner, polynomial, scaled, sqrt
 
 INFINITY, NAN = math.inf, math.nan
 
@@ -62,7 +62,9 @@ def power_of_two(n: V) -> V:
 
 
 def scale(x: V, n: V) -> V:
-    """Return x * 2^n in two steps, so that 2^n may be out of range."""
+    """Return x * 2^n for an integer n; 2^n may be out of range."""
+    if x.f.module.scales and x.width * BITS[x.elem] % 512 == 0 and x.width:
+        return scaled(x, n.convert("sitofp", x.elem))
     half = n.shift_right(1, signed=True)
     return x * power_of_two(half) * power_of_two(n - half)
 

@@ -37,8 +37,9 @@ def literal(value: Any, elem: str) -> str:
 class Module:
     """The functions of one program, and the declarations of intrinsics that they use."""
 
-    def __init__(self, fma: bool) -> None:
+    def __init__(self, fma: bool, scales: bool = False) -> None:
         self.fma = fma  # whether the processor multiplies and adds with one rounding
+        self.scales = scales  # whether it multiplies by powers of two: AVX-512
         self.functions: dict[str, str] = {}
         self.declarations: set[str] = set()
 
@@ -360,6 +361,22 @@ def masked_store(f: Function, address: str, mask: V, value: V) -> None:
 def _masked(name: str, elem: str, width: int) -> tuple[str, str, int]:
     bits = BITS[elem]
     return vector(elem, width), f"llvm.masked.{name}.v{width}f{bits}.p0", bits // 8
+
+
+def scaled(x: V, n: V) -> V:
+    """Return x * 2^n for floats n that are integers, by AVX-512's instruction: vectors are of whole registers."""
+    lanes = 512 // BITS[x.elem]
+    type, mask = vector(x.elem, lanes), f"i{lanes}"
+    name = f"llvm.x86.avx512.mask.scalef.{'ps' if x.elem == FLOAT else 'pd'}.512"
+    x.f.module.declarations.add(f"declare {type} @{name}({type}, {type}, {type}, {mask}, i32)")
+    found: list[V] = []
+    for first in range(0, x.width, lanes):
+        a, b = (shuffle(v, v, range(first, first + lanes)) for v in (x, n))
+        arguments = f"{type} {a.name}, {type} {b.name}, {type} {a.name}, {mask} -1, i32 4"
+        found.append(x.f.emit(f"call {type} @{name}({arguments})", x.elem, lanes))
+    while len(found) > 1:
+        found = [shuffle(a, b, range(2 * a.width)) for a, b in zip(found[::2], found[1::2], strict=True)]
+    return found[0]
 
 
 def fma(a: V, b: Any, c: Any) -> V:
