@@ -13,7 +13,7 @@ from collections import Counter
 from .._loops import Instruction
 from .host import Host
 from .ir import BITS, I32, I64, PTR, Function, Module, V, lane_numbers, loop, vector, when
-from .lower import LONG, from_memory, memory_element, to_memory
+from .lower import ELEMENTS, LONG, from_memory, memory_element, to_memory
 from .plan import Loop, Plan
 
 HEADER = 3  # numbers in the geometry before the sizes: an error's flag, the wrong index, the size of the dimension
@@ -44,7 +44,7 @@ class Accesses:
         self.active: V | None = None  # how many lanes exist, where not all do
         self.full: V | None = None  # whether all lanes exist
         self.mask: V | None = None  # of lanes that exist, for reductions along the lanes
-        body = [i for part in self.program.passes for i in (*part.body, *part.row)]
+        body = [i for part in plan.passes for i in (*part.body, *part.row)]
         self.uses = Counter((i.op, i.dtype) for i in body if i.op in LONG)
         self.inner = plan.inner if plan.columns else (*plan.inner, plan.lanes)
 
@@ -73,6 +73,31 @@ class Accesses:
                 self.data[len(self.program.inputs) + number] = f.offset("%scratch", place)
         self.bad = f.alloca(I32)
         f.store(f.const(0, I32), self.bad)
+        self.kept: dict[int, str] = {}
+        for keep in [i for part in plan.passes for i in part.body if i.op == "keep"]:
+            elements = f.const(1, I64)
+            for x in self.inner:
+                elements = elements * self.size(x)
+            size = (elements + self.width) * (BITS[ELEMENTS[self.program.dtypes[keep.args[0]]]] // 8)
+            self.kept[int(keep.attribute or 0)] = f.emit(f"alloca i8, i64 {size.name}, align 64", PTR).name
+
+    def kept_at(self, number: int, dtype: str) -> str:
+        """Return the address of this step's lanes among the values of a row that are kept."""
+        return self.f.offset(self.kept[number], self.flat_index() * (BITS[ELEMENTS[dtype]] // 8))
+
+    def keep(self, values: list[Instruction]) -> None:
+        """Write stores of the values of this step that later passes read; lanes that do not exist have room, too."""
+        for i in values:
+            dtype = self.program.dtypes[i.args[0]]
+            address = self.kept_at(int(i.attribute or 0), dtype)
+            self.f.store(self.f.splat(self.values[i.args[0]], self.width), address, BITS[ELEMENTS[dtype]] // 8)
+
+    def flat_index(self) -> V:
+        """Return the index in the row, counted in the order of memory of a contiguous one."""
+        index = self.f.const(0, I64)
+        for x in self.inner:
+            index = index * self.size(x) + self.indices[id(x)]
+        return index
 
     def size(self, x: Loop) -> V:
         return self.sizes[id(x)]

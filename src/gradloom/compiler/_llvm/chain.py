@@ -76,6 +76,8 @@ def cut_kernel(kernel: Any, program: LoopProgram, offsets: Sequence[int], count:
     if facts["split"] is not None or facts["sums"]:
         return None
     plan = make_plan(program)
+    if plan.streamed:
+        return None  # what it stores is not in the cache
     if any(stride < 0 for loop in plan.loops for stride in loop.strides):
         return None
     if not plan.rows and program.inner and not plan.columns:
@@ -115,11 +117,11 @@ class Chain(Parts):
         arrays: how many there are.
     """
 
-    __slots__ = ("_count", "_owner", "made_by", "steps")
+    __slots__ = ("_arrays", "_count", "_owner", "made_by", "steps")
 
     def __init__(self, count: int, nbytes: int, arrays: int, steps: Sequence[Step]) -> None:
         self.made_by = Chain, (count, nbytes, arrays, tuple(steps))
-        self.steps, self._count = steps, count
+        self.steps, self._count, self._arrays = steps, count, arrays
         used = tuple([step.arrays for step in steps])
         key = "chain", str(arrays), str(used), str(header_size())
         code = code_of(key, ENTRIES, lambda: _text(arrays, used))
@@ -143,7 +145,7 @@ class Chain(Parts):
     @property
     def text(self) -> str:
         """LLVM's text, for people who read it."""
-        return _text(*self.made_by[1][2:3], tuple([step.arrays for step in self.steps]))
+        return _text(self._arrays, tuple([step.arrays for step in self.steps]))
 
 
 def _text(arrays: int, used: tuple[tuple[int, ...], ...]) -> str:

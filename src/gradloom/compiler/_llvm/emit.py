@@ -155,7 +155,7 @@ class _Writer(Accesses):
 
     def passes(self) -> None:
         self.values = {}
-        for part in self.program.passes:
+        for part in self.plan.passes:
             if part.body:
                 reductions = [i for i in part.body if i.op == "reduce"]
                 if self.mode == "finish":
@@ -200,11 +200,13 @@ class _Writer(Accesses):
                 if aliased.get(b) in stored:
                     raise Unsupported("the llvm backend loads before it stores; this body loads what it stored")
                 level = max((k for k, x in enumerate(self.inner, 1) if self.plan.kind(x, b) != "0"), default=0)
+            elif i.op == "kept":
+                level = len(self.inner)
             elif i.op == "index":
                 level = next((k for k, x in enumerate(self.inner, 1) if x.dimension == i.attribute), 0)
             else:
                 level = max((levels[name] for name in i.args), default=0)
-            if i.op not in ("store", "add", "reduce"):
+            if i.op not in ("store", "add", "keep", "reduce"):
                 levels[i.name] = level
         return levels
 
@@ -273,7 +275,8 @@ class _Writer(Accesses):
     def level(self, depth: int) -> None:
         """Write a body's instructions of one level: loads first, then values, then reductions and stores."""
         last = depth == len(self.inner)
-        mine = [i for i in self.part.body if i.op not in ("store", "add", "reduce") and self.levels[i.name] == depth]
+        ends = ("store", "add", "keep", "reduce")
+        mine = [i for i in self.part.body if i.op not in ends and self.levels[i.name] == depth]
         loads = [i for i in mine if i.op == "load" and self.in_lanes(int(i.attribute or 0))]
         reductions = [i for i in self.part.body if i.op == "reduce"] if last else []
         along_lanes = bool(reductions) and not self.plan.columns
@@ -285,6 +288,7 @@ class _Writer(Accesses):
         for i in reductions:
             self.reduce(i)
         if last:
+            self.keep([i for i in self.part.body if i.op == "keep"])
             self.store_lanes([i for i in self.part.body if i.op in ("store", "add")])
 
     # -- instructions
@@ -307,6 +311,9 @@ class _Writer(Accesses):
                 return
             bits = f.load(self.places[number], memory_element(self.buffers[number].dtype), 0, self.itemsize(number))
             value = from_memory(bits, self.buffers[number].dtype)
+        elif i.op == "kept":
+            address = self.kept_at(number, i.dtype)
+            value = f.load(address, ELEMENTS[i.dtype], self.width, BITS[ELEMENTS[i.dtype]] // 8)
         elif i.op == "store":
             self.store_in_row(i)
             return
@@ -388,13 +395,6 @@ class _Writer(Accesses):
                 index = self.mask.where(index, 2**63 - 1) if self.mask is not None else index
             found.append(index)
         self.accumulate(i, self.accumulators[i.name], found)
-
-    def flat_index(self) -> V:
-        """Return the index in the row, counted in the order of memory of a contiguous one."""
-        index = self.f.const(0, I64)
-        for x in self.inner:
-            index = index * self.size(x) + self.indices[id(x)]
-        return index
 
     def accumulate(self, i: Instruction, places: list[str], found: list[V]) -> None:
         f = self.f

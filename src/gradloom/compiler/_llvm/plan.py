@@ -3,8 +3,8 @@
 Note [Structure and geometry]
 Code is made for a structure: instructions, dtypes, the number of loops, and for each stride whether it is 0, one
 element, or anything else. Sizes, strides and addresses are arguments. So programs that differ in sizes share code, and
-a new batch size costs no compilation. `Plan.key` is the structure as text, `Plan.geometry` the rest as numbers. Two
-decisions by size are part of the code too: the number of lanes, and whether rows are cut into parts.
+a new batch size costs no compilation. `Plan.key` is the structure as text, `Plan.geometry` the rest as numbers. Three
+decisions by size are part of the code too: the number of lanes, and whether rows are cut into parts, or kept.
 
 Note [Rows and columns]
 A pass over rows that are contiguous in memory takes the elements of one row in the lanes (`columns` is False). Where
@@ -17,6 +17,11 @@ results are gone from them before anything reads them, so they are stored past t
 which saves that read: a quarter of the traffic of a product of two arrays. Such stores are of whole aligned registers;
 the first step of the loop ends where the first result is aligned, and results that are aligned otherwise are stored as
 usual.
+
+Note [Kept values]
+A pass computes again what an earlier one has computed, because a row may be longer than the cache. In rows that are
+not, and lie in the lanes, values that take a division or an expensive function are written to memory of the stack by
+the pass that computes them first (`keep`), and read by later ones (`kept`): the exponentials of a softmax.
 """
 
 from __future__ import annotations
@@ -25,14 +30,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .._interpreter import half_dtype
-from .._loops import COMPLEX, LoopProgram
+from .._loops import COMPLEX, FLOATS, Instruction, LoopProgram, Pass
 from .host import Unsupported, host
 
 CACHED = 24 << 20  # bytes that a program moves, up to which its results are stored in the caches
 _LONG_ROW = 2048  # bytes of a row, from which a first step of fewer lanes does not matter
+LONGEST = 1 << 12  # elements of a row whose values are kept
+LONG = frozenset(
+    """exp exp2 expm1 log log2 log10 log1p tanh sinh cosh arcsinh arccosh arctanh logaddexp logaddexp2 hypot sin cos tan
+    arctan arctan2 arcsin arccos erf erfc **""".split()
+)  # functions that take long
 
 
 class Loop(NamedTuple):
@@ -60,6 +70,12 @@ class Plan:
     @cached_property
     def loops(self) -> tuple[Loop, ...]:
         return (*self.rows, *self.inner, self.lanes)
+
+    @cached_property
+    def passes(self) -> tuple[Pass, ...]:
+        """Return the program's passes with kept values: Note [Kept values]."""
+        row = prod(self.program.shape[len(self.program.shape) - self.program.inner :])
+        return self.program.passes if self.columns or row > LONGEST else _keeping(self.program)
 
     @cached_property
     def geometry(self) -> list[int]:
@@ -126,7 +142,7 @@ class Plan:
         singles = " ".join(str(loop.dimension) for loop in self.loops)
         head = f"{len(self.rows)} {len(self.inner)} {'columns' if self.columns else 'row'} | {kinds} | {singles}"
         buffers = [f"{b.dtype} {'' if b.sizes is None else len(b.sizes)}" for b in (*program.inputs, *program.outputs)]
-        passes = ["\n".join([*map(str, p.body), "row", *map(str, p.row)]) for p in program.passes]
+        passes = ["\n".join([*map(str, p.body), "row", *map(str, p.row)]) for p in self.passes]
         head += "".join(f" past {output}" for output in sorted(self.streamed))
         return "\n".join([head, str(len(program.inputs)), *buffers, *program.numbers, str(program.aliases), *passes])
 
@@ -170,6 +186,64 @@ def make_plan(program: LoopProgram) -> Plan:
         return Plan(program, tuple(others), tuple(inside), lanes, True, itemsizes)
     *between, lanes = inside
     return Plan(program, tuple(rows), tuple(between), lanes, False, itemsizes)
+
+
+def _keeping(program: LoopProgram) -> tuple[Pass, ...]:
+    """Return passes in which `keep` and `kept` are in the place of what earlier passes computed: Note [Kept values]."""
+    outer = len(program.shape) - program.inner
+    numbers: dict[str, int] = {}  # of what values stand for: equal ones have equal numbers
+    known: dict[Any, int] = {}
+    first: dict[int, tuple[int, str]] = {}  # number -> where it is computed first: the pass, and the name
+    costs: dict[int, tuple[bool, bool]] = {}  # number -> whether it varies along a row, and is worth keeping
+    places: dict[int, int] = {}  # number -> where it is kept
+    bodies: list[list[Instruction]] = []
+    for number, part in enumerate(program.passes):
+        by_name = {i.name: i for i in part.body if i.name}
+        for i in part.body:
+            if i.op in ("store", "add", "reduce"):
+                continue
+            found = known.setdefault((i.op, tuple([numbers[a] for a in i.args]), i.dtype, i.attribute), len(known))
+            numbers[i.name] = found
+            if found not in costs:
+                operands = [costs[numbers[a]] for a in i.args]
+                along = i.op in ("gather", "index") or any(along for along, _ in operands)
+                if i.op == "load":
+                    along = any(program.inputs[int(i.attribute or 0)].strides[outer:])
+                costs[found] = along, along and (i.op in LONG or i.op == "/" or any(dear for _, dear in operands))
+                first[found] = number, i.name
+        needed: set[str] = set()
+        kept: dict[str, int] = {}
+        stack = [a for i in part.body if i.op in ("store", "add", "reduce") for a in i.args]
+        while stack:
+            name = stack.pop()
+            if name not in by_name or name in needed:
+                continue
+            needed.add(name)
+            found = numbers[name]
+            if first[found][0] < number and costs[found][1] and by_name[name].dtype in FLOATS:
+                kept[name] = places.setdefault(found, len(places))
+            else:
+                stack += by_name[name].args
+        body = []
+        for i in part.body:
+            if i.name in kept:
+                body.append(Instruction(i.name, "kept", (), i.dtype, kept[i.name]))
+            elif i.op in ("store", "add", "reduce") or i.name in needed:
+                body.append(i)
+        bodies.append(body)
+        for name in by_name:
+            if by_name[name].op == "reduce":
+                known[name] = numbers[name] = len(known)
+                costs[numbers[name]] = False, False
+        for i in part.row:
+            if i.name:
+                known[i.name] = numbers[i.name] = len(known)
+                costs[numbers[i.name]] = False, False
+    for found, place in places.items():
+        number, name = first[found]
+        at = next(k for k, i in enumerate(bodies[number]) if i.name == name)
+        bodies[number].insert(at + 1, Instruction("", "keep", (name,), "", place))
+    return tuple([part._replace(body=tuple(body)) for part, body in zip(program.passes, bodies, strict=True)])
 
 
 def lanes_for(plan: Plan, register: int) -> int:

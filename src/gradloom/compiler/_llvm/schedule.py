@@ -15,7 +15,7 @@ from .._loops import FLOATS, LoopProgram
 from . import host as host_module
 from .host import Unsupported
 from .kernel import SPLIT, WHOLE, Code, Kernel, code_of, header_size
-from .plan import Plan, lanes_for, make_plan
+from .plan import LONG, Plan, lanes_for, make_plan
 from .pool import SHARED_FROM
 
 PART = 1 << 16  # elements in a part of a long row
@@ -126,19 +126,13 @@ def cost_of(plan: Plan) -> float:
     """Return about how long a program takes on one thread, in nanoseconds."""
     program = plan.program
     bodies = [i for part in program.passes for i in part.body]
-    long = sum(i.op in _LONG_NAMES and i.dtype in FLOATS for i in bodies)
+    long = sum(i.op in LONG and i.dtype in FLOATS for i in bodies)
     moved = sum(
         plan.itemsizes[int(i.attribute or 0) + (0 if i.op == "load" else len(program.inputs))]
         for i in bodies
         if i.op in ("load", "store", "add")
     )
     return prod(program.shape) * (len(bodies) * _CHEAP + long * _LONG + moved * _BYTE)
-
-
-_LONG_NAMES = frozenset(
-    """exp exp2 expm1 log log2 log10 log1p tanh sinh cosh arcsinh arccosh arctanh logaddexp logaddexp2 hypot sin cos tan
-    arctan arctan2 arcsin arccos erf erfc **""".split()
-)
 
 
 def _chunks(plan: Plan, rows: int) -> list[tuple[int, int, int, int]]:
