@@ -359,3 +359,28 @@ def test_nested_arguments():
         found, expected = g(args[0], **args[1]), f(args[0], **args[1])
         torch.testing.assert_close(found["total"], expected["total"])
         assert found["list"][1] is x and found["list"][0] is found["total"] and found["none"] is None
+
+
+@pytest.mark.parametrize("function", [lambda x: torch.sin(x) * 2, lambda x: x * 2 + 1, lambda x: (x @ x) + 1])
+@pytest.mark.parametrize("part", [lambda z: z, lambda z: z.imag])
+def test_conjugate_and_negative_bits(function, part, recwarn):
+    z = torch.complex(torch.linspace(-1, 1, 9).view(3, 3), torch.ones(3, 3))
+    f = compiled(function)
+    for x in (part(z), part(z), part(z.conj()), part(z.conj()), part(z)):
+        torch.testing.assert_close(f(x), function(x))
+    assert graphs_run(f) >= 2
+    assert not [w for w in recwarn.list if "runs as Python" in str(w.message)]
+
+
+def test_a_conjugate_within_is_a_reason_to_run_as_python(recwarn):
+    def f(x):
+        return (torch.complex(x, x) * (1 + 2j)).real
+
+    g = compiled(f)
+    for _ in range(3):
+        x = torch.ones(3, requires_grad=True)
+        y = g(x)
+        y.sum().backward()
+        torch.testing.assert_close(x.grad, torch.full((3,), -1.0))
+    assert "conjugate" in optimized_of(g).breaks[0][1]
+    assert not [w for w in recwarn.list if "runs as Python" in str(w.message)]

@@ -495,7 +495,7 @@ class Recorder:
 def _trouble_with(tensor: Any) -> str | None:
     if not is_plain(tensor):
         return f"it uses a {type(tensor).__name__}"
-    if tensor._array.__class__ is not np.ndarray:
+    if type(tensor._array) is not np.ndarray:
         return "it uses a tensor with a conjugate or negative bit, a sparse tensor, or one without values"
     if tensor._tangent is not None or tensor._wrapped_number is not None:
         return "it uses a tensor with a tangent"
@@ -507,7 +507,7 @@ def _trouble_with(tensor: Any) -> str | None:
 def tensor_facts(t: Any) -> tuple[Any, ...]:
     """Return what a compiled graph requires of an input: all that its meaning depends on but the values."""
     array = t._array
-    return t.__class__, array.__class__, array.shape, array.dtype, array.strides, t.requires_grad, t._view is None, (
+    return t.__class__, type(array), array.shape, array.dtype, array.strides, t.requires_grad, t._view is None, (
         t.is_leaf, t._inference, t._tangent is None, t._name,
     )  # fmt: skip
 

@@ -215,7 +215,7 @@ class Tracer:
         array: Any = tensor._array
         if array.__class__ is TracedArray:
             return array.value
-        if array.__class__ is not np.ndarray:
+        if type(array) is not np.ndarray:
             raise TraceError("it uses a tensor with a conjugate or negative bit, or without values of its own")
         own = owner(array)
         block = self.blocks.get(id(own))
@@ -408,7 +408,7 @@ class Tracer:
     def _result(self, found: Any, call: Call, node: Node, made: list[Content]) -> Any:
         if isinstance(found, Tensor):
             array = found._array
-            if array.__class__ is not np.ndarray:
+            if type(array) is not np.ndarray:
                 raise TraceError(f"{node.name} returns a tensor with a conjugate or negative bit")
             own = owner(array)
             block = self.blocks.get(id(own))
