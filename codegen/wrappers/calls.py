@@ -161,6 +161,10 @@ class Result:
             return f"*metadata_of({self.name})"
         return f"{self.array}.shape, {self.array}.dtype"
 
+    @property
+    def edge(self) -> str:
+        return f"(fn, {self.output_nr})" if self.output_nr else "fn"
+
 
 @dataclass(frozen=True, slots=True)
 class TangentRead:

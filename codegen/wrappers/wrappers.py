@@ -262,13 +262,13 @@ class NodeClass:
         nodes that they make are numbered, and later run, in that order."""
         return tuple(self._block(d) for d in sorted(self.info.derivatives, key=lambda d: d.inputs))
 
-    def _range(self, name: str, of: str = "e is not NO_EDGE") -> str:
-        """Return the expression for `this input needs a gradient`; `of` is the test of an edge `e`."""
+    def _range(self, name: str, of: str = "{} is not NO_EDGE") -> str:
+        """Return the expression for `this input needs a gradient`; `of` is the test of an edge."""
         i = self.info.input(name)
         assert i is not None
         if i.is_list:
-            return f"any([{of} for e in edges[{i.edge}:{i.edge} + {i.size}]])"
-        return f"edges[{i.edge}]{of[1:]}"
+            return f"any([{of.format('e')} for e in edges[{i.edge}:{i.edge} + {i.size}]])"
+        return of.format(f"edges[{i.edge}]")
 
     @property
     def materializes_in_list(self) -> bool:
@@ -280,7 +280,7 @@ class NodeClass:
     def _needed(self, d: Derivative) -> str:
         """Return the condition under which a formula is evaluated."""
         # An error is raised only if the gradient reaches a node; that of a view made in no_grad mode reaches none.
-        of = "e is not NO_EDGE" if d.not_implemented is None else "e[0] is not None"
+        of = "{} is not NO_EDGE" if d.not_implemented is None else "as_pair({})[0] is not None"
         wanted = " or ".join(self._range(name, of) for name in d.inputs)
         if not d.defined_by:
             return wanted

@@ -129,7 +129,7 @@ def relu(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -309,7 +309,7 @@ def threshold(input, threshold, value, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -456,7 +456,7 @@ def threshold_backward(grad_output, self, threshold):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -531,7 +531,7 @@ def hardtanh(input, min_val=-1, max_val=1, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -674,7 +674,7 @@ def hardtanh_backward(grad_output, self, min_val, max_val):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -750,7 +750,7 @@ def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -902,7 +902,7 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_or_result_t = tangent_of(self_or_result)
@@ -1028,7 +1028,7 @@ def celu(input, alpha=1.0, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1171,7 +1171,7 @@ def leaky_relu(input, negative_slope=0.01, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1318,7 +1318,7 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1411,7 +1411,7 @@ def _prelu_kernel(input, weight):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         weight_t = tangent_of(weight)
@@ -1489,7 +1489,7 @@ def _prelu_kernel_backward(grad_output, self, weight):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             result1._edge = (fn, 1)
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
@@ -1574,7 +1574,7 @@ def hardsigmoid(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1709,7 +1709,7 @@ def hardsigmoid_backward(grad_output, self):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1779,7 +1779,7 @@ def hardswish(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1915,7 +1915,7 @@ def hardswish_backward(grad_output, self):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -1994,7 +1994,7 @@ def hardshrink(input, lambd=0.5, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2068,7 +2068,7 @@ def hardshrink_backward(grad_out, self, lambd):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_out_t = tangent_of(grad_out)
         if grad_out_t is not None:
@@ -2142,7 +2142,7 @@ def softshrink(input, lambd=0.5, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2216,7 +2216,7 @@ def softshrink_backward(grad_output, self, lambd):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -2289,7 +2289,7 @@ def gelu(input, *, approximate='none', out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2440,7 +2440,7 @@ def gelu_backward(grad_output, self, *, approximate='none'):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -2520,7 +2520,7 @@ def silu(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2659,7 +2659,7 @@ def silu_backward(grad_output, self):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -2736,7 +2736,7 @@ def mish(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2872,7 +2872,7 @@ def mish_backward(grad_output, self):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -2953,7 +2953,7 @@ def softplus(input, beta=1, threshold=20, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3032,7 +3032,7 @@ def softplus_backward(grad_output, self, beta, threshold):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -3128,7 +3128,7 @@ def log_sigmoid_forward(input):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
-            output._edge = (fn, 0)
+            output._edge = fn
             fn.saved_buffer = buffer if not flags else save(buffer)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3205,7 +3205,7 @@ def log_sigmoid_backward(grad_output, self, buffer):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -3281,7 +3281,7 @@ def glu(input, dim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3352,7 +3352,7 @@ def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -3444,7 +3444,7 @@ def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=Non
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3517,7 +3517,7 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -3587,7 +3587,7 @@ def _safe_softmax(input, dim, dtype):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
@@ -3669,7 +3669,7 @@ def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3741,7 +3741,7 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:

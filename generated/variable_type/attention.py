@@ -182,7 +182,7 @@ def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
-            output._edge = (fn, 0)
+            output._edge = fn
             fn.saved_output = SavedVariable(output, 0) if flags else save_output(output, 0)
             fn.saved_logsumexp = logsumexp if not flags else save(logsumexp)
     if flags and flags & FORWARD_AD:
@@ -277,7 +277,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, v
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (grad_query_.shape, grad_query_.dtype, grad_key_.shape, grad_key_.dtype, grad_value_.shape, grad_value_.dtype)
-            grad_query._edge = (fn, 0)
+            grad_query._edge = fn
             grad_key._edge = (fn, 1)
             grad_value._edge = (fn, 2)
     if flags and flags & FORWARD_AD:

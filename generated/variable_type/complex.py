@@ -103,7 +103,7 @@ def complex(real, imag, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -181,7 +181,7 @@ def polar(abs, angle, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
@@ -261,7 +261,7 @@ def angle(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -350,7 +350,7 @@ def _conj(input):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags, replay=lambda t: ops._conj(t))
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -417,7 +417,7 @@ def _conj_copy(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -482,7 +482,7 @@ def _neg_view(input):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags, replay=lambda t: ops._neg_view(t))
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -549,7 +549,7 @@ def _neg_view_copy(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -643,7 +643,7 @@ def _conj_physical(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -863,7 +863,7 @@ def view_as_real(input):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags, replay=lambda t: ops.view_as_real(t))
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -930,7 +930,7 @@ def view_as_real_copy(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -995,7 +995,7 @@ def view_as_complex(input):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags, replay=lambda t: ops.view_as_complex(t))
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1062,7 +1062,7 @@ def view_as_complex_copy(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:

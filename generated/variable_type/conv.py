@@ -101,7 +101,7 @@ def convolution(input, weight, bias, stride, padding, dilation, transposed, outp
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         weight_t = tangent_of(weight)
@@ -182,7 +182,7 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
                 remember(fn)
             fn.input_metadata = (*metadata_of(result0), *metadata_of(result1), *metadata_of(result2))
             if result0 is not None:
-                result0._edge = (fn, 0)
+                result0._edge = fn
             if result1 is not None:
                 result1._edge = (fn, 1)
             if result2 is not None:
@@ -369,7 +369,7 @@ def conv_tbc(input, weight, bias, pad=0, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         weight_t = tangent_of(weight)
@@ -450,7 +450,7 @@ def im2col(input, kernel_size, dilation, padding, stride):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -512,7 +512,7 @@ def col2im(input, output_size, kernel_size, dilation, padding, stride):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:

@@ -207,7 +207,7 @@ def add(input, other, *more, alpha=1, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -366,7 +366,7 @@ def add_Scalar(input, other, alpha, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -494,7 +494,7 @@ def sub(input, other, *more, alpha=1, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -648,7 +648,7 @@ def sub_Scalar(input, other, alpha, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -766,7 +766,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -833,7 +833,7 @@ def rsub_Scalar(input, other, alpha, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -908,7 +908,7 @@ def mul(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -1069,7 +1069,7 @@ def mul_Scalar(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1193,7 +1193,7 @@ def div_Tensor(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -1333,7 +1333,7 @@ def div_Scalar(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1457,7 +1457,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -1597,7 +1597,7 @@ def div_Scalar_mode(input, other, rounding_mode, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1891,7 +1891,7 @@ def remainder_Scalar(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2014,7 +2014,7 @@ def remainder_Tensor(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -2193,7 +2193,7 @@ def fmod_Scalar(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2316,7 +2316,7 @@ def fmod_Tensor(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -2456,7 +2456,7 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2526,7 +2526,7 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = (SavedVariable(result, 0) if flags else save_output(result, 0)) if needs_exponent else None
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2729,7 +2729,7 @@ def pow_Scalar(input, exponent, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         exponent_t = tangent_of(exponent)
@@ -2809,7 +2809,7 @@ def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         tensor1_t = tangent_of(tensor1)
@@ -2993,7 +2993,7 @@ def addcdiv(input, tensor1, tensor2, *more, value=1, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         tensor1_t = tangent_of(tensor1)
@@ -3165,7 +3165,7 @@ def sin(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3310,7 +3310,7 @@ def cos(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3454,7 +3454,7 @@ def tan(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3596,7 +3596,7 @@ def asin(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3741,7 +3741,7 @@ def acos(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3886,7 +3886,7 @@ def atan(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -4031,7 +4031,7 @@ def sinh(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -4176,7 +4176,7 @@ def cosh(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -4320,7 +4320,7 @@ def tanh(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -4462,7 +4462,7 @@ def asinh(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -4607,7 +4607,7 @@ def acosh(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -4752,7 +4752,7 @@ def atanh(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -4896,7 +4896,7 @@ def exp(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -5037,7 +5037,7 @@ def exp2(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -5178,7 +5178,7 @@ def expm1(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -5320,7 +5320,7 @@ def log(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -5465,7 +5465,7 @@ def log2(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -5610,7 +5610,7 @@ def log10(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -5755,7 +5755,7 @@ def log1p(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -5894,7 +5894,7 @@ def sqrt(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -6035,7 +6035,7 @@ def rsqrt(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -6171,7 +6171,7 @@ def reciprocal(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -6305,7 +6305,7 @@ def neg(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -6463,7 +6463,7 @@ def abs(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -6598,7 +6598,7 @@ def sgn(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -6734,7 +6734,7 @@ def sign(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -6863,7 +6863,7 @@ def floor(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -6992,7 +6992,7 @@ def ceil(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -7121,7 +7121,7 @@ def trunc(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -7248,7 +7248,7 @@ def round(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -7360,7 +7360,7 @@ def round_decimals(input, decimals, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -7475,7 +7475,7 @@ def frac(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -7607,7 +7607,7 @@ def erf(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -7747,7 +7747,7 @@ def erfc(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -7887,7 +7887,7 @@ def erfinv(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -8027,7 +8027,7 @@ def lgamma(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -8167,7 +8167,7 @@ def digamma(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -8305,7 +8305,7 @@ def polygamma(n, self, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
         if self_t is not None:
@@ -8449,7 +8449,7 @@ def mvlgamma(input, p, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -8591,7 +8591,7 @@ def sigmoid(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -8732,7 +8732,7 @@ def logit(input, eps=None, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -8875,7 +8875,7 @@ def sinc(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -9014,7 +9014,7 @@ def deg2rad(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -9148,7 +9148,7 @@ def rad2deg(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -9282,7 +9282,7 @@ def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -9414,7 +9414,7 @@ def frexp(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (mantissa_.shape, mantissa_.dtype)
-            mantissa._edge = (fn, 0)
+            mantissa._edge = fn
             fn.saved_exponent = exponent if not flags else save(exponent)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -11581,7 +11581,7 @@ def maximum(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -11663,7 +11663,7 @@ def minimum(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -11745,7 +11745,7 @@ def fmax(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -11827,7 +11827,7 @@ def fmin(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -11935,7 +11935,7 @@ def atan2(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -12099,7 +12099,7 @@ def hypot(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -12261,7 +12261,7 @@ def copysign_Tensor(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = (SavedVariable(result, 0) if flags else save_output(result, 0)) if needs_self else None
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -12392,7 +12392,7 @@ def copysign_Scalar(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -12527,7 +12527,7 @@ def nextafter(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -12947,7 +12947,7 @@ def xlogy_Tensor(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -13086,7 +13086,7 @@ def xlogy_Scalar_Self(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         other_t = tangent_of(other)
         if other_t is not None:
@@ -13153,7 +13153,7 @@ def xlogy_Scalar_Other(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -13283,7 +13283,7 @@ def logaddexp(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -13365,7 +13365,7 @@ def logaddexp2(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -13448,7 +13448,7 @@ def ldexp(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = (SavedVariable(result, 0) if flags else save_output(result, 0)) if needs_other else None
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -13600,7 +13600,7 @@ def lerp_Scalar(input, end, weight, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -13738,7 +13738,7 @@ def lerp_Tensor(input, end, weight, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -13897,7 +13897,7 @@ def clamp_Tensor(input, min, max, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         min_t = None if min is None else tangent_of(min)
@@ -14048,7 +14048,7 @@ def clamp(input, min, max, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -14175,7 +14175,7 @@ def clamp_min(input, min, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -14303,7 +14303,7 @@ def clamp_min_Tensor(input, min, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         min_t = tangent_of(min)
@@ -14442,7 +14442,7 @@ def clamp_max(input, max, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -14570,7 +14570,7 @@ def clamp_max_Tensor(input, max, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         max_t = tangent_of(max)
@@ -14710,7 +14710,7 @@ def where_self(condition, self, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
         other_t = tangent_of(other)
@@ -14809,7 +14809,7 @@ def fill_Scalar(input, value, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -14873,7 +14873,7 @@ def fill_Tensor(input, value, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -15059,7 +15059,7 @@ def zero(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -15192,7 +15192,7 @@ def sigmoid_backward(grad_output, output):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         output_t = tangent_of(output)
@@ -15273,7 +15273,7 @@ def tanh_backward(grad_output, output):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         output_t = tangent_of(output)

@@ -128,7 +128,7 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -244,7 +244,7 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -371,7 +371,7 @@ def index_Tensor(input, indices, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -431,7 +431,7 @@ def _unsafe_index_Tensor(input, indices):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -492,7 +492,7 @@ def _unsafe_masked_index(input, mask, indices, fill):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -556,7 +556,7 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -629,7 +629,7 @@ def _unsafe_index_put(input, indices, values, accumulate):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -708,7 +708,7 @@ def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axi
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -873,7 +873,7 @@ def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSI
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
@@ -1044,7 +1044,7 @@ def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSIN
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -1190,7 +1190,7 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1308,7 +1308,7 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -1439,7 +1439,7 @@ def index_put(input, indices, values, accumulate, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -1636,7 +1636,7 @@ def masked_scatter(input, mask, source, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -1778,7 +1778,7 @@ def masked_scatter_backward(grad_output, mask, sizes):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1843,7 +1843,7 @@ def masked_select(input, mask, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1919,7 +1919,7 @@ def put(input, index, source, accumulate=False, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -2066,7 +2066,7 @@ def take(input, index, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2152,7 +2152,7 @@ def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2226,7 +2226,7 @@ def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2300,7 +2300,7 @@ def scatter_src(input, dim, index, src, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -2428,7 +2428,7 @@ def scatter_value(input, dim, index, value, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2687,7 +2687,7 @@ def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING,
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -2844,7 +2844,7 @@ def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSIN
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
@@ -3054,7 +3054,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         weight_t = tangent_of(weight)
         if weight_t is not None:
@@ -3152,7 +3152,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -3315,7 +3315,7 @@ def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, s
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
             if result0_.dtype.kind in 'fcV':
-                result0._edge = (fn, 0)
+                result0._edge = fn
             else:
                 raise no_gradients(result0_)
             fn.saved_result1 = result1 if not flags else save(result1)

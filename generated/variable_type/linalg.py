@@ -138,7 +138,7 @@ def linalg_inv_ex(A, *, check_errors=False, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (inverse_.shape, inverse_.dtype)
-            inverse._edge = (fn, 0)
+            inverse._edge = fn
             fn.saved_inverse = SavedVariable(inverse, 0) if flags else save_output(inverse, 0)
     if flags and flags & FORWARD_AD:
         A_t = tangent_of(A)
@@ -262,7 +262,7 @@ def linalg_qr(A, mode='reduced', *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (Q_.shape, Q_.dtype, R_.shape, R_.dtype)
-            Q._edge = (fn, 0)
+            Q._edge = fn
             R._edge = (fn, 1)
             fn.saved_Q = SavedVariable(Q, 0) if flags else save_output(Q, 0)
             fn.saved_R = SavedVariable(R, 1) if flags else save_output(R, 1)
@@ -364,7 +364,7 @@ def linalg_cholesky_ex(input, *, upper=False, check_errors=False, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (L_.shape, L_.dtype)
-            L._edge = (fn, 0)
+            L._edge = fn
             fn.saved_L = SavedVariable(L, 0) if flags else save_output(L, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -472,7 +472,7 @@ def cholesky(input, upper=False, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -548,7 +548,7 @@ def cholesky_solve(input, input2, upper=False, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -627,7 +627,7 @@ def cholesky_inverse(input, upper=False, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -705,7 +705,7 @@ def linalg_solve_triangular(input, B, *, upper, left=True, unitriangular=False, 
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -791,7 +791,7 @@ def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False,
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (solution_.shape, solution_.dtype, cloned_coefficient_.shape, cloned_coefficient_.dtype)
-            solution._edge = (fn, 0)
+            solution._edge = fn
             cloned_coefficient._edge = (fn, 1)
             fn.saved_solution = SavedVariable(solution, 0) if flags else save_output(solution, 0)
     if flags and flags & FORWARD_AD:
@@ -874,7 +874,7 @@ def linalg_lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (LU_.shape, LU_.dtype)
-            LU._edge = (fn, 0)
+            LU._edge = fn
             fn.saved_LU = SavedVariable(LU, 0) if flags else save_output(LU, 0)
             fn.saved_pivots = pivots if not flags else save(pivots)
     if flags and flags & FORWARD_AD:
@@ -980,7 +980,7 @@ def linalg_lu(A, *, pivot=True, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (L_.shape, L_.dtype, U_.shape, U_.dtype)
-            L._edge = (fn, 0)
+            L._edge = fn
             U._edge = (fn, 1)
             fn.saved_P = P if not flags else save(P)
             fn.saved_L = SavedVariable(L, 0) if flags else save_output(L, 0)
@@ -1069,7 +1069,7 @@ def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = (SavedVariable(result, 0) if flags else save_output(result, 0)) if needs_LU else None
     if flags and flags & FORWARD_AD:
         LU_t = tangent_of(LU)
@@ -1178,7 +1178,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=N
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (L_.shape, L_.dtype, U_.shape, U_.dtype)
-            L._edge = (fn, 0)
+            L._edge = fn
             U._edge = (fn, 1)
     if flags and flags & FORWARD_AD:
         LU_data_t = tangent_of(LU_data)
@@ -1282,7 +1282,7 @@ def _linalg_solve_ex(A, B, *, left=True, check_errors=False, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
             fn.saved_LU = LU if not flags else save(LU)
             fn.saved_pivots = pivots if not flags else save(pivots)
@@ -1424,7 +1424,7 @@ def _linalg_det(A, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
             fn.saved_LU = LU if not flags else save(LU)
             fn.saved_pivots = pivots if not flags else save(pivots)
@@ -1548,7 +1548,7 @@ def _linalg_slogdet(A, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (sign_.shape, sign_.dtype, logabsdet_.shape, logabsdet_.dtype)
-            sign._edge = (fn, 0)
+            sign._edge = fn
             logabsdet._edge = (fn, 1)
             fn.saved_sign = SavedVariable(sign, 0) if flags else save_output(sign, 0)
             fn.saved_LU = LU if not flags else save(LU)
@@ -1691,7 +1691,7 @@ def geqrf(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (a_.shape, a_.dtype, tau_.shape, tau_.dtype)
-            a._edge = (fn, 0)
+            a._edge = fn
             tau._edge = (fn, 1)
     if flags and flags & FORWARD_AD:
         refuse_tangents("geqrf", (input,))
@@ -1757,7 +1757,7 @@ def linalg_householder_product(input, tau, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
@@ -1869,7 +1869,7 @@ def ormqr(input, input2, input3, left=True, transpose=False, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2226,7 +2226,7 @@ def _linalg_eigh(A, UPLO='L', compute_v=True, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (eigenvalues_.shape, eigenvalues_.dtype, eigenvectors_.shape, eigenvectors_.dtype)
-            eigenvalues._edge = (fn, 0)
+            eigenvalues._edge = fn
             eigenvectors._edge = (fn, 1)
             fn.saved_eigenvalues = SavedVariable(eigenvalues, 0) if flags else save_output(eigenvalues, 0)
             fn.saved_eigenvectors = SavedVariable(eigenvectors, 1) if flags else save_output(eigenvectors, 1)
@@ -2351,7 +2351,7 @@ def linalg_eig(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (eigenvalues_.shape, eigenvalues_.dtype, eigenvectors_.shape, eigenvectors_.dtype)
-            eigenvalues._edge = (fn, 0)
+            eigenvalues._edge = fn
             eigenvectors._edge = (fn, 1)
             fn.saved_eigenvalues = SavedVariable(eigenvalues, 0) if flags else save_output(eigenvalues, 0)
             fn.saved_eigenvectors = SavedVariable(eigenvectors, 1) if flags else save_output(eigenvectors, 1)
@@ -2495,7 +2495,7 @@ def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None, out=Non
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (U_.shape, U_.dtype, S_.shape, S_.dtype, Vh_.shape, Vh_.dtype)
-            U._edge = (fn, 0)
+            U._edge = fn
             S._edge = (fn, 1)
             Vh._edge = (fn, 2)
             fn.saved_U = SavedVariable(U, 0) if flags else save_output(U, 0)
@@ -2822,7 +2822,7 @@ def linalg_pinv_atol_rtol_tensor(input, atol, rtol, hermitian, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2960,7 +2960,7 @@ def linalg_lstsq(input, b, rcond=None, *, driver=None, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (solution_.shape, solution_.dtype, residuals_.shape, residuals_.dtype)
-            solution._edge = (fn, 0)
+            solution._edge = fn
             residuals._edge = (fn, 1)
             fn.saved_solution = SavedVariable(solution, 0) if flags else save_output(solution, 0)
     if flags and flags & FORWARD_AD:
@@ -3043,7 +3043,7 @@ def linalg_matrix_exp(input):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:

@@ -119,7 +119,7 @@ def mse_loss(input, target, reduction=1, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         target_t = tangent_of(target)
@@ -205,7 +205,7 @@ def mse_loss_backward(grad_output, self, target, reduction):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -318,7 +318,7 @@ def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         target_t = tangent_of(target)
@@ -405,7 +405,7 @@ def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -493,7 +493,7 @@ def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         target_t = tangent_of(target)
@@ -580,7 +580,7 @@ def huber_loss_backward(grad_output, self, target, reduction, delta):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -666,7 +666,7 @@ def soft_margin_loss(input, target, reduction=1, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -745,7 +745,7 @@ def soft_margin_loss_backward(grad_output, self, target, reduction):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -832,7 +832,7 @@ def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         target_t = tangent_of(target)
@@ -922,7 +922,7 @@ def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduct
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -1015,7 +1015,7 @@ def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         target_t = tangent_of(target)
@@ -1101,7 +1101,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1184,7 +1184,7 @@ def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         self_t = tangent_of(self)
@@ -1287,7 +1287,7 @@ def multilabel_margin_loss_forward(input, target, reduction):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
-            output._edge = (fn, 0)
+            output._edge = fn
             fn.saved_is_target = is_target if not flags else save(is_target)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1365,7 +1365,7 @@ def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_tar
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1665,7 +1665,7 @@ def nll_loss_forward(input, target, weight, reduction, ignore_index):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
-            output._edge = (fn, 0)
+            output._edge = fn
             fn.saved_total_weight = total_weight if not flags else save(total_weight)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1743,7 +1743,7 @@ def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1843,7 +1843,7 @@ def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
-            output._edge = (fn, 0)
+            output._edge = fn
             fn.saved_total_weight = total_weight if not flags else save(total_weight)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1921,7 +1921,7 @@ def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_ind
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -2035,7 +2035,7 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result0 = SavedVariable(result0, 0) if flags else save_output(result0, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
     if flags and flags & FORWARD_AD:
@@ -2089,7 +2089,7 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result0 = SavedVariable(result0, 0) if flags else save_output(result0, 0)
             fn.saved_result1 = result1 if not flags else save(result1)
     if flags and flags & FORWARD_AD:

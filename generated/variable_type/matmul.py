@@ -109,7 +109,7 @@ def mm(input, mat2, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         mat2_t = tangent_of(mat2)
@@ -276,7 +276,7 @@ def addmm(input, mat1, mat2, *more, beta=1, alpha=1, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         mat1_t = tangent_of(mat1)
@@ -452,7 +452,7 @@ def bmm(input, mat2, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         mat2_t = tangent_of(mat2)
@@ -533,7 +533,7 @@ def dot(input, tensor, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         tensor_t = tangent_of(tensor)
@@ -614,7 +614,7 @@ def mv(input, vec, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         vec_t = tangent_of(vec)
@@ -695,7 +695,7 @@ def vdot(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -784,7 +784,7 @@ def addmv(input, mat, vec, *more, beta=1, alpha=1, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         mat_t = tangent_of(mat)
@@ -966,7 +966,7 @@ def addr(input, vec1, vec2, *more, beta=1, alpha=1, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         vec1_t = tangent_of(vec1)
@@ -1149,7 +1149,7 @@ def baddbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         batch1_t = tangent_of(batch1)
@@ -1332,7 +1332,7 @@ def addbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         batch1_t = tangent_of(batch1)
@@ -1506,7 +1506,7 @@ def linalg_cross(input, other, dim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -1597,7 +1597,7 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         i1_t = tangent_of(i1)
         i2_t = tangent_of(i2)

@@ -114,7 +114,7 @@ def native_batch_norm(input, weight, bias, running_mean, running_var, training, 
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
     if flags and flags & FORWARD_AD:
@@ -214,7 +214,7 @@ def native_batch_norm_backward(grad_out, input, weight, running_mean, running_va
                 remember(fn)
             fn.input_metadata = (*metadata_of(result0), *metadata_of(result1), *metadata_of(result2))
             if result0 is not None:
-                result0._edge = (fn, 0)
+                result0._edge = fn
             if result1 is not None:
                 result1._edge = (fn, 1)
             if result2 is not None:
@@ -305,7 +305,7 @@ def _native_batch_norm_legit(input, weight, bias, running_mean, running_var, tra
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
     if flags and flags & FORWARD_AD:
@@ -386,7 +386,7 @@ def _native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, e
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
     if flags and flags & FORWARD_AD:
@@ -475,7 +475,7 @@ def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, runn
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
     if flags and flags & FORWARD_AD:
@@ -573,7 +573,7 @@ def _batch_norm_with_update(input, weight, bias, running_mean, running_var, mome
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
             fn.saved_result3 = result3 if not flags else save(result3)
@@ -672,7 +672,7 @@ def _batch_norm_no_update(input, weight, bias, running_mean, running_var, moment
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
             fn.saved_result3 = result3 if not flags else save(result3)
@@ -778,7 +778,7 @@ def batch_norm_backward(grad_out, input, weight, running_mean, running_var, save
                 remember(fn)
             fn.input_metadata = (*metadata_of(result0), *metadata_of(result1), *metadata_of(result2))
             if result0 is not None:
-                result0._edge = (fn, 0)
+                result0._edge = fn
             if result1 is not None:
                 result1._edge = (fn, 1)
             if result2 is not None:
@@ -913,7 +913,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
             fn.saved_result2 = result2 if not flags else save(result2)
     if flags and flags & FORWARD_AD:
@@ -1002,7 +1002,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
                 remember(fn)
             fn.input_metadata = (*metadata_of(result0), *metadata_of(result1), *metadata_of(result2))
             if result0 is not None:
-                result0._edge = (fn, 0)
+                result0._edge = fn
             if result1 is not None:
                 result1._edge = (fn, 1)
             if result2 is not None:
@@ -1106,7 +1106,7 @@ def _weight_norm_interface(v, g, dim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             result1._edge = (fn, 1)
             fn.saved_result1 = SavedVariable(result1, 1) if flags else save_output(result1, 1)
     if flags and flags & FORWARD_AD:
@@ -1203,7 +1203,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype, result2_.shape, result2_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             result1._edge = (fn, 1)
             result2._edge = (fn, 2)
             fn.saved_result1 = SavedVariable(result1, 1) if flags else save_output(result1, 1)
@@ -1307,7 +1307,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
                 remember(fn)
             fn.input_metadata = (*metadata_of(result0), *metadata_of(result1), *metadata_of(result2))
             if result0 is not None:
-                result0._edge = (fn, 0)
+                result0._edge = fn
             if result1 is not None:
                 result1._edge = (fn, 1)
             if result2 is not None:

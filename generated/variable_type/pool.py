@@ -108,7 +108,7 @@ def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -174,7 +174,7 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -253,7 +253,7 @@ def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -322,7 +322,7 @@ def avg_pool2d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -382,7 +382,7 @@ def _adaptive_avg_pool2d(input, output_size):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -448,7 +448,7 @@ def _adaptive_avg_pool2d_backward(grad_output, self):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -522,7 +522,7 @@ def adaptive_max_pool2d(input, output_size):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -590,7 +590,7 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -656,7 +656,7 @@ def max_unpool2d(input, indices, output_size):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -717,7 +717,7 @@ def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -783,7 +783,7 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -862,7 +862,7 @@ def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -931,7 +931,7 @@ def avg_pool3d_backward(grad_output, self, kernel_size, stride, padding, ceil_mo
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -991,7 +991,7 @@ def _adaptive_avg_pool3d(input, output_size):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1057,7 +1057,7 @@ def _adaptive_avg_pool3d_backward(grad_output, self):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1131,7 +1131,7 @@ def adaptive_max_pool3d(input, output_size):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1199,7 +1199,7 @@ def adaptive_max_pool3d_backward(grad_output, self, indices):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1265,7 +1265,7 @@ def max_unpool3d(input, indices, output_size, stride, padding):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1378,7 +1378,7 @@ def fractional_max_pool2d(input, kernel_size, output_size, random_samples):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1444,7 +1444,7 @@ def fractional_max_pool2d_backward(grad_output, self, kernel_size, output_size, 
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1503,7 +1503,7 @@ def fractional_max_pool3d(input, kernel_size, output_size, random_samples):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1569,7 +1569,7 @@ def fractional_max_pool3d_backward(grad_output, self, kernel_size, output_size, 
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:

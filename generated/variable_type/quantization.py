@@ -114,7 +114,7 @@ def fake_quantize_per_tensor_affine_cachemask(input, scale, zero_point, quant_mi
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
-            output._edge = (fn, 0)
+            output._edge = fn
             fn.saved_mask = mask if not flags else save(mask)
     if flags and flags & FORWARD_AD:
         refuse_tangents("fake_quantize_per_tensor_affine_cachemask", (input,))
@@ -177,7 +177,7 @@ def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(input, scale, zero
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
-            output._edge = (fn, 0)
+            output._edge = fn
             fn.saved_mask = mask if not flags else save(mask)
     if flags and flags & FORWARD_AD:
         refuse_tangents("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", (input, scale, zero_point, fake_quant_enabled,))
@@ -268,7 +268,7 @@ def _fake_quantize_learnable_per_tensor_affine(input, scale, zero_point, quant_m
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         refuse_tangents("_fake_quantize_learnable_per_tensor_affine", (input, scale, zero_point,))
     if flags and flags & INFERENCE:
@@ -397,7 +397,7 @@ def fake_quantize_per_channel_affine_cachemask(input, scale, zero_point, axis, q
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
-            output._edge = (fn, 0)
+            output._edge = fn
             fn.saved_mask = mask if not flags else save(mask)
     if flags and flags & FORWARD_AD:
         refuse_tangents("fake_quantize_per_channel_affine_cachemask", (input, scale, zero_point,))
@@ -489,7 +489,7 @@ def _fake_quantize_learnable_per_channel_affine(input, scale, zero_point, axis, 
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         refuse_tangents("_fake_quantize_learnable_per_channel_affine", (input, scale, zero_point,))
     if flags and flags & INFERENCE:
@@ -626,7 +626,7 @@ def _fused_moving_avg_obs_fq_helper(input, observer_on, fake_quant_on, running_m
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (output_.shape, output_.dtype)
-            output._edge = (fn, 0)
+            output._edge = fn
             fn.saved_mask = mask if not flags else save(mask)
     if flags and flags & FORWARD_AD:
         refuse_tangents("_fused_moving_avg_obs_fq_helper", (input, observer_on, fake_quant_on, running_min, running_max, scale, zero_point,))

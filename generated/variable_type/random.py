@@ -802,7 +802,7 @@ def bernoulli(input, generator, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -975,7 +975,7 @@ def bernoulli_p(input, p, generator):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1564,7 +1564,7 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         mean_t = tangent_of(mean)
         if mean_t is not None:
@@ -1626,7 +1626,7 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         std_t = tangent_of(std)
         if std_t is not None:
@@ -1692,7 +1692,7 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -1792,7 +1792,7 @@ def poisson(input, generator):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1855,7 +1855,7 @@ def binomial(count, prob, generator, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -1910,7 +1910,7 @@ def _standard_gamma(input, generator, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1976,7 +1976,7 @@ def _standard_gamma_grad(input, output, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -2035,7 +2035,7 @@ def _sample_dirichlet(input, generator, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         refuse_tangents("_sample_dirichlet", (input,))
     if flags and flags & INFERENCE:
@@ -2093,7 +2093,7 @@ def _dirichlet_grad(x, alpha, total, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -2154,7 +2154,7 @@ def native_dropout(input, p, train):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
     if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
@@ -2229,7 +2229,7 @@ def native_dropout_backward(grad_output, mask, scale):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -2525,7 +2525,7 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2662,7 +2662,7 @@ def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, 
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:

@@ -278,7 +278,7 @@ def mkldnn_rnn_layer(input, weight0, weight1, weight2, weight3, hx_, cx_, revers
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype, result2_.shape, result2_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             result1._edge = (fn, 1)
             result2._edge = (fn, 2)
             fn.saved_result0 = SavedVariable(result0, 0) if flags else save_output(result0, 0)
@@ -416,7 +416,7 @@ def _pack_padded_sequence(input, lengths, batch_first):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             fn.saved_result1 = result1 if not flags else save(result1)
     if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)

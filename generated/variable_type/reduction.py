@@ -141,7 +141,7 @@ def sum(input, dtype, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -207,7 +207,7 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -272,7 +272,7 @@ def mean(input, dtype, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -339,7 +339,7 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -405,7 +405,7 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -485,7 +485,7 @@ def prod(input, dtype, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
@@ -555,7 +555,7 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
@@ -637,7 +637,7 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -722,7 +722,7 @@ def std_mean_correction(input, dim, correction, keepdim):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             result1._edge = (fn, 1)
             fn.saved_result0 = SavedVariable(result0, 0) if flags else save_output(result0, 0)
     if flags and flags & FORWARD_AD:
@@ -817,7 +817,7 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -901,7 +901,7 @@ def var_mean_correction(input, dim, correction, keepdim):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
             result1._edge = (fn, 1)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -980,7 +980,7 @@ def amax(input, dim, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1045,7 +1045,7 @@ def amin(input, dim, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1108,7 +1108,7 @@ def aminmax(input, dim, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (min_.shape, min_.dtype, max_.shape, max_.dtype)
-            min._edge = (fn, 0)
+            min._edge = fn
             max._edge = (fn, 1)
             fn.saved_min = SavedVariable(min, 0) if flags else save_output(min, 0)
             fn.saved_max = SavedVariable(max, 1) if flags else save_output(max, 1)
@@ -1178,7 +1178,7 @@ def max(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1241,7 +1241,7 @@ def max_dim(input, dim, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
-            values._edge = (fn, 0)
+            values._edge = fn
             fn.saved_indices = indices if not flags else save(indices)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1305,7 +1305,7 @@ def min(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1368,7 +1368,7 @@ def min_dim(input, dim, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
-            values._edge = (fn, 0)
+            values._edge = fn
             fn.saved_indices = indices if not flags else save(indices)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1797,7 +1797,7 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
@@ -1864,7 +1864,7 @@ def norm_Scalar(input, p, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1933,7 +1933,7 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
@@ -2002,7 +2002,7 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2084,7 +2084,7 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
@@ -2154,7 +2154,7 @@ def logsumexp(input, dim, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2232,7 +2232,7 @@ def cumsum(input, dim, dtype, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
     if flags and flags & FORWARD_AD:
@@ -2352,7 +2352,7 @@ def cumprod(input, dim, dtype, *, out=None):
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
             else:
                 raise no_gradients(result_)
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
@@ -2476,7 +2476,7 @@ def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
-            values._edge = (fn, 0)
+            values._edge = fn
             fn.saved_indices = indices if not flags else save(indices)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2546,7 +2546,7 @@ def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
-            values._edge = (fn, 0)
+            values._edge = fn
             fn.saved_indices = indices if not flags else save(indices)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2621,7 +2621,7 @@ def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2692,7 +2692,7 @@ def median(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2755,7 +2755,7 @@ def median_dim(input, dim, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
-            values._edge = (fn, 0)
+            values._edge = fn
             fn.saved_indices = indices if not flags else save(indices)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2819,7 +2819,7 @@ def nanmedian(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2882,7 +2882,7 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
-            values._edge = (fn, 0)
+            values._edge = fn
             fn.saved_indices = indices if not flags else save(indices)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2944,7 +2944,7 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
-            values._edge = (fn, 0)
+            values._edge = fn
             fn.saved_indices = indices if not flags else save(indices)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3006,7 +3006,7 @@ def mode(input, dim, keepdim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
-            values._edge = (fn, 0)
+            values._edge = fn
             fn.saved_indices = indices if not flags else save(indices)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3131,7 +3131,7 @@ def dist(input, other, p=2, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3263,7 +3263,7 @@ def _pdist_forward(input, p=2, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3342,7 +3342,7 @@ def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         x1_t = tangent_of(x1)
@@ -3422,7 +3422,7 @@ def _euclidean_dist(x1, x2, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         x1_t = tangent_of(x1)
@@ -3514,7 +3514,7 @@ def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, ax
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         data_t = tangent_of(data)
@@ -3595,7 +3595,7 @@ def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3734,7 +3734,7 @@ def trace(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -4199,7 +4199,7 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_t = tangent_of(grad)
         if grad_t is not None:

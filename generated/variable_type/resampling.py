@@ -143,7 +143,7 @@ def upsample_linear1d(input, output_size, align_corners, scales, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -204,7 +204,7 @@ def upsample_linear1d_backward(grad_output, output_size, input_size, align_corne
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -280,7 +280,7 @@ def upsample_bilinear2d(input, output_size, align_corners, scales_h, scales_w, *
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -342,7 +342,7 @@ def upsample_bilinear2d_backward(grad_output, output_size, input_size, align_cor
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -418,7 +418,7 @@ def _upsample_bilinear2d_aa(input, output_size, align_corners, scales_h, scales_
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -480,7 +480,7 @@ def _upsample_bilinear2d_aa_backward(grad_output, output_size, input_size, align
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -557,7 +557,7 @@ def upsample_trilinear3d(input, output_size, align_corners, scales_d, scales_h, 
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -620,7 +620,7 @@ def upsample_trilinear3d_backward(grad_output, output_size, input_size, align_co
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -696,7 +696,7 @@ def upsample_bicubic2d(input, output_size, align_corners, scales_h, scales_w, *,
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -758,7 +758,7 @@ def upsample_bicubic2d_backward(grad_output, output_size, input_size, align_corn
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -834,7 +834,7 @@ def _upsample_bicubic2d_aa(input, output_size, align_corners, scales_h, scales_w
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -896,7 +896,7 @@ def _upsample_bicubic2d_aa_backward(grad_output, output_size, input_size, align_
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -972,7 +972,7 @@ def _upsample_lanczos2d_aa(input, output_size, align_corners, scales_h, scales_w
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1034,7 +1034,7 @@ def _upsample_lanczos2d_aa_backward(grad_output, output_size, input_size, align_
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1108,7 +1108,7 @@ def upsample_nearest1d(input, output_size, scales, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1168,7 +1168,7 @@ def upsample_nearest1d_backward(grad_output, output_size, input_size, scales):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1242,7 +1242,7 @@ def _upsample_nearest_exact1d(input, output_size, scales, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1302,7 +1302,7 @@ def _upsample_nearest_exact1d_backward(grad_output, output_size, input_size, sca
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1377,7 +1377,7 @@ def upsample_nearest2d(input, output_size, scales_h, scales_w, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1438,7 +1438,7 @@ def upsample_nearest2d_backward(grad_output, output_size, input_size, scales_h, 
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1513,7 +1513,7 @@ def _upsample_nearest_exact2d(input, output_size, scales_h, scales_w, *, out=Non
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1574,7 +1574,7 @@ def _upsample_nearest_exact2d_backward(grad_output, output_size, input_size, sca
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1650,7 +1650,7 @@ def upsample_nearest3d(input, output_size, scales_d, scales_h, scales_w, *, out=
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1712,7 +1712,7 @@ def upsample_nearest3d_backward(grad_output, output_size, input_size, scales_d, 
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1788,7 +1788,7 @@ def _upsample_nearest_exact3d(input, output_size, scales_d, scales_h, scales_w, 
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1850,7 +1850,7 @@ def _upsample_nearest_exact3d_backward(grad_output, output_size, input_size, sca
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -1912,7 +1912,7 @@ def reflection_pad1d(input, padding, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1976,7 +1976,7 @@ def reflection_pad1d_backward(grad_output, self, padding):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -2039,7 +2039,7 @@ def reflection_pad2d(input, padding, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2103,7 +2103,7 @@ def reflection_pad2d_backward(grad_output, self, padding):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -2166,7 +2166,7 @@ def reflection_pad3d(input, padding, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2230,7 +2230,7 @@ def reflection_pad3d_backward(grad_output, self, padding):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -2293,7 +2293,7 @@ def replication_pad1d(input, padding, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2357,7 +2357,7 @@ def replication_pad1d_backward(grad_output, self, padding):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -2420,7 +2420,7 @@ def replication_pad2d(input, padding, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2484,7 +2484,7 @@ def replication_pad2d_backward(grad_output, self, padding):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -2547,7 +2547,7 @@ def replication_pad3d(input, padding, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2611,7 +2611,7 @@ def replication_pad3d_backward(grad_output, self, padding):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -2719,7 +2719,7 @@ def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         grid_t = tangent_of(grid)
@@ -2798,7 +2798,7 @@ def grid_sampler_2d_backward(grad_output, input, grid, interpolation_mode, paddi
                 remember(fn)
             fn.input_metadata = (*metadata_of(result0), *metadata_of(result1))
             if result0 is not None:
-                result0._edge = (fn, 0)
+                result0._edge = fn
             if result1 is not None:
                 result1._edge = (fn, 1)
     if flags and flags & FORWARD_AD:
@@ -2883,7 +2883,7 @@ def grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         input_t = tangent_of(input)
         grid_t = tangent_of(grid)
@@ -2962,7 +2962,7 @@ def grid_sampler_3d_backward(grad_output, input, grid, interpolation_mode, paddi
                 remember(fn)
             fn.input_metadata = (*metadata_of(result0), *metadata_of(result1))
             if result0 is not None:
-                result0._edge = (fn, 0)
+                result0._edge = fn
             if result1 is not None:
                 result1._edge = (fn, 1)
     if flags and flags & FORWARD_AD:
@@ -3038,7 +3038,7 @@ def affine_grid_generator(theta, size, align_corners, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         theta_t = tangent_of(theta)
         if theta_t is not None:

@@ -250,7 +250,7 @@ def clone(input, memory_format, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -397,7 +397,7 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
             if result_.dtype.kind in 'fcV':
-                result._edge = (fn, 0)
+                result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -544,7 +544,7 @@ def alias(input):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -611,7 +611,7 @@ def alias_copy(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -675,7 +675,7 @@ def view(self, size):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, self, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -735,7 +735,7 @@ def view_copy(input, size, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -858,7 +858,7 @@ def _unsafe_view(input, size):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -916,7 +916,7 @@ def _reshape_alias(input, size, stride):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1089,7 +1089,7 @@ def expand(self, size, implicit):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, self, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -1149,7 +1149,7 @@ def expand_copy(input, size, implicit, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1264,7 +1264,7 @@ def permute(input, dims):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1325,7 +1325,7 @@ def permute_copy(input, dims, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1388,7 +1388,7 @@ def transpose(input, dim0, dim1):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1459,7 +1459,7 @@ def transpose_copy(input, dim0, dim1, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1591,7 +1591,7 @@ def t(input):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1658,7 +1658,7 @@ def t_copy(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2045,7 +2045,7 @@ def squeeze(input):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2106,7 +2106,7 @@ def squeeze_copy(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2166,7 +2166,7 @@ def squeeze_dim(input, dim):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2228,7 +2228,7 @@ def squeeze_copy_dim(input, dim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2288,7 +2288,7 @@ def squeeze_dims(input, dim):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2350,7 +2350,7 @@ def squeeze_copy_dims(input, dim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2585,7 +2585,7 @@ def unsqueeze(input, dim=MISSING, *, axis=MISSING):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2655,7 +2655,7 @@ def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2792,7 +2792,7 @@ def as_strided(input, size, stride, storage_offset):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -2860,7 +2860,7 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -2991,7 +2991,7 @@ def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3063,7 +3063,7 @@ def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3131,7 +3131,7 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -3193,7 +3193,7 @@ def slice_Tensor(input, dim, start, end, step):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3257,7 +3257,7 @@ def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3321,7 +3321,7 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -3412,7 +3412,7 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3483,7 +3483,7 @@ def diagonal(input, offset=0, dim1=0, dim2=1):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -3556,7 +3556,7 @@ def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3636,7 +3636,7 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_output_t = tangent_of(grad_output)
         if grad_output_t is not None:
@@ -3729,7 +3729,7 @@ def unfold(self, dimension, size, step):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            edge = (fn, 0)
+            edge = fn
     make_view(result, self, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
@@ -3802,7 +3802,7 @@ def unfold_copy(input, dimension, size, step, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -3871,7 +3871,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         grad_in_t = tangent_of(grad_in)
         if grad_in_t is not None:
@@ -3924,7 +3924,7 @@ def unbind_int(input, dim):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
-            edge = (fn, 0)
+            edge = fn
     for nr, r in enumerate(results):
         make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
     if flags and flags & FORWARD_AD:
@@ -4038,7 +4038,7 @@ def split_Tensor(input, split_size, dim):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
-            edge = (fn, 0)
+            edge = fn
     for nr, r in enumerate(results):
         make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
     if flags and flags & FORWARD_AD:
@@ -4212,7 +4212,7 @@ def split_with_sizes(input, split_sizes, dim):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
-            edge = (fn, 0)
+            edge = fn
     for nr, r in enumerate(results):
         make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
     if flags and flags & FORWARD_AD:
@@ -4534,7 +4534,7 @@ def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
@@ -4614,7 +4614,7 @@ def slice_scatter(input, src, dim, start, end, step, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
@@ -4691,7 +4691,7 @@ def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
@@ -4773,7 +4773,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         src_t = tangent_of(src)
@@ -4958,7 +4958,7 @@ def cat(tensors, dim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         tensors_t = [None if t is None else tangent_of(t) for t in tensors]
         if any([t is not None for t in tensors_t]):
@@ -5049,7 +5049,7 @@ def stack(tensors, dim, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         tensors_t = [None if t is None else tangent_of(t) for t in tensors]
         if any([t is not None for t in tensors_t]):
@@ -5114,7 +5114,7 @@ def block_diag(tensors, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         tensors_t = [None if t is None else tangent_of(t) for t in tensors]
         if any([t is not None for t in tensors_t]):
@@ -5309,7 +5309,7 @@ def repeat(self, repeats, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(self)
         if self_t is not None:
@@ -5439,7 +5439,7 @@ def roll(input, shifts, dims, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -5500,7 +5500,7 @@ def flip(input, dims, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -5608,7 +5608,7 @@ def rot90(input, k, dims, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -5673,7 +5673,7 @@ def tril(input, diagonal=0, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -5807,7 +5807,7 @@ def triu(input, diagonal=0, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -5970,7 +5970,7 @@ def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -6120,7 +6120,7 @@ def constant_pad_nd(input, pad, value, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -6185,7 +6185,7 @@ def pixel_shuffle(input, upscale_factor, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -6256,7 +6256,7 @@ def pixel_unshuffle(input, downscale_factor, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -6352,7 +6352,7 @@ def channel_shuffle(input, groups, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:

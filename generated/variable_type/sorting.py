@@ -95,7 +95,7 @@ def sort(input, dim, descending, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
-            values._edge = (fn, 0)
+            values._edge = fn
             fn.saved_indices = indices if not flags else save(indices)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -156,7 +156,7 @@ def sort_stable(input, stable, dim, descending, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
-            values._edge = (fn, 0)
+            values._edge = fn
             fn.saved_indices = indices if not flags else save(indices)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -266,7 +266,7 @@ def topk(input, k, dim, largest, sorted, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (values_.shape, values_.dtype)
-            values._edge = (fn, 0)
+            values._edge = fn
             fn.saved_indices = indices if not flags else save(indices)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -325,7 +325,7 @@ def _unique(input, sorted=True, return_inverse=False):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
     if flags and flags & FORWARD_AD:
         refuse_tangents("_unique", (input,))
     if flags and flags & INFERENCE:
@@ -383,7 +383,7 @@ def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
     if flags and flags & FORWARD_AD:
         refuse_tangents("_unique2", (input,))
     if flags and flags & INFERENCE:
@@ -441,7 +441,7 @@ def unique_dim(input, dim=MISSING, sorted=True, return_inverse=False, return_cou
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
     if flags and flags & FORWARD_AD:
         refuse_tangents("unique_dim", (input,))
     if flags and flags & INFERENCE:
@@ -495,7 +495,7 @@ def unique_consecutive(input, return_inverse, return_counts, dim):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
     if flags and flags & FORWARD_AD:
         refuse_tangents("unique_consecutive", (input,))
     if flags and flags & INFERENCE:
@@ -547,7 +547,7 @@ def unique_dim_consecutive(input, dim=MISSING, return_inverse=False, return_coun
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype)
-            result0._edge = (fn, 0)
+            result0._edge = fn
     if flags and flags & FORWARD_AD:
         refuse_tangents("unique_dim_consecutive", (input,))
     if flags and flags & INFERENCE:

@@ -107,7 +107,7 @@ def i0(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -246,7 +246,7 @@ def special_i0e(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -320,7 +320,7 @@ def special_i1(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -394,7 +394,7 @@ def special_i1e(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -472,7 +472,7 @@ def igamma(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -631,7 +631,7 @@ def igammac(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -786,7 +786,7 @@ def special_entr(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -858,7 +858,7 @@ def special_erfcx(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -930,7 +930,7 @@ def special_ndtri(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1002,7 +1002,7 @@ def special_log_ndtr(input, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
             fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
@@ -1102,7 +1102,7 @@ def special_xlog1py(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -1174,7 +1174,7 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         other_t = tangent_of(other)
         if other_t is not None:
@@ -1240,7 +1240,7 @@ def special_xlog1py_other_scalar(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -1309,7 +1309,7 @@ def special_zeta(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         other_t = tangent_of(other)
@@ -1380,7 +1380,7 @@ def special_zeta_self_scalar(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         other_t = tangent_of(other)
         if other_t is not None:
@@ -1442,7 +1442,7 @@ def special_zeta_other_scalar(input, other, *, out=None):
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = (fn, 0)
+            result._edge = fn
     if flags and flags & FORWARD_AD:
         refuse_tangents("special_zeta", (input,))
     if flags and flags & INFERENCE:

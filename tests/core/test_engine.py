@@ -292,3 +292,35 @@ def test_graphs_are_freed_without_the_collector():
         assert [r() for r in refs] == [None] * len(refs)
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("step", "most"),
+    [(lambda x: x * 1.5, 2), (lambda x: x.neg(), 2), (lambda x: x + x, 2)],
+    ids=["number", "one", "two"],
+)
+def test_an_operator_leaves_two_objects_to_the_collector(step, most):
+    """Note [Edges]: the node and its tuple of edges; an edge, or a number that repeats, is no object of its own."""
+
+    def tracked(steps):
+        y = leaf(1.0)
+        for _ in range(steps):
+            y = step(y)
+        gc.collect()
+        return len(gc.get_objects()), y
+
+    tracked(100)
+    few, many = tracked(100)[0], tracked(1100)[0]
+    assert many - few <= most * 1000 + 50
+
+
+@pytest.mark.parametrize("numbers", [(0.0, -0.0), (1, 1.0), (2.0, 2), (float("nan"), 1.0)])
+def test_equal_numbers_stay_apart(numbers):
+    for _ in range(20):
+        for number in numbers:
+            x = leaf(2.0)
+            y = x * number
+            assert repr(y.tolist()) == repr([2.0 * number])
+            assert y.grad_fn._saved_other.dtype is (torch.int64 if type(number) is int else torch.float64)
+            y.sum().backward()
+            assert repr(x.grad.tolist()) == repr([float(number)])

@@ -204,7 +204,7 @@ def warn_in_backward(name: str, values: tuple[Any, ...], below: Callable[..., An
         node.operator = name
         node.next_edges, node.sequence_nr, node.hooks = tuple(edges), next_sequence_nr(), None
         node.input_metadata = (tensor._array.shape, tensor._array.dtype)
-        tensor._edge = (node, 0)
+        tensor._edge = node
     return found
 
 

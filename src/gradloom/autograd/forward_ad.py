@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..core.node import Node
+from ..core.node import Node, as_pair
 from ..core.tangents import drop_tangents, set_tangent, tangent_of, with_layout_of, without_tangents
 from ..core.tensor import Tensor
 from ..core.views import PrimalView
@@ -211,11 +211,12 @@ class Identity(Node):
 def name_identity(seen) -> None:
     """Make the node of a result of `view_as` an Identity, as in PyTorch; it passes gradients on unchanged."""
     view = seen._view
-    if view is not None and view.edge[0] is not None:
-        made, node = view.edge[0], object.__new__(Identity)
+    made = None if view is None else as_pair(view.edge)[0]
+    if made is not None:
+        node = object.__new__(Identity)
         node.next_edges, node.sequence_nr = made.next_edges, made.sequence_nr
         node.input_metadata, node.hooks = made.input_metadata, made.hooks
-        view.edge = (node, 0)
+        view.edge = node
 
 
 def _primal_view(tensor):

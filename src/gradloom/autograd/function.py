@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from ..core import late
 from ..core.anomaly import remember
 from ..core.edge import DEAD_EDGE, gradient_edge
-from ..core.node import NO_EDGE, Error, Node, next_sequence_nr
+from ..core.node import NO_EDGE, Error, Node, as_pair, next_sequence_nr
 from ..core.saved_variable import FREED_MESSAGE, SavedVariable, raw_saved, unpack
 from ..core.tensor import Tensor
 from ..dispatch import _operators
@@ -209,7 +209,7 @@ class BackwardCFunction(FunctionCtx, Node):
     def _refuse_complex(self, grad, position: int, edge: int):
         """Refuse a complex gradient of a real input. In operators' formulas the engine takes the real part; a user's
         backward must do so explicitly."""
-        following, nr = self.next_edges[edge]
+        following, nr = as_pair(self.next_edges[edge])
         wanted = following.input_metadata[2 * nr + 1] if following is not None else None
         if wanted is not None and wanted.kind != "c":
             raise RuntimeError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..core.edge import gradient_edge
-from ..core.node import NO_EDGE, bump_version
+from ..core.node import NO_EDGE, as_pair, bump_version
 from ..core.saved_variable import SavedVariable
 from ..core.tangents import set_tangent, tangent_of, update_tangent, without_tangents, zeros_for
 from ..core.views import (
@@ -188,8 +188,9 @@ def _own_number(ctx, output, nr: int) -> int | None:
     edge = output._edge if output._view is None else gradient_edge(output)
     if edge is None:
         return None
-    if edge[0] is ctx:
-        return edge[1]  # if it is returned twice, the last one
+    node, number = as_pair(edge)
+    if node is ctx:
+        return number  # if it is returned twice, the last one
     # The history of a view that forward wrote to reaches the node through other nodes, which would also form a cycle.
     written = output._view is not None and any(output is t for t in ctx.dirty_tensors or ())
     return nr if written else None

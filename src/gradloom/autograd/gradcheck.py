@@ -396,7 +396,7 @@ def _undefined(output):
     node.hooks = None
     node.input_metadata = (output._array.shape, output._array.dtype)
     alias = output._detached_alias()
-    alias._edge = (node, 0)
+    alias._edge = node
     return alias
 
 

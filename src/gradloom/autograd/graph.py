@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, finalize, r
 from ..core import late
 from ..core.edge import gradient_edge
 from ..core.engine import will_run
-from ..core.node import Node, RemovableHandle
+from ..core.node import NO_EDGE, Node, RemovableHandle, as_pair
 from ..core.roots import is_edge
 from ..core.saved_variable import check_callable, modified_message
 from ..core.tensor import Tensor
@@ -61,7 +61,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     Raises:
         RuntimeError: if the tensor does not require grad.
     """
-    node, nr = gradient_edge(tensor) if tensor.requires_grad else (None, 0)
+    node, nr = as_pair(gradient_edge(tensor)) if tensor.requires_grad else NO_EDGE
     if node is None:
         raise RuntimeError("It is not possible to get the gradient edge for a Tensor that does not require gradients")
     return GradientEdge(node, nr)
@@ -75,7 +75,7 @@ def _get_grad_fn_or_grad_acc(tensor: Any) -> Node:
 
     Raises AssertionError if it does not require grad.
     """
-    node = tensor.node if is_edge(tensor) else (tensor._edge or gradient_edge(tensor))[0]
+    node = tensor.node if is_edge(tensor) else as_pair(tensor._edge or gradient_edge(tensor))[0]
     if node is None:
         raise AssertionError("Expected gradient function to be set: the tensor does not require grad")
     return node
@@ -105,7 +105,7 @@ def _register_logging_hooks_on_whole_graph(t_outputs: Sequence[Any]) -> Callable
         if node not in seen:
             seen.add(node)
             handles.append(node.register_prehook(tell))
-            waiting += [following for following, _ in node.next_edges if following is not None]
+            waiting += [following for following, _ in node.next_functions if following is not None]
 
     def unregister() -> None:
         for handle in handles:
@@ -189,9 +189,9 @@ def _first_of_each_pass(fn):
 def _node_of(tensor):
     """Return a function that gives the tensor's node without keeping the graph alive, which holds the hooks."""
     if not tensor.is_leaf:
-        return ref(gradient_edge(tensor)[0])
+        return ref(as_pair(gradient_edge(tensor))[0])
     leaf = ref(tensor)
-    return lambda: None if (found := leaf()) is None else gradient_edge(found)[0]
+    return lambda: None if (found := leaf()) is None else as_pair(gradient_edge(found))[0]
 
 
 def _all_of_each_pass(fn, nodes):

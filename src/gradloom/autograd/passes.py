@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 from ..core import late
 from ..core.engine import execute
-from ..core.node import bump_version
+from ..core.node import as_pair, bump_version
 from ..core.roots import (
     UNUSED,
     as_tuple,
@@ -195,7 +195,7 @@ def grad(
     else:
         roots, grads = roots_and_gradients(outputs, grad_outputs)
         edges = input_edges(inputs)
-        if any(node is None for node, _ in edges):
+        if any(as_pair(edge)[0] is None for edge in edges):
             edges = edges_of_constants(inputs, edges)
         found = execute(roots, grads, keep_graph=retain_graph, create_graph=create_graph, capture_edges=edges)
         found = input_gradients(found, inputs, allow_unused, materialize_grads, create_graph)

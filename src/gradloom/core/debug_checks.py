@@ -26,7 +26,7 @@ from ..dispatch import _operators
 from ..dispatch.state import AUTOCAST, state
 from ..memory.metadata import Metadata, is_imaginary
 from ..memory.ownership import owner
-from .node import NO_EDGE
+from .node import as_pair
 from .saved_variable import SavedOutput, SavedVariable
 
 
@@ -167,12 +167,12 @@ def gradients(fn: Any, grads: Any, edges: Any, found: tuple[Any, ...]) -> tuple[
         raise AssertionError(f"{type(fn).__name__}: {len(found)} gradients for {len(fn.next_edges)} inputs")
     given = {g._array.dtype for g in grads if g is not None}
     for nr, (edge, grad) in enumerate(zip(edges, found, strict=True)):
-        if grad is None or edge is NO_EDGE or edge[0] is None:
+        node, position = as_pair(edge)
+        if grad is None or node is None:
             continue
         what = f"{type(fn).__name__}: gradient {nr}"
         if not isinstance(grad, _operators.Tensor):
             raise AssertionError(f"{what} is {type(grad).__name__}, not Tensor")
-        node, position = edge
         dtype, found_dtype = node.input_metadata[2 * position + 1], grad._array.dtype
         if found_dtype != dtype and found_dtype not in given and not state.flags & AUTOCAST:
             raise AssertionError(

@@ -1,10 +1,13 @@
 """Edges: where a tensor's gradient goes.
 
 Note [Edges]
-An edge is the pair `(node, input_nr)`: gradient number `input_nr` of `node`. Every tensor has its edge in `_edge`:
+An edge leads to gradient number `nr` of `node`. Number 0 is the common case, and its edge is the node itself: a graph
+that lives long then has one object less per operator for the cycle collector to visit. `as_pair(edge)` returns
+`(node, nr)` for either form. Every tensor has its edge in `_edge`:
 
-    NO_EDGE      the tensor does not require grad
-    (node, nr)   it is output `nr` of the operator whose backward is `node`
+    NO_EDGE      the pair (None, 0): the tensor does not require grad
+    node         it is output 0 of the operator whose backward is `node`
+    (node, nr)   it is output `nr`; (node, 0) is the same edge as node
     None         ask `gradient_edge(tensor)`: it is a leaf that requires grad, with a weak reference to its
                  AccumulateGrad (which refers to the leaf, and graphs are freed without the cycle collector), or a view,
                  whose history a write to its base may have replaced
@@ -39,7 +42,7 @@ def gradient_edge(tensor):
             return view.current_edge(tensor)
     found = tensor._accumulator
     node = found() if found is not None else None
-    return leaf_edge(tensor) if node is None else (node, 0)
+    return leaf_edge(tensor) if node is None else node
 
 
 def edges_of(tensors):
@@ -64,7 +67,7 @@ def leaf_edge(tensor):
             if node is None:
                 node = AccumulateGrad(tensor)
                 tensor._accumulator = ref(node)
-    return (node, 0)
+    return node
 
 
 def metadata_of(tensor):

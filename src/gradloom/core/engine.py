@@ -27,7 +27,7 @@ from ..memory.metadata import NoValuesError
 from . import hooks as hook_calls
 from .accumulate_grad import LEAF_NUMBER
 from .gradient_checks import validate_gradient
-from .node import NO_EDGE, GraphRoot, Node
+from .node import NO_EDGE, GraphRoot, Node, as_pair
 
 _task_id = count().__next__
 add_arrays = np.add  # `set_kernels` replaces it
@@ -74,7 +74,8 @@ class Plan:
     def __init__(self, edges, ends):
         self.captures = {}  # node -> [(input_nr, position in results)]
         self.results = [None] * len(edges)
-        for position, (node, nr) in enumerate(edges):
+        for position, edge in enumerate(edges):
+            node, nr = as_pair(edge)
             self.captures.setdefault(node, []).append((nr, position))
         self.needed = set(ends)  # nodes that must run: those requested, and those that lead to a wanted gradient
 
@@ -85,9 +86,10 @@ class Plan:
     def wanted(self, edges: tuple) -> tuple:
         """Return the next edges of a node, with NO_EDGE in place of those that lead to no wanted gradient."""
         needed, captures = self.needed, self.captures
-        for node, _ in edges:
+        for edge in edges:
+            node = edge[0] if type(edge) is tuple else edge
             if node is not None and node not in needed and node not in captures:
-                return tuple([e if e[0] in needed or e[0] in captures else NO_EDGE for e in edges])
+                return tuple([e if (n := as_pair(e)[0]) in needed or n in captures else NO_EDGE for e in edges])
         return edges
 
     def capture(self, node, grads):
@@ -99,7 +101,7 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
     """Run a backward pass.
 
     Args:
-        roots: edges `(node, output_nr)` to start from.
+        roots: edges to start from; see Note [Edges].
         root_grads: a Tensor for each root.
         keep_graph: keep saved tensors for another pass.
         create_graph: record the pass itself, so that it can be differentiated again.
@@ -110,14 +112,14 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
         The captured gradients (None where a wanted edge was not reached), in the order of capture_edges.
     """
     if len(roots) == 1:
-        root, nr = roots[0]
+        root, nr = as_pair(roots[0])
         buffer = [None] * (len(root.input_metadata) // 2)
         buffer[nr] = root_grads[0]
     else:
         root, buffer = GraphRoot(roots, root_grads), []
     plan = None
     if capture_edges is not None or run_only is not None:
-        plan = Plan(capture_edges or (), [node for node, _ in run_only or ()])
+        plan = Plan(capture_edges or (), [as_pair(edge)[0] for edge in run_only or ()])
         _mark_needed(root, plan)
         if root not in plan.needed:
             plan.captures.setdefault(root, [])  # tensor hooks of a root always see its gradient
@@ -200,7 +202,9 @@ def _dependencies(root) -> dict:
     stack = [root]
     pop, push = stack.pop, stack.append
     while stack:
-        for node, _ in pop().next_edges:
+        for node in pop().next_edges:
+            if type(node) is tuple:
+                node = node[0]
             if node not in found:
                 found[node] = None
                 push(node)
@@ -222,7 +226,8 @@ def _mark_needed(root, plan: Plan) -> None:
     reaches[root] = False
     while stack:
         node, edges = stack[-1]
-        for following, _ in edges:
+        for edge in edges:
+            following = as_pair(edge)[0]
             if following is None:
                 continue
             if following not in reaches:
@@ -269,16 +274,23 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                 release = node.release_variables
                 if release is not None:
                     release()
-            for (following, nr), grad in zip(edges, outputs):  # noqa: B905 (`strict` costs as much again)
-                if following is None:
-                    continue
+            for following, grad in zip(edges, outputs):  # noqa: B905 (`strict` costs as much again)
+                nr = 0
+                if type(following) is tuple:
+                    following, nr = following
+                    if following is None:
+                        continue
                 metadata = following.input_metadata
                 if grad is not None:
                     array = grad._array
                     at = nr + nr
                     if array.shape != metadata[at] or array.dtype is not metadata[at + 1]:
                         grad = validate_gradient(
-                            grad, metadata[at], metadata[at + 1], node, edges.index((following, nr))
+                            grad,
+                            metadata[at],
+                            metadata[at + 1],
+                            node,
+                            [as_pair(e) for e in edges].index((following, nr)),
                         )
                         array = grad._array
                 entry = pending[following]
@@ -402,13 +414,13 @@ def execution_order(task: GraphTask) -> list[Node]:
     """
     left: dict = {}
     for node in (task.root, *_dependencies(task.root)):
-        for following, _ in node.next_edges if node is not None else ():
+        for following, _ in node.next_functions if node is not None else ():
             left[following] = left.get(following, 0) + 1
     ready, order = [(0, task.root)], []
     while ready:
         node = heappop(ready)[1]
         order.append(node)
-        for following, _ in node.next_edges:
+        for following, _ in node.next_functions:
             left[following] -= 1
             if following is not None and left[following] == 0:
                 heappush(ready, (-following.sequence_nr, following))

@@ -23,7 +23,7 @@ from ..dispatch.state import ANOMALY, GRAD_ASKED, state
 from ..memory.metadata import NoValuesError
 from .edge import gradient_edge
 from .gradient_checks import validate_gradient
-from .node import REGISTERING, RemovableHandle
+from .node import REGISTERING, RemovableHandle, as_pair
 
 if TYPE_CHECKING:
     from .tensor import Tensor
@@ -111,7 +111,7 @@ def before(hooks, grads: list) -> list:
 def validated(node, outputs) -> tuple:
     """Return a node's results for post-hooks, in the shapes and dtypes of its inputs."""
     found = []
-    for i, ((following, nr), grad) in enumerate(zip(node.next_edges, outputs, strict=False)):
+    for i, ((following, nr), grad) in enumerate(zip(node.next_functions, outputs, strict=False)):
         if grad is not None and following is not None:
             shape, numpy_type = following.input_metadata[2 * nr : 2 * nr + 2]
             grad = validate_gradient(grad, shape, numpy_type, node, i)
@@ -170,7 +170,7 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Re
     """See Tensor.register_hook."""
     if not tensor.requires_grad:
         raise RuntimeError("cannot register a hook on a tensor that doesn't require gradient")
-    node, nr = gradient_edge(tensor)
+    node, nr = as_pair(gradient_edge(tensor))
     is_leaf = tensor.grad_fn is None
     with REGISTERING:
         if node is None:  # a view that requires grad through its base: it receives no gradient
@@ -194,7 +194,7 @@ def retain_grad(tensor: Tensor) -> None:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if tensor._last_edge[0] is None or tensor._retains_grad:  # a stale view that was made without history is a leaf
         return
-    node, nr = gradient_edge(tensor)
+    node, nr = as_pair(gradient_edge(tensor))
     target = ref(tensor)
 
     def keep(grad):

@@ -4,7 +4,7 @@ Note [Nodes]
 Generated nodes have `__slots__`. The wrapper that makes a node sets its attributes one by one, since a constructor call
 would cost as much as the operator. Every node has
 
-    next_edges       one edge per input of the forward operator
+    next_edges       one edge per input of the forward operator; see Note [Edges] in edge.py
     sequence_nr      rises with each node made; the engine runs later nodes first
     input_metadata   (shape, dtype) of each forward output, flattened into one tuple: what gradients must match
     hooks            None, or a NodeHooks, which also has the rarely used `metadata` dict and anomaly trace
@@ -31,6 +31,13 @@ from ..memory.locks import new_lock
 from ..types.size import Size
 
 NO_EDGE = (None, 0)
+
+
+def as_pair(edge: Any) -> Any:
+    """Return an edge as `(node, number)`; see Note [Edges] in edge.py."""
+    return edge if type(edge) is tuple else (edge, 0)
+
+
 REGISTERING = new_lock()  # guards the registration of hooks; no other lock is taken while it is held
 write_watcher = None  # anomaly mode's function, called with the version counter after each in-place write
 next_sequence_nr = count().__next__
@@ -149,7 +156,7 @@ class Node:
     @property
     def next_functions(self) -> tuple[tuple[Node | None, int], ...]:
         """Pairs `(node, input number)`: the nodes that this node's gradients go to."""
-        return tuple(self.next_edges)
+        return tuple([as_pair(edge) for edge in self.next_edges])
 
     def name(self) -> str:
         """Return PyTorch's name of the node: the class's, with C++'s namespace for hand-written nodes."""

@@ -10,7 +10,7 @@ import numpy as np
 from ..dispatch import _operators
 from ..dispatch.state import overrides_operators, state
 from .edge import gradient_edge
-from .node import Error
+from .node import Error, as_pair
 
 UNUSED = (
     "The differentiated Tensor at index {} appears to not have been used in the graph. Set allow_unused=True if "
@@ -57,10 +57,10 @@ def edges_of_constants(inputs: tuple, edges: list) -> list:
     """
     found = []
     for value, edge in zip(inputs, edges, strict=True):
-        if edge[0] is None:
+        if as_pair(edge)[0] is None:
             if not (isinstance(value, _operators.Tensor) and value.requires_grad):
                 raise RuntimeError("One of the differentiated Tensors does not require grad")
-            edge = (Error("nothing leads here"), 0)
+            edge = Error("nothing leads here")
         found.append(edge)
     return found
 
@@ -99,7 +99,7 @@ def roots_and_gradients(tensors: tuple, gradients) -> tuple[list, list]:
     roots = []
     for i, tensor in enumerate(tensors):
         edge = tensor._edge or gradient_edge(tensor) if isinstance(tensor, _operators.Tensor) else _checked_edge(tensor)
-        if edge[0] is None:
+        if as_pair(edge)[0] is None:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
         roots.append(edge)
     return roots, vectors

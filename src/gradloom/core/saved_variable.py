@@ -189,8 +189,8 @@ class SavedVariable:
         elif original is not None:
             self._tangent = original._tangent
             edge = original._edge or gradient_edge(original)
-            if isinstance(edge[0], AccumulateGrad):
-                self.leaf = ref(edge[0])
+            if isinstance(edge, AccumulateGrad):
+                self.leaf = ref(edge)
             else:
                 self.edge = edge
         self.unpack_hook, self.packed = unpack, packed

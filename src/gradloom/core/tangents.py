@@ -13,6 +13,7 @@ from ..memory.locks import new_lock
 from ..memory.metadata import Metadata
 from ..memory.ownership import extent, offset_in_elements, owner, strided_view
 from . import late
+from .node import NO_EDGE, as_pair
 from .saved_variable import saved_outputs
 
 _holders: list = []  # weak references to tensors and saved variables with a tangent of the open level
@@ -69,9 +70,9 @@ def set_tangent(tensor, tangent, as_given: bool = False) -> None:
     if not _same_strides(tangent._array, tensor._array):
         tangent = laid_out_like(tangent, tensor._array.strides)
     hold_tangent(tensor, tangent)
-    edge = tensor._edge
-    if edge is not None and edge[0] is not None:
-        for saved in saved_outputs(*edge):  # saved before it had a tangent
+    node, nr = as_pair(tensor._edge or NO_EDGE)
+    if node is not None:
+        for saved in saved_outputs(node, nr):  # saved before it had a tangent
             hold_tangent(saved, tangent)
 
 
@@ -170,8 +171,9 @@ def update_tangent(tensor, tangent) -> None:
         set_tangent(tensor, tangent)
     elif current._array.shape == tangent._array.shape and current._array.flags.writeable:
         _operators.copy_(current, tangent)
-        if tensor._edge is not None and tensor._edge[0] is not None:
-            for saved in saved_outputs(*tensor._edge):
+        node, nr = as_pair(tensor._edge or NO_EDGE)
+        if node is not None:
+            for saved in saved_outputs(node, nr):
                 hold_tangent(saved, current)
     else:
         set_tangent(tensor, tangent)

@@ -32,7 +32,7 @@ from ..types.public import found_in
 from . import late
 from .attributes import COLD, OwnAttributes, copy_fields, fields, keep_cold_apart
 from .edge import gradient_edge
-from .node import NO_EDGE, bump_version
+from .node import NO_EDGE, as_pair, bump_version
 from .tensor_base import TensorBase
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ class Tensor(TensorBase):
             if self._view is None:
                 return None
             edge = self._view.history(self)
-        return edge[0]
+        return edge[0] if edge.__class__ is tuple else edge
 
     @property
     def output_nr(self) -> int:
@@ -237,11 +237,11 @@ class Tensor(TensorBase):
 
     @property
     def _last_edge(self) -> Any:
-        """The edge of the node that made this tensor; of a view, perhaps from before its base was written."""
+        """The edge of the node that made this tensor, as a pair; a view's may be from before its base was written."""
         edge = self._edge
         if edge is None:
-            return NO_EDGE if self._view is None else self._view.edge
-        return edge
+            edge = NO_EDGE if self._view is None else self._view.edge
+        return as_pair(edge)
 
     @property
     def _grad_fn(self) -> Node | None:
@@ -580,6 +580,13 @@ def wrap(array: np.ndarray) -> Tensor:
 
 
 _REAL = frozenset((int, float))
+# Tensors of floats and ints beside floating tensors, by the other operand's dtype and the number: programs repeat their
+# numbers, and the nodes that save one then share an object, which the cycle collector visits once. One in eight numbers
+# that are not there is added, so that numbers which never come again cost little.
+_FLOATS: dict[str, dict[float, Tensor]] = {char: {} for char in "fdFD"}
+_INTS: dict[str, dict[int, Tensor]] = {char: {} for char in "fdFD"}
+_MOST_KNOWN = 128  # of one class beside one dtype
+_unknown = 0  # how many were not there
 
 
 def wrapped_number(value, like=None) -> Tensor:
@@ -588,26 +595,40 @@ def wrapped_number(value, like=None) -> Tensor:
     Args:
         value: bool, int, float or complex.
         like: the other operand; if it is floating, its dtype is used, so that no promotion is needed.
+
+    Returns:
+        A tensor that must not be written to: the same number may get it again.
     """
-    array = None
+    global _unknown
+    kind = value.__class__
+    array = known = None
     if like is not None:
         other = like._array.dtype
         char = other.char  # no half precision: operators must not round the number to it (Note [Type promotion])
-        if (
-            (char == "f" or char == "d")
-            and value.__class__ in _REAL
-            or (char == "F" or char == "D")
-            and (value.__class__ is not bool)
-        ):  # some operators refuse bool
+        if type(value) is float:  # what stands for a number in the compiler says that it is one, but is not known
+            known = _FLOATS.get(char)
+        elif type(value) is int:
+            known = _INTS.get(char)
+        if known is not None:
+            out = known.get(value)
+            if out is not None:
+                return out
+            array = np.array(value, other)
+        elif char in "FD" and kind is not bool or char in "fd" and kind in _REAL:  # some operators refuse bool
             array = np.array(value, other)
     if array is None:
-        kind = value.__class__
         array = np.array(value, (np.int64 if value < 1 << 63 else np.uint64) if kind is int else None)
     out = new(Tensor)
     out._array = array
     out._edge = NO_EDGE
     out._vc = None
     out._wrapped_number = value
+    if known is not None:
+        _unknown += 1
+        if not _unknown & 7 and value:  # not zero: 0.0 equals -0.0
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            known[value] = out
     return out
 
 

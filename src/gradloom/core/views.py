@@ -24,7 +24,7 @@ from ..dispatch import _operators
 from ..dispatch.state import GRAD_OFF, INFERENCE, state
 from ..memory.ownership import offset_in_elements, strided_view
 from .edge import DEAD_EDGE, NO_EDGE, gradient_edge, leaf_edge
-from .node import Node, next_sequence_nr, operator_name
+from .node import Node, as_pair, next_sequence_nr, operator_name
 from .saved_variable import FREED_MESSAGE
 
 new = object.__new__
@@ -115,7 +115,7 @@ def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
     Args:
         result: the new Tensor.
         source: the input it is a view of.
-        edge: `(node, output_nr)` of the view operator, or NO_EDGE.
+        edge: the edge to the view operator's node, or NO_EDGE.
         flags: the thread's dispatch flags when the operator was called.
         creation: one of the constants above.
         replay: function that makes the view from `source`, if as_strided cannot.
@@ -202,7 +202,7 @@ def check_inplace(tensor, others=()) -> None:
     view = tensor._view
     if view is not None and view.creation == DEFAULT and view.edge is not NO_EDGE and tensor._vc[0] == view.version:
         edge = view.base._edge
-        if edge is not None and edge[0] is not None:  # neither a leaf nor a view of one
+        if edge is not None and as_pair(edge)[0] is not None:  # neither a leaf nor a view of one
             return
     requires_grad = tensor.requires_grad
     if not requires_grad and not _any_requires_grad(others):
@@ -228,7 +228,7 @@ def forbidden_view_message(view, modified: str) -> str:
     Args:
         modified: the words that follow "A view ... and".
     """
-    node, nr = view.edge
+    node, nr = as_pair(view.edge)
     if view.creation == TRANSFORM_INPUT:
         return (
             "a leaf Variable that requires grad is being used in an in-place operation: the Tensor "
@@ -272,9 +272,9 @@ def forbidden_view_message(view, modified: str) -> str:
 
 def move_retained_gradient(old, new) -> None:
     """Move the hook of `retain_grad` from a tensor's old edge to its new one."""
-    node, nr = old
-    if node is not None and node.hooks is not None and nr in node.hooks.retain_grad and new[0] is not None:
-        new[0].ensure_hooks().retain_grad[new[1]] = node.hooks.retain_grad.pop(nr)
+    (node, nr), (new_node, new_nr) = as_pair(old), as_pair(new)
+    if node is not None and node.hooks is not None and nr in node.hooks.retain_grad and new_node is not None:
+        new_node.ensure_hooks().retain_grad[new_nr] = node.hooks.retain_grad.pop(nr)
 
 
 def rebase_history(tensor, node) -> None:
@@ -289,13 +289,13 @@ def rebase_history(tensor, node) -> None:
     node.input_metadata = (array.shape, array.dtype)
     if view is None:
         old = tensor._edge
-        tensor._edge = (node, 0)
+        tensor._edge = node
         if tensor._retains_grad:
             move_retained_gradient(old, tensor._edge)
         return
     base = view.base
     base_edge = base._edge or gradient_edge(base)
-    base._edge = (CopySlices(base, tensor, base_edge, node, view.replay), 0)
+    base._edge = CopySlices(base, tensor, base_edge, node, view.replay)
     if base._retains_grad:
         move_retained_gradient(base_edge, base._edge)
     if tensor._retains_grad or tensor._backward_hooks:
@@ -313,9 +313,9 @@ def replace_history(tensor, node) -> None:
     node.input_metadata = (array.shape, array.dtype)
     view = tensor._view
     if view is None:
-        tensor._edge = (node, 0)
+        tensor._edge = node
     else:
-        view.edge, view.version = (node, 0), tensor._vc[0]
+        view.edge, view.version = node, tensor._vc[0]
 
 
 def share_version(result, source) -> None:
@@ -356,10 +356,11 @@ class CopySlices(Node):
         out = _like_base(grad, *self.base_layout)
         region = self.replay(out) if self.replay is not None else _operators.as_strided(out, shape, strides, offset)
         base_edge = edges[0]
+        needs_base = as_pair(base_edge)[0] is not None
         inner = self.fn.apply(
             [_operators.clone(region)], (NO_EDGE if base_edge is NO_EDGE else self.fn.next_edges[0], *edges[1:])
         )
-        first = inner[0] if base_edge[0] is not None else None
+        first = inner[0] if needs_base else None
         if first is not None:
             if first._array.shape != shape or first._array.dtype != region._array.dtype:
                 from .gradient_checks import validate_gradient
@@ -368,7 +369,7 @@ class CopySlices(Node):
             _operators.copy_(region, first)
         else:
             _operators.zero_(region)
-        return (out if base_edge[0] is not None else None, *inner[1:])
+        return (out if needs_base else None, *inner[1:])
 
     def release_variables(self):
         self.geometry = None  # marks that a pass without retain_graph has run

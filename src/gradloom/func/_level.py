@@ -30,6 +30,7 @@ from ..autograd.forward_ad import name_identity
 from ..core.accumulate_grad import AccumulateGrad
 from ..core.attributes import fields
 from ..core.edge import gradient_edge
+from ..core.node import as_pair
 from ..core.tangents import hold_tangent, tangent_of
 from ..core.tensor import Tensor
 from ..core.views import TRANSFORM_INPUT
@@ -107,7 +108,7 @@ class Level:
         """Return whether a tensor's history leads to a tensor that is differentiated outside this level."""
         if tensor is None or not tensor.requires_grad:
             return False
-        stack = [gradient_edge(tensor)[0]]
+        stack = [as_pair(gradient_edge(tensor))[0]]
         seen = set(stack)
         while stack:
             node = stack.pop()
@@ -115,7 +116,7 @@ class Level:
                 return True  # a view of a tensor that requires grad, without a node of its own
             if node.__class__ is AccumulateGrad and self._is_foreign(node.variable):
                 return True
-            for following, _ in node.next_edges:
+            for following, _ in node.next_functions:
                 if following is not None and following not in seen:
                     seen.add(following)
                     stack.append(following)

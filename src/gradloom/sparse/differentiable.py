@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.anomaly import remember
 from ..core.edge import NO_EDGE, gradient_edge
-from ..core.node import Node, next_sequence_nr
+from ..core.node import Node, as_pair, next_sequence_nr
 from ..core.saved_variable import RELEASED, save, unpack
 from ..core.tensor import Tensor, wrap
 from ..core.variants import mark_inference, refuse_tangents
@@ -41,7 +41,7 @@ class SparseNode(Node):
         saved = [unpack(s, self) for s in self.saved]
         return tuple(
             [
-                None if edge[0] is None else formula(grad, *saved, *self.options)
+                None if as_pair(edge)[0] is None else formula(grad, *saved, *self.options)
                 for edge, formula in zip(edges, self.formulas, strict=True)
             ]
         )
@@ -78,7 +78,7 @@ def record(
     if flags & ANOMALY:
         remember(node)
     node.input_metadata = (result._array.shape, result._array.dtype)
-    result._edge = (node, 0)
+    result._edge = node
     return result
 
 

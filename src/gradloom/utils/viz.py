@@ -19,7 +19,7 @@ from typing import Any
 
 from ..core.accumulate_grad import AccumulateGrad
 from ..core.edge import gradient_edge
-from ..core.node import Node
+from ..core.node import Node, as_pair
 from ..core.saved_variable import RELEASED
 from ..core.tensor import Tensor
 from ..types.dtype import TYPE_OF
@@ -288,7 +288,7 @@ def _root(title: str, value: Any) -> tuple[str, Node, int]:
         return title, value, 0
     if not isinstance(value, Tensor):
         raise TypeError(f"graph() takes tensors and nodes, {title} is of type {type(value).__name__}")
-    node, number = gradient_edge(value)
+    node, number = as_pair(gradient_edge(value))
     if node is None:
         raise ValueError(
             f"{title} does not require a gradient, so there is no graph behind it: nothing that it was "
@@ -308,12 +308,12 @@ def _names(params: Any) -> dict[tuple[Node, int], list[str]]:
     hint = "params is a dict of tensors, pairs of a name and a tensor as named_parameters() gives, or a module"
     if not isinstance(pairs, Iterable) or isinstance(pairs, (str, bytes, Tensor)):
         raise TypeError(f"{hint}, not {type(params).__name__}")
-    for pair in pairs:
-        if not (isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[1], Tensor)):
-            raise TypeError(f"{hint}; {pair!r:.60} is not such a pair")
-        node, number = gradient_edge(pair[1])
+    for named in pairs:
+        if not (isinstance(named, tuple) and len(named) == 2 and isinstance(named[1], Tensor)):
+            raise TypeError(f"{hint}; {named!r:.60} is not such a pair")
+        node, number = as_pair(gradient_edge(named[1]))
         if node is not None:
-            found.setdefault((node, number), []).append(str(pair[0]))
+            found.setdefault((node, number), []).append(str(named[0]))
     return found
 
 
