@@ -15829,68 +15829,28 @@ _SQUARE_ = GuardedOverload("square_", ((
 ),), composite_elementwise.square_)
 
 
-def subtract(input, other, *, alpha=1, out=None):
+def subtract_Tensor(input, other, alpha, *, out=None):
     """subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
     Made of other operators by composite.elementwise.subtract, and differentiable through them.
     """
-    try:
-        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
-            other = wrapped_number(other, input)
-        self_, other_ = input._operand, other._operand
-    except AttributeError:
-        self_ = None
-    if self_ is None:
-        if input.__class__ in NUMBERS and isinstance(other, Tensor):
-            return subtract(wrapped_number(input, other), other, alpha=alpha, out=out)
-        return _SUBTRACT_TENSOR(input, other, alpha=alpha, out=out)
-    if alpha.__class__ not in NUMBERS:
-        return _SUBTRACT_TENSOR(input, other, alpha=alpha, out=out)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(subtract, (input, other, alpha), out, composite_elementwise.subtract)
+        return intercept(subtract_Tensor, (input, other, alpha), out, composite_elementwise.subtract)
     if out is not None:
-        return write_out(subtract, (input, other), out, alpha=alpha)
+        return write_out(subtract_Tensor, (input, other, alpha), out)
     return composite_elementwise.subtract(input, other, alpha)
 
 
-subtract.keyword_only = ("alpha",)
-
-
-_SUBTRACT_TENSOR = GuardedOverload("subtract", ((
-    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
-    subtract,
-),), composite_elementwise.subtract)
-
-
-def subtract_(self, other, *, alpha=1):
+def subtract__Tensor(self, other, alpha):
     """subtract_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.subtract_, and differentiable through them.
     """
-    try:
-        if other.__class__ is not Tensor and other.__class__ in NUMBERS:
-            other = wrapped_number(other, self)
-        self_, other_ = self._operand, other._operand
-    except AttributeError:
-        self_ = None
-    if self_ is None:
-        return _SUBTRACT__TENSOR(self, other, alpha=alpha)
-    if alpha.__class__ not in NUMBERS:
-        return _SUBTRACT__TENSOR(self, other, alpha=alpha)
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(subtract_, (self, other, alpha), None, composite_elementwise.subtract_)
+        return intercept(subtract__Tensor, (self, other, alpha), None, composite_elementwise.subtract_)
     return composite_elementwise.subtract_(self, other, alpha)
-
-
-subtract_.keyword_only = ("alpha",)
-
-
-_SUBTRACT__TENSOR = GuardedOverload("subtract_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1)),
-    subtract_,
-),), composite_elementwise.subtract_)
 
 
 def subtract_Scalar(input, other, alpha):
@@ -15904,15 +15864,15 @@ def subtract_Scalar(input, other, alpha):
     return composite_elementwise.subtract_scalar(input, other, alpha)
 
 
-def subtract__Scalar(input, other, alpha):
+def subtract__Scalar(self, other, alpha):
     """subtract_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.subtract_scalar_, and differentiable through them.
     """
     flags = state.flags
     if flags and flags & INTERCEPT:
-        return intercept(subtract__Scalar, (input, other, alpha), None, composite_elementwise.subtract_scalar_)
-    return composite_elementwise.subtract_scalar_(input, other, alpha)
+        return intercept(subtract__Scalar, (self, other, alpha), None, composite_elementwise.subtract_scalar_)
+    return composite_elementwise.subtract_scalar_(self, other, alpha)
 
 
 def multiply(input, other, *, out=None):
