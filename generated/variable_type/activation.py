@@ -700,7 +700,7 @@ _HARDTANH_BACKWARD = GuardedOverload("hardtanh_backward", ((
 def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
     """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
 
-    z = x · scale if x > 0, else expm1(x · input_scale) · α · scale
+    z = expm1(x · input_scale) · α · scale if x < 0, else x · scale
     ∂L/∂x = g · α · scale · input_scale · exp(x · input_scale) if x ≤ 0, else g · scale
     dz = dx · α · scale · input_scale · exp(x · input_scale) if x ≤ 0, else dx · scale
     where x = self, z = result, g = ∂L/∂z
@@ -776,7 +776,7 @@ _ELU = GuardedOverload("elu", ((
 def elu_(input, alpha=1, scale=1, input_scale=1):
     """elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)
 
-    z = x · scale if x > 0, else expm1(x · input_scale) · α · scale
+    z = expm1(x · input_scale) · α · scale if x < 0, else x · scale
     ∂L/∂x = g · input_scale · (z + α · scale) if z ≤ 0, else g · scale
     dz = dx · input_scale · (z + α · scale) if z ≤ 0, else dx · scale
     where x = self, z = result, g = ∂L/∂z
@@ -980,7 +980,7 @@ _SELU_ = GuardedOverload("selu_", ((
 def celu(input, alpha=1.0, *, out=None):
     """celu(Tensor self, Scalar alpha=1.0) -> Tensor
 
-    z = x if x > 0, else α · expm1(x / α)
+    z = α · expm1(x / α) if x < 0, else x
     ∂L/∂x = g · α / α · exp(x / α) if x ≤ 0, else g
     dz = dx · α / α · exp(x / α) if x ≤ 0, else dx
     where x = self, z = result, g = ∂L/∂z
@@ -1054,7 +1054,7 @@ _CELU = GuardedOverload("celu", ((
 def celu_(input, alpha=1.0):
     """celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)
 
-    z = x if x > 0, else α · expm1(x / α)
+    z = α · expm1(x / α) if x < 0, else x
     ∂L/∂x = g / α · (z + α) if z ≤ 0, else g
     dz = dx / α · (z + α) if z ≤ 0, else dx
     where x = self, z = result, g = ∂L/∂z

@@ -35,6 +35,8 @@ def elu(self, alpha=1, scale=1, input_scale=1):
     above = bounded(np.maximum, self, number(0, dtype))
     if scale != 1:
         above *= as_type(scale, dtype)
+    if not -math.inf < alpha * scale * input_scale < math.inf:  # times the 0 of what is not below 0, it is NaN
+        return select(self < 0, found, above)
     found += above
     return found
 
@@ -221,7 +223,7 @@ def softplus(self, beta=1, threshold=20):
         found = log1p_of_decay(self)
         return np.add(found, bounded(np.maximum, self, number(0, dtype)), found)
     scaled = self if beta == 1 else self * as_type(beta, dtype)
-    limit = as_type(threshold, dtype)
+    limit = as_type(threshold if threshold == threshold else math.inf, dtype)  # nothing is above NaN
     linear = None if scaled.size and np.maximum.reduce(scaled, None) <= limit else scaled > limit
     found = np.exp(scaled if linear is None else bounded(np.minimum, scaled, limit))
     np.log1p(found, found)
