@@ -23,6 +23,7 @@ import numpy as np
 from numpy import ndarray
 
 from ..dispatch import _operators
+from ..dispatch.overloads.types import check_whole
 from ..dispatch.state import INFERENCE, disabled_torch_dispatch, disabled_torch_function, state
 from ..types import Number
 from ..types.absent import AbsentMember
@@ -228,7 +229,7 @@ class Tensor(TensorBase):
             if self._view is None:
                 return None
             edge = self._view.history(self)
-        return edge[0] if edge.__class__ is tuple else edge
+        return edge[0] if type(edge) is tuple else edge
 
     @property
     def output_nr(self) -> int:
@@ -598,6 +599,8 @@ def wrapped_number(value, like=None) -> Tensor:
 
     Returns:
         A tensor that must not be written to: the same number may get it again.
+
+    Raises OverflowError for an int of more than 64 bits.
     """
     global _unknown
     kind = value.__class__
@@ -613,10 +616,14 @@ def wrapped_number(value, like=None) -> Tensor:
             out = known.get(value)
             if out is not None:
                 return out
+            if kind is int:
+                check_whole(value)
             array = np.array(value, other)
         elif char in "FD" and kind is not bool or char in "fd" and kind in _REAL:  # some operators refuse bool
             array = np.array(value, other)
     if array is None:
+        if type(value) is int:
+            check_whole(value)
         array = np.array(value, (np.int64 if value < 1 << 63 else np.uint64) if kind is int else None)
     out = new(Tensor)
     out._array = array
@@ -625,7 +632,7 @@ def wrapped_number(value, like=None) -> Tensor:
     out._wrapped_number = value
     if known is not None:
         _unknown += 1
-        if not _unknown & 7 and value:  # not zero: 0.0 equals -0.0
+        if not _unknown & 7 and (value or kind is int):  # 0.0 equals -0.0
             if len(known) >= _MOST_KNOWN:
                 known.clear()
             known[value] = out

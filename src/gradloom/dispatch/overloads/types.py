@@ -23,6 +23,18 @@ def keep(value):
 KEEP = keep, True
 
 
+def check_whole(value: int) -> int:
+    """Return an int that is an operand or Scalar: it must have at most 64 bits, with or without a sign.
+
+    Raises OverflowError for others, although a floating dtype would hold them.
+    """
+    if value >= 1 << 64:
+        raise OverflowError("int too big to convert")
+    if value < -1 << 63:
+        raise OverflowError("can't convert negative int to unsigned")
+    return value
+
+
 # Each function maps a class to (converter, total) or None.
 
 
@@ -53,7 +65,9 @@ def is_wrap(converter) -> bool:
 
 
 def _python_number(cls):
-    if cls in (int, float, bool, complex):
+    if cls is int:
+        return check_whole, True
+    if cls in (float, bool, complex):
         return KEEP
     for kind in (int, float, complex):  # subclasses: NumPy's float64, complex128; IntEnum
         if issubclass(cls, kind):
