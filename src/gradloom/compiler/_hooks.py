@@ -212,7 +212,7 @@ def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: 
                     r.taint(f"{cls.__name__}() reads a {type(value).__name__}")
         if cls not in (*_WALKS, dict, slice, bool):
             args, kwargs = r.taken(args), r.taken(kwargs)
-        return untracked(r, cls, args, kwargs)
+        return cls(*args, **kwargs)
     init = static(cls, "__init__")
     if known.is_plain_dataclass(cls):
         r.guard(("class", id(cls), "__init__"), "static({0}, '__init__') is {1}", cls, init)
