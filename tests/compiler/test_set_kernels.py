@@ -1,5 +1,8 @@
 """Eager mode on machine code: the same results, gradients and errors as with NumPy's kernels, and back again."""
 
+import sys
+import threading
+
 import numpy as np
 import pytest
 
@@ -453,3 +456,81 @@ def test_recurrent_layers(kind, bias, bidirectional, packed, dtype):
             found = run(with_steps)
         for a, b in zip(found, expected, strict=True):
             torch.testing.assert_close(a, b, rtol=1e-5 if dtype == torch.float32 else 1e-12, atol=1e-6)
+
+
+EQUAL_NUMBERS = {
+    "copysign": (torch.copysign, 0, -0.0),
+    "add": (torch.ops.aten.add.Scalar, 0, -0.0),
+    "sub": (torch.ops.aten.sub.Scalar, 0, -0.0),
+    "sub of a bool": (torch.ops.aten.sub.Scalar, 1, True),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL_NUMBERS)
+def test_numbers_that_are_equal_are_not_the_same_parameter(name, large_from_64):
+    """A call that was seen with 0 or 1 tells nothing about one with -0.0 or True."""
+    function, first, second = EQUAL_NUMBERS[name]
+    x = torch.tensor([0.0, -0.0, 1.0, -2.0] * 32)
+
+    def outcome(number):
+        try:
+            return function(x, number).numpy()
+        except RuntimeError as error:
+            return str(error)
+
+    expected = [outcome(number) for number in (first, second)]
+    with torch.set_kernels("llvm"):
+        for _ in range(3):
+            for number, wanted in zip((first, second), expected, strict=True):
+                found = outcome(number)
+                np.testing.assert_array_equal(found, wanted)
+                if not isinstance(found, str):
+                    np.testing.assert_array_equal(np.signbit(found), np.signbit(wanted))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_a_remainder_of_zero_has_the_sign_of_the_dividend(dtype):
+    values = torch.tensor(
+        [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, torch.inf, -torch.inf, torch.nan, 1e-40, 3, -3], dtype=dtype
+    )
+    x, y = values.repeat(12), values.repeat_interleave(12)
+    expected = torch.remainder(x, y).numpy()
+    found = [torch.compile(lambda x, y: torch.remainder(x, y) * 1, backend=name)(x, y) for name in ("numpy", "llvm")]
+    with torch.set_kernels("llvm"):
+        found += [torch.remainder(x, y) for _ in range(2)]
+    for result in found:
+        np.testing.assert_array_equal(result.numpy(), expected)
+        numbers = ~np.isnan(expected)
+        np.testing.assert_array_equal(np.signbit(result.numpy())[numbers], np.signbit(expected)[numbers])
+
+
+def test_large_operands_without_elements(large_from_64):
+    with torch.set_kernels("llvm"):
+        for _ in range(2):
+            assert (torch.zeros(70, 0) + torch.ones(70, 1)).shape == (70, 0)
+            assert torch.zeros(70, 0).mul_(torch.ones(70, 1)).shape == (70, 0)
+
+
+def test_threads_that_switch_put_all_kernels_back():
+    before, failed = dict(kernels()), []
+
+    def switch(first):
+        try:
+            for i in range(60):
+                torch.set_kernels("numpy" if (i + first) % 2 else "llvm")
+        except Exception as error:
+            failed.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=switch, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+        torch.set_kernels("numpy")
+    assert not failed
+    assert all(found is before[place] for place, found in kernels())

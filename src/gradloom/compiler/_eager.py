@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from threading import Lock
 from types import ModuleType
 from typing import Any
 
@@ -37,6 +38,7 @@ KEPT = 1024  # compiled shapes; more start anew
 _DTYPES = {"f": "float32", "d": "float64"}
 
 _current = "numpy"
+_switching = Lock()
 _kernels: dict[Any, Any] = {}  # (kernel, shape, ...) -> compiled program; at most KEPT
 _originals: dict[tuple[str, str], Any] = {}  # what is replaced now, by module and name
 _made: dict[tuple[str, str], tuple[Any, Any]] = {}  # the kernel and its replacement, by module and name
@@ -64,14 +66,16 @@ class set_kernels:
     """
 
     def __init__(self, name: str) -> None:
-        self.previous = _current
-        _switch(name)
+        with _switching:  # one thread at a time: another would take replacements for originals
+            self.previous = _current
+            _switch(name)
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_: object) -> None:
-        _switch(self.previous)
+        with _switching:
+            _switch(self.previous)
 
 
 def get_kernels() -> str:

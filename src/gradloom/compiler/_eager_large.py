@@ -62,7 +62,7 @@ def binary(name: str, kept: Kept, compiled: Callable[..., Any], original: Any = 
         except ValueError:
             return False
         whole = any(x.shape == shape and x.flags.c_contiguous for x in (a, b))
-        if not whole or not shape or in_place and a.shape != shape:
+        if not whole or not shape or 0 in shape or in_place and a.shape != shape:
             return False
         strides = [
             tuple(

@@ -8,7 +8,7 @@ The generated table `KERNELS` has the kernels, which are those that take NumPy m
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ from ._scalar import CannotFuseError, table
 ndarray, empty = np.ndarray, np.empty
 RECENT = 256  # kinds of calls of one operator that are remembered with its code
 _DTYPES = {"f": "float32", "d": "float64"}
+_NUMBERS = (bool, int, float)
+_AMBIGUOUS = object()  # a kind of call whose key has equals: `exact` goes into the key
 _BOOL = np.dtype(np.bool_)
 # Instructions that are no call of NumPy, and those that NumPy computes for one number after the other.
 _FREE = frozenset("load number const cast store".split())
@@ -87,7 +89,7 @@ def replacement(
             return False, None, []
         numbers = [n for n, v in parameters.items() if n not in deciding and v.__class__ in (int, float)]
         known = {n: v for n, v in parameters.items() if n not in numbers}
-        key = operator, x.shape, x.dtype.char, *known.values(), *numbers, *expanded
+        key = operator, x.shape, x.dtype.char, *known.values(), *numbers, *expanded, exact(known.values())
         code = kept.get(key)
         if code is None:
             inputs = dict.fromkeys(arrays_of, dtype)
@@ -147,11 +149,14 @@ def replacement(
         def kernel(self: Any, *parameters: Any, **named: Any) -> Any:
             if type(self) is ndarray and self.flags.c_contiguous and not named:
                 shape, dtype = self.shape, self.dtype
-                key = shape, dtype.char, parameters
+                key: Any = shape, dtype.char, parameters
                 try:
                     found = recent.get(key)
                 except TypeError:  # an array among the parameters
                     return original(self, *parameters)
+                if found is _AMBIGUOUS:
+                    key = *key, exact(parameters)
+                    found = recent.get(key)
                 if found is None:
                     result = original(self, *parameters)
                     learn(recent, key, (self,), parameters, result)
@@ -181,11 +186,14 @@ def replacement(
                         return original(*given)
                     layout.append("expanded")  # one number, such as the gradient of a sum
             parameters = tuple([given[i] for i in others])
-            key = (*layout, parameters)
+            key: Any = (*layout, parameters)
             try:
                 found = recent.get(key)
             except TypeError:
                 return original(*given)
+            if found is _AMBIGUOUS:
+                key = *key, exact(parameters)
+                found = recent.get(key)
             if found is None:
                 result = original(*given)
                 learn(recent, key, arrays, parameters, result)
@@ -199,14 +207,24 @@ def replacement(
         return kernel
 
     def learn(recent: dict[Any, Any], key: Any, arrays: Any, parameters: tuple[Any, ...], result: Any) -> None:
-        if len(parameters) == len(others) and not any(
-            p.__class__ is float and not p for p in parameters
-        ):  # -0.0 == 0.0
-            remember(recent, key, build(arrays, dict(zip([names[i] for i in others], parameters, strict=True)), result))
+        if len(parameters) != len(others):
+            return
+        if key[-1] is parameters and any(p.__class__ in _NUMBERS and p in (0, 1) for p in parameters):
+            remember(recent, key, _AMBIGUOUS)
+            key = *key, exact(parameters)
+        named = dict(zip([names[i] for i in others], parameters, strict=True))
+        # Of zeros that are equal, maxima and minima may take either: -0.0 is left to the kernel.
+        found = (False, None, []) if "-0.0" in key[-1] else build(arrays, named, result)
+        remember(recent, key, found)
 
     if not others and len(places) <= 2:
         return of_one if len(places) == 1 else of_two
     return of_one_with_parameters if places == (0,) else general
+
+
+def exact(parameters: Iterable[Any]) -> tuple[str, ...]:
+    """Return what tells parameters apart that are equal: 0, -0.0 and False, 1 and True."""
+    return tuple([repr(p) for p in parameters])
 
 
 def remember(recent: dict[Any, Any], key: Any, found: Any) -> None:

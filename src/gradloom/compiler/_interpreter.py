@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ..kernels.elementwise.arithmetic import modulo
 from ._loops import Buffer, Instruction, LoopProgram, const_value
 
 
@@ -142,7 +143,7 @@ def half_dtype(name: str) -> Any:
 
 
 _SYMBOLS: dict[str, Any] = {
-    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "//": np.floor_divide, "%": np.remainder,
+    "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.true_divide, "//": np.floor_divide, "%": modulo,
     "**": np.power, "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal, ">": np.greater,
     ">=": np.greater_equal, "&": np.bitwise_and, "|": np.bitwise_or, "^": np.bitwise_xor, "~": np.invert,
     "<<": np.left_shift, ">>": np.right_shift, "neg": np.negative,

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels._common.threads import chunks, get_num_threads, share
+from ..kernels.elementwise.arithmetic import modulo
 from ..kernels.elementwise.erf import error_function
 from ..types.dtype import bfloat16
 from ._loops import HALVES, Instruction, LoopProgram, const_value
@@ -22,7 +23,7 @@ BLOCK_BYTES = 3 << 17  # of the buffers and scratch memory of a block, that fit 
 SHARED = 1 << 17  # elements from which threads share a program
 
 _UFUNCS = {
-    "+": "add", "-": "subtract", "*": "multiply", "/": "true_divide", "//": "floor_divide", "%": "remainder",
+    "+": "add", "-": "subtract", "*": "multiply", "/": "true_divide", "//": "floor_divide",
     "**": "power", "==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater",
     ">=": "greater_equal", "&": "bitwise_and", "|": "bitwise_or", "^": "bitwise_xor", "<<": "left_shift",
     ">>": "right_shift", "neg": "negative", "~": "invert", "abs": "absolute", "conj": "conjugate",
@@ -195,6 +196,9 @@ class Blocked:
         if op == "erf":
             self.names[op] = _erf  # faster than SciPy's
             return op
+        if op == "%":
+            self.names["modulo"] = modulo
+            return "modulo"
         if op in _SCIPY:
             from scipy import special
 

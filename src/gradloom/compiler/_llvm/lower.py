@@ -168,10 +168,10 @@ def _remainder_parts(x: V, y: V) -> V:
 
 
 def _modulo(x: V, y: V) -> V:
+    """Return the remainder of a division that rounds down; zeros have the sign of `x`."""
     rest = _remainder_parts(x, y)
-    other = (y < 0.0) ^ (rest < 0.0)
-    moved = other.where(rest + y, rest)
-    return rest.equals(0.0).where(copysign(y.like(0.0), y), moved)
+    other = rest.differs(0.0) & ((y < 0.0) ^ (rest < 0.0))
+    return other.where(rest + y, rest)
 
 
 def _floor_divide(x: V, y: V) -> V:

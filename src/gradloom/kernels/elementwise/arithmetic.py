@@ -171,11 +171,24 @@ def remainder(self, other):
     """Return the remainder of a division that rounds down: it has the sign of `other`."""
     refuse("remainder_cpu", self, "bc")
     check_divisor(other, self)
-    found = shared(np.remainder, self, other)
+    return _with_zeros_like(shared(np.remainder, self, other), self)
+
+
+def modulo(self, other, out=None):
+    """`remainder` without checks, as a ufunc; for the compiler."""
+    found = _with_zeros_like(np.remainder(self, other), self)
+    if out is None:
+        return found
+    out[...] = found
+    return out
+
+
+def _with_zeros_like(found, dividend):
+    """Give zeros among remainders the sign of the dividend; NumPy gives them that of the divisor."""
     if found.dtype.kind in "fV":
-        zeros = found == 0  # NumPy gives zeros the sign of `other`
+        zeros = found == 0
         if zeros.any():
-            found = np.where(zeros, np.copysign(found, self), found)
+            return np.where(zeros, np.copysign(found, dividend), found)
     return found
 
 
