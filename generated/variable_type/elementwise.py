@@ -2411,10 +2411,9 @@ def pow_Tensor_Scalar(input, exponent, *, out=None):
     """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor
 
     z = √x if exponent = 0.5, 1 / √x if exponent = −0.5, else x^exponent
-    ∂L/∂x = pow_backward(g, x, exponent)
-    dz = pow_backward(dx*, x, exponent)*
+    ∂L/∂x = g · (x^(exponent − 1) · exponent)*
+    dz = dx · x^(exponent − 1) · exponent
     where x = self, z = result, g = ∂L/∂z
-    pow_backward: d(x^p)/dx = p x^(p - 1) for a number p; 0 for p = 0.
 
     PowBackward0, from the entry pow.Tensor_Scalar of derivatives.yaml.
     """

@@ -42,11 +42,11 @@ def pow_backward(grad, self, exponent):
     """d(x^p)/dx = p x^(p - 1) for a number p; 0 for p = 0."""
     if exponent == 0:
         return ops.zeros_like(self)
-    power = self if exponent == 2 and _is_unseen(self) else self.pow(exponent - 1)
+    power = self if exponent == 2 and is_unseen(self) else self.pow(exponent - 1)
     return grad * ops.mul_Scalar(power, exponent).conj()
 
 
-def _is_unseen(tensor):
+def is_unseen(tensor):
     """Return whether neither a graph nor a mode nor a subclass sees what is called on a tensor."""
     return state.flags == GRAD_OFF and tensor.__class__ is ops.Tensor
 
