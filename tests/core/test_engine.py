@@ -311,7 +311,7 @@ def test_an_operator_leaves_two_objects_to_the_collector(step, most):
 
     tracked(100)
     few, many = tracked(100)[0], tracked(1100)[0]
-    assert many - few <= most * 1000 + 50
+    assert many - few <= most * 1000 + 500  # others live and die meanwhile; a third object would be 1000
 
 
 @pytest.mark.parametrize("numbers", [(0.0, -0.0), (1, 1.0), (2.0, 2), (float("nan"), 1.0)])
