@@ -504,6 +504,15 @@ def test_a_remainder_of_zero_has_the_sign_of_the_dividend(dtype):
         np.testing.assert_array_equal(np.signbit(result.numpy())[numbers], np.signbit(expected)[numbers])
 
 
+@pytest.mark.parametrize("kernels", ["numpy", "llvm"])
+def test_addcmul_multiplies_from_left_to_right(kernels):
+    x, y = torch.tensor([3e38, 1e20] * 8), torch.tensor([1e-3, 1e20] * 8)
+    with torch.set_kernels(kernels):
+        for _ in range(2):
+            assert torch.addcmul(torch.zeros(16), x, y, value=2)[0] == torch.inf
+            torch.testing.assert_close(torch.addcmul(torch.zeros(16), x, y, value=1e-20)[1], torch.tensor(1e20))
+
+
 def test_large_operands_without_elements(large_from_64):
     with torch.set_kernels("llvm"):
         for _ in range(2):

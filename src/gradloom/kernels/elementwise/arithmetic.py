@@ -79,9 +79,8 @@ def mul_scalar(self, other):
 def addcmul(self, tensor1, tensor2, value=1):
     """`self + value * tensor1 * tensor2`."""
     refuse("addcmul_cpu_out", self, "b")
-    product = np.multiply(tensor1, tensor2)
-    if value != 1:
-        product = np.multiply(product, number_as(value, self.dtype), out=own(product))
+    scaled = tensor1 if value == 1 else np.multiply(tensor1, number_as(value, self.dtype))
+    product = np.multiply(scaled, tensor2, out=None if scaled is tensor1 else own(scaled, tensor2))
     return as_operands(np.add(self, product, out=own(product, self)), self, tensor1, tensor2)
 
 
