@@ -118,8 +118,9 @@ class DefinedKernel:
 
 def defined_kernels(wrappers: Collection[Wrapper]) -> list[tuple[str, list[DefinedKernel]]]:
     """Return the kernels, by module, that machine code can replace. Where overloads share one, that with most tensors
-    describes it; tensors that are optional do not count."""
+    describes it; tensors that are optional do not count, and the overload with fewer of them goes first."""
     found: dict[tuple[str, str], DefinedKernel] = {}
+    ranks: dict[tuple[str, str], tuple[int, int]] = {}
     for w in wrappers:
         native, kernel = w.native, w.native.kernel
         if native.scalar is None or kernel is None or native.schema is not w.schema:
@@ -134,8 +135,9 @@ def defined_kernels(wrappers: Collection[Wrapper]) -> list[tuple[str, list[Defin
             place = f"kernels.{kernel.modules[0][1]}", kernel.source.partition(".")[2]
         else:
             continue
-        if place not in found or len(found[place].arrays) < len(arrays):
-            found[place] = DefinedKernel(place[1], w.name, arrays, large)
+        rank = len(arrays), -sum(str(a.type) == "Tensor?" for a in w.schema.inputs)
+        if place not in found or ranks[place] < rank:
+            found[place], ranks[place] = DefinedKernel(place[1], w.name, arrays, large), rank
     return [(module, [k for (m, _), k in found.items() if m == module]) for module in sorted({m for m, _ in found})]
 
 

@@ -482,7 +482,7 @@ _THRESHOLD_BACKWARD = GuardedOverload("threshold_backward", ((
 def hardtanh(input, min_val=-1, max_val=1, *, out=None):
     """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor
 
-    z = minimum(maximum(x, min_val), max_val)
+    z = minimum(max_val, maximum(min_val, x))
     ∂L/∂x = g if (x > min_val and x < max_val), else 0
     dz = dx if (x > min_val and x < max_val), else 0
     where x = self, z = result, g = ∂L/∂z

@@ -14000,7 +14000,7 @@ def clamp__Tensor(input, min, max):
 def clamp(input, min, max, *, out=None):
     """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor
 
-    z = minimum(maximum(x, min), max) if (min ≠ None and max ≠ None), minimum(x, max) if min = None, else maximum(x, min)
+    z = minimum(max, maximum(min, x)) if (min ≠ None and max ≠ None), minimum(max, x) if min = None, else maximum(min, x)
     ∂L/∂x = clamp_backward(g, x, min, max)
     dz = clamp_backward(dx*, x, min, max)*
     where x = self, z = result, g = ∂L/∂z
@@ -14129,7 +14129,7 @@ def clamp_(input, min, max):
 def clamp_min(input, min, *, out=None):
     """clamp_min(Tensor self, Scalar min) -> Tensor
 
-    z = maximum(x, min)
+    z = maximum(min, x)
     ∂L/∂x = g if x ≥ min, else 0
     dz = dx if x ≥ min, else 0
     where x = self, z = result, g = ∂L/∂z
@@ -14396,7 +14396,7 @@ def clamp_min__Tensor(input, min):
 def clamp_max(input, max, *, out=None):
     """clamp_max(Tensor self, Scalar max) -> Tensor
 
-    z = minimum(x, max)
+    z = minimum(max, x)
     ∂L/∂x = g if x ≤ max, else 0
     dz = dx if x ≤ max, else 0
     where x = self, z = result, g = ∂L/∂z

@@ -504,6 +504,16 @@ def test_a_remainder_of_zero_has_the_sign_of_the_dividend(dtype):
         np.testing.assert_array_equal(np.signbit(result.numpy())[numbers], np.signbit(expected)[numbers])
 
 
+@pytest.mark.parametrize("name", ["relu6", "hardtanh", "clamp"])
+def test_zeros_keep_their_sign_beside_a_limit_of_zero(name, large_from_64):
+    functions = {"relu6": F.relu6, "hardtanh": lambda x: F.hardtanh(x, 0, 1), "clamp": lambda x: x.clamp(0, 1)}
+    x = torch.tensor([0.0, -0.0] * 64)
+    for kernels in ("numpy", "llvm"):
+        with torch.set_kernels(kernels):
+            for _ in range(2):
+                np.testing.assert_array_equal(np.signbit(functions[name](x).numpy()), np.signbit(x.numpy()))
+
+
 @pytest.mark.parametrize("kernels", ["numpy", "llvm"])
 def test_addcmul_multiplies_from_left_to_right(kernels):
     x, y = torch.tensor([3e38, 1e20] * 8), torch.tensor([1e-3, 1e20] * 8)
