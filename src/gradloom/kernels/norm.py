@@ -423,7 +423,7 @@ def standardize(rows, out, eps):
     size = number(count, rows.dtype)
     mean = row_sums(rows)
     np.divide(mean, size, mean)
-    means = mean[:, None]
+    means = mean.reshape(-1, 1)
     out[...] = means  # Note [Broadcast operands]
     np.subtract(rows, out, out)
     work = None
@@ -439,7 +439,7 @@ def standardize(rows, out, eps):
         out -= shift[:, None]
         np.add(shift, first[:, 0], mean)
         squares = row_dot(out, out)
-    deviations = inverse_deviation(squares, eps, count)[:, None]
+    deviations = inverse_deviation(squares, eps, count).reshape(-1, 1)
     _in_place(np.multiply, out, deviations, work)
     return means, deviations
 
