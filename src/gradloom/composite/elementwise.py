@@ -6,7 +6,7 @@ import numpy as np
 
 from ..dispatch import _operators as ops
 from ..dispatch.promotion import result_type
-from ..types.dtype import COMPLEX, FLOATING
+from ..types.dtype import COMPLEX, FLOATING, complex128, float64, scalar_type_name
 
 
 def _alias(name):
@@ -104,8 +104,6 @@ def float_power_(self, exponent):
 
 
 def _double_type(first, second):
-    from ..types.dtype import complex128, float64
-
     return complex128 if result_type(first, second).category == COMPLEX else float64
 
 
@@ -114,8 +112,6 @@ def _double(value, other):
 
 
 def _name(dtype):
-    from ..types.dtype import scalar_type_name
-
     return scalar_type_name(dtype)
 
 

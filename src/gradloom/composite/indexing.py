@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..core import late
 from ..dispatch import _operators as ops
+from ..kernels._common.dims import require_dim, wrap_dim
 from ..types.dtype import int64, scalar_type_name
 
 
@@ -21,8 +22,6 @@ def take_along_dim(self, indices, dim):
             f"got {self.dim()} dimensions for input, and {indices.dim()} dimensions for indices"
         )
     else:
-        from ..kernels._common.dims import require_dim, wrap_dim
-
         require_dim(dim, self.dim())
         axis = wrap_dim(dim, self.dim())
         ours, theirs = _broadcast_but(self.shape, indices.shape, axis)

@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from gradloom.nn._functional import (
-    activation,
-    attention,
-    grouped,
-    indexing,
-    loss,
-    margin_loss,
-    norm,
-    pool,
-    random,
-    shape,
+    activation as _activation,
+    attention as _attention,
+    grouped as _grouped,
+    indexing as _indexing,
+    loss as _loss,
+    margin_loss as _margin_loss,
+    norm as _norm,
+    pool as _pool,
+    random as _random,
+    shape as _shape,
 )
 from gradloom.nn._functional import operators as _ops
 from gradloom.types.public import found_in, home_of
@@ -35,7 +35,9 @@ _OPERATORS = tuple(
     """.split()
 )
 _OVERRIDES = ("handle_torch_function", "has_torch_function", "has_torch_function_unary", "has_torch_function_variadic")
-_FAMILIES = (activation, attention, grouped, indexing, loss, margin_loss, norm, pool, random, shape)
+_FAMILIES = (
+    _activation, _attention, _grouped, _indexing, _loss, _margin_loss, _norm, _pool, _random, _shape,
+)  # fmt: skip
 _WRITTEN_HERE = {
     name: function
     for family in _FAMILIES

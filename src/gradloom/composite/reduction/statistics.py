@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from math import prod
 
+from numpy import broadcast_shapes
+
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import wrap_dim
 from ...kernels._common.errors import refusal
@@ -120,8 +122,6 @@ _PRODUCT_FROM = 25  # rows; PyTorch's bound
 
 def _euclidean(x1, x2):
     """Return the distances of the rows of two batches that broadcast, by a matrix product."""
-    from numpy import broadcast_shapes
-
     batch = broadcast_shapes(x1._array.shape[:-2], x2._array.shape[:-2])
     shape = (*batch, x1.size(-2), x2.size(-2))
     if prod(batch) > 1:

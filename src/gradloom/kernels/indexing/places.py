@@ -8,6 +8,8 @@ values are added in the order of the index.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from .._common.dims import wrap_dim
@@ -193,6 +195,7 @@ def add_rows(rows, index, values) -> None:
         rows += sums
 
 
+@cache
 def _sparse_matrix():
     """Return SciPy's class of sparse matrices by columns; None if SciPy is not installed."""
     try:

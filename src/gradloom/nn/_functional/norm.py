@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gradloom import Tensor
+from gradloom.functional import norm as _norm
 from gradloom.nn._functional import operators as ops
 from gradloom.types import IntList
 
@@ -193,7 +194,5 @@ def normalize(
     Shape:
         output: as the input.
     """
-    from ...functional import norm
-
-    divisor = norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    divisor = _norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return input / divisor if out is None else ops.div(input, divisor, out=out)
