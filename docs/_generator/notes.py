@@ -47,11 +47,12 @@ def _texts(source: str) -> Iterator[tuple[int, str]]:
             yield constant.lineno, constant.value
     run: list[tuple[int, str]] = []
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT and (not run or token.start[0] == run[-1][0] + 1):
-            run.append((token.start[0], token.string.removeprefix("#").removeprefix(" ")))
-        elif token.type not in (tokenize.NL, tokenize.COMMENT) and run:
+        is_comment = token.type == tokenize.COMMENT
+        if run and token.type != tokenize.NL and not (is_comment and token.start[0] == run[-1][0] + 1):
             yield run[0][0], "\n".join(text for _, text in run)
             run = []
+        if is_comment:
+            run.append((token.start[0], token.string.removeprefix("#").removeprefix(" ")))
 
 
 def _split(text: str, path: str, line: int) -> Iterator[Note]:
