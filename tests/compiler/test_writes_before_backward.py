@@ -11,15 +11,7 @@ import gradloom as torch
 MODIFIED = "modified by an inplace operation"
 
 
-@pytest.fixture(autouse=True, params=["numpy", "llvm"])
-def backend(request):
-    """Compile with each backend."""
-    if request.param == "llvm":
-        pytest.importorskip("llvmlite")
-    before = torch.compiler.get_default_backend()
-    torch.compiler.set_default_backend(request.param)
-    yield
-    torch.compiler.set_default_backend(before)
+pytestmark = pytest.mark.usefixtures("each_backend")
 
 
 def square():

@@ -10,9 +10,9 @@ edited. A process that defines operators, which may replace derivatives, keeps n
 
 A file has the code of the programs and the global names that it uses: machine code by the names of its own files,
 operators by their places. The guards are written anew by each process, which records the first call as ever; what
-Python compiles them to is kept by their text. Numbers
-that are arguments of the graph (Note [Numbers]) are in the key without their values; a file has the conditions that
-its graph puts on them, and another file serves where these do not hold.
+Python compiles them to is kept by their text. Numbers that are arguments of the graph (Note [Numbers]) are in the key
+without their values; a file has the conditions that its graph puts on them, and another file serves where these do not
+hold.
 
 The rewritten code of a function (Note [Rewritten functions]) follows from its bytecode and positions, which the source
 was checked against when it was made; so it is kept by these, and a process that finds it does not parse the source.
