@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import types
 from collections import namedtuple
 
 import pytest
@@ -166,6 +167,66 @@ def test_lists_that_are_read_as_a_whole(read):
         same(f(x()), function(x()))
 
 
+settings = {"rate": 0.1, "name": "a"}
+space = types.SimpleNamespace(rate=0.1)
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: settings.get("rate"),
+        lambda: settings.get("rate", 1.0) + settings.get("other", 2.0),
+        lambda: [v for k, v in settings.items() if k == "rate"][0],
+        lambda: next(iter(settings.values())),
+        lambda: {**settings}["rate"],
+        lambda: dict(settings)["rate"] + settings.copy()["rate"],
+        lambda: sum(weights),
+        lambda: space.rate,
+    ],
+)
+def test_dictionaries_and_namespaces_from_outside(read, monkeypatch):
+    monkeypatch.setitem(settings, "rate", 0.1)
+    monkeypatch.setattr(space, "rate", 0.1)
+    f = torch.compile(lambda t: torch.tanh(t) * read())
+    for i in range(10):
+        settings["rate"] = space.rate = weights[1] = i / 7 + 0.15
+        same(f(x()), torch.tanh(x()) * read())
+    assert graphs(f) == 2 and not optimized_of(f).breaks
+
+
+def test_a_dictionary_from_outside_with_other_keys_or_strings_is_seen(monkeypatch):
+    monkeypatch.setitem(settings, "rate", 0.1)
+    f = torch.compile(lambda t: [torch.tanh(t) * (v if k == "rate" else len(v)) for k, v in settings.items()])
+    for i in range(6):
+        settings["rate"] = i / 7 + 0.15
+        same(f(x()), [torch.tanh(x()) * settings["rate"], torch.tanh(x())])
+    monkeypatch.setitem(settings, "name", "abc")
+    same(f(x())[1], torch.tanh(x()) * 3)
+    monkeypatch.setitem(settings, "more", "abc")
+    assert len(f(x())) == 3
+
+
+def test_views_and_lists_are_read_as_they_are_after_a_break(monkeypatch):
+    monkeypatch.setitem(settings, "rate", 0.1)
+    parts = [1.0, 2.0, 3.0]
+
+    def function(t):
+        view, found = settings.values(), []
+        for w in parts:
+            if t.sum() > 0:
+                settings["rate"] = parts[2] = w + 1
+            found.append(w)
+        return t * next(iter(view)), found
+
+    f = torch.compile(function)
+    for i in range(5):
+        results = []
+        for call in (f, function):
+            parts[:], settings["rate"] = (i, 2.0, 3.0), float(i)
+            results.append(call(x()))
+        same(*results)
+
+
 def test_attributes_of_modules_and_their_dictionaries():
     net = Scaled()
     f = torch.compile(net)
@@ -198,6 +259,19 @@ def test_attributes_of_classes_and_closures():
         (lambda v: {"a": v, "b": 2.0}, lambda p: p["a"]),
         (lambda v: Options(v), lambda p: p.scale),
         (lambda v: Options(v), lambda p: p.doubled()),
+        (lambda v: {"a": v}, lambda p: p.get("a") + p.get("b", 0.5)),
+        (lambda v: {"a": v, "b": 1}, lambda p: sum(p.values())),
+        (lambda v: {"a": v, "b": 1.0}, lambda p: [w * len(k) for k, w in p.items()][0]),
+        (lambda v: {"a": v}, lambda p: (lambda a: a)(**p) + {**p}["a"] + p.copy()["a"] + dict(p)["a"]),
+        (lambda v: {"a": v, "b": 2.0}, lambda p: list(p.values())[0] + [*p.items()][0][1] + next(iter(p.values()))),
+        (lambda v: [v, 2.0, 0.1], lambda p: sum(p) / len(p) + sum(p, 1) + math.prod(p) + math.fsum(p)),
+        (lambda v: (v, 2.0, 0.1), lambda p: max(p) - min(p)),
+        (lambda v: [v, 2.0], lambda p: sum(w * 2 for w in p)),
+        (lambda v: Pair(v, 1.0), lambda p: p.scale * p.bias),
+        (lambda v: Pair(v, 1.0), lambda p: p[0] + sum(p)),
+        (lambda v: v, lambda p: torch.tensor(p) + torch.as_tensor(p) + torch.ones(1).new_tensor(p)),
+        (lambda v: [v, 1], lambda p: torch.tensor(p).sum()),
+        (lambda v: [v, 1], lambda p: torch.tensor([p, [1, 2.5]], dtype=torch.float64).sum().float()),
     ],
 )
 def test_containers_among_the_arguments(make, use):
@@ -211,17 +285,16 @@ def test_containers_among_the_arguments(make, use):
 @pytest.mark.parametrize(
     "make, use",
     [
-        (lambda v: [v, 2.0], lambda p: sum(p)),
-        (lambda v: [v, 2.0], lambda p: max(p)),
-        (lambda v: [v, 2.0], lambda p: torch.tensor(p).sum()),
-        (lambda v: {"a": v}, lambda p: sum(p.values())),
-        (lambda v: {"a": v}, lambda p: (lambda a: a)(**p)),
-        (lambda v: {"a": v}, lambda p: p.get("a")),
+        (lambda v: [v, 2.0], lambda p: sorted(p)[0]),
+        (lambda v: {"a": v}, lambda p: sorted(p.values())[0]),
+        (lambda v: {"a": v}, lambda p: (0.2 in p.values()) + (("a", 0.1) in p.items())),
+        (lambda v: {"a": v}, lambda p: len(str(p))),
+        (lambda v: [v] * 20, lambda p: torch.tensor(p).sum()),
+        (lambda v: [v, 2.0], lambda p: torch.tensor(p, requires_grad=True).sum().detach()),
+        (lambda v: [v * 10, 2.0], lambda p: torch.tensor(p, dtype=torch.int32).sum()),
         (lambda v: Options(v), lambda p: p.__dict__["scale"]),
         (lambda v: Options(v), lambda p: dataclasses.astuple(p)[0]),
-        (lambda v: Pair(v, 1.0), lambda p: p.scale),
-        (lambda v: Pair(v, 1.0), lambda p: p[0] + sum(p)),
-        (lambda v: [[v], 2.0], lambda p: torch.tensor(p[0])),
+        (lambda v: Pair(v, 1.0), lambda p: len(f"{p}")),
     ],
 )
 def test_containers_that_are_read_as_a_whole(make, use):

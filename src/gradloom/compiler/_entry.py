@@ -122,20 +122,18 @@ class Arguments:
 
 
 def _same(found: Any, value: Any) -> bool:
-    return found is value or (
-        value.__class__ in NUMBERS
-        and (same_float(found, value) if value.__class__ is float else same_number(found, value))
+    return (
+        found is value
+        or value is FREE_ITEM
+        or (
+            value.__class__ in NUMBERS
+            and (same_float(found, value) if value.__class__ is float else same_number(found, value))
+        )
     )
 
 
 def same_items(found: Any, snapshot: tuple[Any, ...]) -> bool:
     return len(found) == len(snapshot) and all(map(_same, found, snapshot))
-
-
-def same_items_but_numbers(found: Any, snapshot: tuple[Any, ...]) -> bool:
-    return len(found) == len(snapshot) and all(
-        value is FREE_ITEM or _same(item, value) for item, value in zip(found, snapshot, strict=True)
-    )
 
 
 def same_dict(found: Any, snapshot: tuple[tuple[Any, Any], ...]) -> bool:
@@ -167,8 +165,7 @@ def same_tensor(t: Any, facts: tuple[Any, ...]) -> bool:
 _CHECKS = {
     f.__name__: f
     for f in (
-        same_number, same_float, same_items, same_items_but_numbers, same_dict, same_keys, same_tensor, static,
-        cell_value,
+        same_number, same_float, same_items, same_dict, same_keys, same_tensor, static, cell_value,
     )
 }  # fmt: skip
 

@@ -10,17 +10,22 @@ import functools
 import os
 import sys
 import warnings
+from collections import OrderedDict
+from contextlib import suppress
 from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from ..core.tensor import Tensor
+from ..dispatch import _operators
+from ..tensors import construction
+from ..types.dtype import float64, int64
 from . import _known as known
 from ._effects import called as effect, is_effect, is_limit, parameters_after
 from ._numbers import FREE, called as called_on_numbers, plain, replaced
-from ._reads import CONTAINERS, LAZY, OBJECT, VIEWS, Reads, static
-from ._recorder import HOOKS, CannotRewriteError, active
+from ._reads import CONTAINERS, LAZY, OBJECT, VIEWS, Reads, static, value_at
+from ._recorder import HOOKS, MISSING, CannotRewriteError, active
 from ._store import rewritten_code
 
 _READERS = frozenset(
@@ -34,6 +39,8 @@ _WRITERS = frozenset(
     difference_update intersection_update __setitem__ __delitem__""".split()
 )
 _WALKS = (list, tuple, zip, enumerate, reversed, map, filter)  # they do not look at elements
+MOST_NUMBERS = 16  # of a tensor that operators make of numbers of the graph
+_MAKERS = (construction.tensor, construction.as_tensor, Tensor.new_tensor)
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 _SAFE = (*known.NUMBERS, Tensor, slice, np.dtype)
 
@@ -88,6 +95,9 @@ def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: 
         if known.is_operator(function.__func__):
             return _operated(r, function.__func__, (function.__self__, *args), kwargs)
         return _called(hooks, r, function.__func__, (function.__self__, *args), kwargs)
+    if function in _MAKERS:
+        with suppress(_NoNumbersError):
+            return _tensor_of_numbers(r, function, args, kwargs)
     if known.is_operator(function):
         return _operated(r, function, args, kwargs)
     if isinstance(function, FunctionType):
@@ -135,6 +145,50 @@ def _operated(r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
         r.taint(f"{function.__name__} returned a tensor")
         return result
     return r.step(function, args, kwargs)
+
+
+class _NoNumbersError(Exception):
+    """Data of a tensor are something else than Python numbers."""
+
+
+def _tensor_of_numbers(r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call `tensor`, `as_tensor` or `new_tensor` on numbers, of which the graph's stay arguments of operators.
+
+    Raises _NoNumbersError if the data are something else.
+    """
+    options = dict(kwargs)
+    if function is Tensor.new_tensor and args:
+        options["dtype"] = options.get("dtype") or args[0].dtype
+        args = args[1:]
+    options |= zip(("dtype", "device"), args[1:], strict=False)
+    if not args or options.get("requires_grad") or options.get("device") is not None:
+        raise _NoNumbersError
+    leaves: list[Any] = []
+    data = _numbers_in(r, args[0], leaves)
+    made = construction.tensor(replaced(data, plain), **options)
+    wide: Any = float64 if made.dtype.is_floating_point else int64
+    refuses = wide is int64 and (made.dtype != int64 or any(plain(v).__class__ is float for v in leaves))
+    if refuses or len(leaves) > MOST_NUMBERS or not any(type(v) in FREE for v in leaves):
+        return r.step(construction.tensor, (r.taken(data),), options)
+
+    def built(value: Any) -> Any:
+        if value.__class__ is list:
+            return r.step(_operators.stack, ([built(v) for v in value], 0), {})
+        return r.step(_operators.full, ((), value), {"dtype": wide})
+
+    found = built(data)
+    return found if made.dtype == wide else r.step(Tensor.to, (found, made.dtype), {})
+
+
+def _numbers_in(r: Any, value: Any, leaves: list[Any]) -> Any:
+    """Return nested lists of Python numbers; `leaves` gets the numbers."""
+    if value.__class__ is list or value.__class__ is tuple:
+        r.contents(value, False)
+        return [_numbers_in(r, v, leaves) for v in r.elements(value)]
+    if plain(value).__class__ not in (float, int, bool):
+        raise _NoNumbersError
+    leaves.append(value)
+    return value
 
 
 def _followed(r: Any, function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -200,7 +254,7 @@ def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: 
                 elif cls is not tuple and not hasattr(cls, "_fields"):
                     args = tuple([hooks.iter(a) if isinstance(a, Tensor) else a for a in args])
             elif value.__class__ in CONTAINERS or value.__class__.__name__ == "OrderedDict":
-                walks = cls in _WALKS and value.__class__ in (list, tuple)
+                walks = cls in (*_WALKS, dict) and value.__class__ in (list, tuple, dict)
                 r.contents(value, not walks)
                 args = tuple([r.elements(a) if a is value and walks else a for a in args])
             elif cls in (list, tuple, set, frozenset, dict, zip, enumerate, map, filter, reversed):
@@ -261,6 +315,7 @@ def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: d
         )
         if function is sum and any(isinstance(v, Tensor) for v in args[0]):
             return functools.reduce(lambda a, b: hooks.operator("+", a, b), hooks.iter(args[0]), *(args[1:] or (0,)))
+        args = tuple([_elements(r, a) for a in args])
         for value in args:
             hooks.used(r, value)
         found = called_on_numbers(function, *args) if r.free and not kwargs else NotImplemented
@@ -278,6 +333,14 @@ def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: d
             if name not in ("append", "extend"):
                 args = r.taken(args)
             return function(*args, **kwargs)
+        if name in ("get", "items", "values", "copy") and type(owner) in (dict, OrderedDict) and not kwargs:
+            if name == "get" and isinstance(args[0], known.NUMBERS):
+                key = r.taken(args[0])
+                found = value_at(r, owner, key, owner.get(key, MISSING))
+                return function(*args) if found is MISSING else found
+            if name != "get":
+                r.contents(owner, False)
+                return r.elements(owner).copy() if name == "copy" else r.view(owner, name)
         if name in _READERS:
             if not isinstance(owner, (str, int, float, bytes)):
                 r.contents(owner)
@@ -289,6 +352,14 @@ def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: d
             return function(*r.taken(args), **r.taken(kwargs))
     r.taint(f"it calls {getattr(function, '__qualname__', name)}")
     return untracked(r, function, args, kwargs)
+
+
+def _elements(r: Any, value: Any) -> Any:
+    """Return an argument of a function that reads a sequence, with what stands for numbers in it."""
+    if value.__class__ is not list and not isinstance(value, tuple):
+        return value
+    r.contents(value, False)
+    return r.elements(value)
 
 
 def _python_on_tensors(hooks: Hooks, r: Any, function: Any, args: Any, kwargs: Any) -> Any:

@@ -122,7 +122,8 @@ _FUNCTIONS: dict[Any, str] = {
     **{getattr(math, name): f"math.{name}" for name in """sqrt exp expm1 log log2 log10 log1p sin cos tan asin acos
     atan atan2 sinh cosh tanh asinh acosh atanh erf erfc hypot fabs copysign pow floor ceil trunc degrees
     radians""".split()},
-    abs: "abs", min: "min", max: "max", pow: "pow", float: "float", int: "int",
+    abs: "abs", min: "min", max: "max", sum: "sum", pow: "pow", float: "float", int: "int", math.prod: "math.prod",
+    math.fsum: "math.fsum",
 }  # fmt: skip
 NAMES: dict[str, Any] = {
     "math": math, "inf": math.inf, "nan": math.nan, "same_float": same_float, "same_number": same_number,
@@ -173,6 +174,8 @@ def fixed(value: Any) -> Any:
 
 
 def _source(value: Any) -> str:
+    if value.__class__ is list or value.__class__ is tuple:
+        return f"({''.join(f'{_source(v)}, ' for v in value)})"
     return value.source if is_free(value) else _literal(plain(value))  # type: ignore[no-any-return]
 
 
@@ -223,12 +226,13 @@ def computed(symbol: str, *operands: Any) -> Any:
 
 def called(function: Any, *args: Any) -> Any:
     """Return the result of a function of numbers; NotImplemented if it is not one whose calls are expressions."""
-    like = next((a for a in args if is_free(a)), None)
-    if like is None or function not in _FUNCTIONS or any(plain(a).__class__ not in _FREE for a in args):
+    numbers = [n for a in args for n in (a if a.__class__ is list or a.__class__ is tuple else (a,))]
+    like = next((n for n in numbers if is_free(n)), None)
+    if like is None or function not in _FUNCTIONS or any(plain(n).__class__ not in _FREE for n in numbers):
         return NotImplemented
     if function is plain(like).__class__ and len(args) == 1:
         return like
-    value = function(*map(plain, args))
+    value = function(*[replaced(a, plain) for a in args])
     if value.__class__ not in _FREE:
         return NotImplemented
     source = f"{_FUNCTIONS[function]}({', '.join(map(_source, args))})"

@@ -15,6 +15,7 @@ from types import (
     MethodDescriptorType,
     MethodType,
     ModuleType,
+    SimpleNamespace,
     WrapperDescriptorType,
 )
 from typing import Any
@@ -23,7 +24,7 @@ from ..core.tensor import Tensor
 from . import _known as known
 from ._effects import Parameters
 from ._numbers import FREE, FreeInt, computed, plain
-from ._recorder import MISSING, active
+from ._recorder import MISSING, active, key_place
 
 _OPERATORS = {
     "+": _operator.add, "-": _operator.sub, "*": _operator.mul, "/": _operator.truediv, "//": _operator.floordiv,
@@ -43,7 +44,9 @@ _BINDING = (
 OBJECT = vars(object)
 # `__getattribute__` of these looks attributes up as that of `object` does.
 _USUAL_LOOKUP = frozenset(
-    vars(c)["__getattribute__"] for c in (object, *CONTAINERS, str, int, float) if "__getattribute__" in vars(c)
+    vars(c)["__getattribute__"]
+    for c in (object, SimpleNamespace, *CONTAINERS, str, int, float)
+    if "__getattribute__" in vars(c)
 )
 _EMPTY: dict[Any, Any] = {}
 VIEWS: tuple[type, ...] = (type(_EMPTY.keys()), type(_EMPTY.values()), type(_EMPTY.items()))
@@ -162,11 +165,7 @@ class Reads:
         if cls is dict or cls.__name__ == "OrderedDict":
             if type(index) not in known.NUMBERS and not isinstance(index, tuple):
                 r.taint(f"it looks up a {type(index).__name__} in a dictionary")
-            value = obj[index]
-            if r.is_outer(obj) and id(obj) not in r.whole:
-                value = r.equal(("key", id(obj), type(index), index), "{0}.get({1}, MISSING)", value, obj, index)
-                r.read(value)
-            return r.element(obj, index, value)
+            return value_at(r, obj, index, obj[index])
         if isinstance(obj, type):
             return obj[index]  # type: ignore[index]
         method = static(cls, "__getitem__")
@@ -188,11 +187,11 @@ class Reads:
             found: Any = r.step(Tensor.unbind, (obj, 0), {}) if obj._array.ndim else iter(obj)
         elif cls in CONTAINERS or isinstance(obj, tuple) or cls.__name__ == "OrderedDict":
             r.contents(obj, False)
-            found = r.elements(obj) if isinstance(obj, (list, tuple)) else obj
+            found = r.walked(obj) if isinstance(obj, (list, tuple)) else obj
         elif cls in (str, range, bytes) or cls in VIEWS or cls in LAZY:
             if cls in LAZY and cls is not range and r.is_outer(obj):
                 r.taint("it consumes an iterator from outside")
-            found = obj
+            found = r.walked(obj)
         elif cls is Parameters:
             r.taint(f"it reads the parameters of a module after {r.sealed}")
             return obj
@@ -213,7 +212,8 @@ class Reads:
         r = active.recorder
         if r is not None and r.reason is None:
             if type(obj) is dict:
-                r.contents(obj)
+                r.contents(obj, False)
+                return r.elements(obj)
             else:
                 r.taint(f"it unpacks a {type(obj).__name__}")
         return obj
@@ -271,6 +271,8 @@ class Reads:
             if isinstance(container, Tensor) or isinstance(element, Tensor):
                 r.taint("it asks whether a tensor is in a container, or what is in a tensor")
             elif isinstance(container, str) or type(container) in VIEWS:
+                if id(container) in r.views:
+                    r.contents(r.views[id(container)][1])
                 element, container = r.taken(element), r.taken(container)
             elif type(container) in CONTAINERS or type(container).__name__ == "OrderedDict":
                 r.contents(container)
@@ -409,6 +411,14 @@ def static(cls: type, name: str) -> Any:
     return MISSING
 
 
+def value_at(r: Any, mapping: Any, key: Any, value: Any) -> Any:
+    """Return the value of a dictionary under a key, or what stands for it; MISSING if there is none."""
+    if r.is_outer(mapping) and id(mapping) not in r.whole:
+        value = r.equal(key_place(mapping, key), "{0}.get({1}, MISSING)", value, mapping, key)
+        r.read(value)
+    return r.element(mapping, key, value)
+
+
 def _getattr_of_modules() -> Any:
     from ..nn import Module
 
@@ -451,7 +461,9 @@ def _attr_of_object(hooks: Reads, r: Any, obj: Any, cls: type, name: str) -> Any
         r.guard(("class", id(cls), name), f"static({{0}}, {name!r}) is {{1}}", cls, raw)
         return hooks.call(raw.fget, obj)
     if id(obj) in r.free_in and (members is None or name not in members) and not isinstance(raw, _BINDING):
-        r.contents(obj)  # a field of a named tuple, `__dict__` ...
+        if isinstance(obj, tuple) and name in getattr(cls, "_fields", ()):
+            return r.element(obj, cls._fields.index(name), getattr(obj, name))  # type: ignore[attr-defined]
+        r.contents(obj)  # `__dict__` ...
     if raw is not MISSING and hasattr(type(raw), "__set__"):
         value = getattr(obj, name)
         if outer:

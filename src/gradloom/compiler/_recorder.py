@@ -238,6 +238,7 @@ class Recorder:
         self.seen: dict[Any, Any] = {}
         self.free: dict[Any, Any] = {}  # place -> what stands for its number
         self.free_in: dict[int, dict[Any, Any]] = {}  # the same in containers, by identity and index
+        self.views: dict[int, tuple[Any, Any, str]] = {}  # views of such dictionaries, by identity: what they are of
         self.number_sources: list[tuple[str, tuple[Any, ...], Any]] = []  # as guards, and the place
         self.recording = Recording(state.flags & GRAD_OFF, self.numbers)
         self.reason: str | None = None
@@ -261,7 +262,7 @@ class Recorder:
         self.recording = Recording(self.recording.flags, self.numbers)
         for table in (
             self.outer, self.whole, self.tensors, self.found, self.facts, self.guards, self.paths, self.results,
-            self.free, self.free_in,
+            self.free, self.free_in, self.views,
         ):  # fmt: skip
             table.clear()
         self.sources.clear()
@@ -379,19 +380,19 @@ class Recorder:
 
     def _all(self, value: Any, snapshot: Any, function: str) -> None:
         self.whole[id(value)] = value
-        if function == "same_items" and value.__class__ is list:
-            made = tuple([self._element(value, i, v) for i, v in enumerate(snapshot)])
-            if any(v is FREE_ITEM for v in made):
-                function, snapshot = "same_items_but_numbers", made
+        if value.__class__ is list:
+            snapshot = tuple([self._element(value, ("item", id(value), i), i, v) for i, v in enumerate(snapshot)])
+        elif function == "same_dict":
+            snapshot = tuple([(k, self._element(value, key_place(value, k), k, v)) for k, v in snapshot])
         self.guard(("contents", id(value)), f"{function}({{0}}, {{1}})", value, snapshot)
         for v in snapshot:
             self.read(v)
 
-    def _element(self, container: list[Any], index: int, value: Any) -> Any:
-        """Return an element of a list from outside as the guard of its contents has it."""
+    def _element(self, container: Any, place: Any, index: Any, value: Any) -> Any:
+        """Return an element of a list or dictionary from outside as the guard of its contents has it."""
         if value.__class__ is not float and value.__class__ is not int:
             return value
-        found = self.number(("item", id(container), index), f"{{0}}[{index}]", value, container)
+        found = self.number(place, "{0}[{1}]", value, container, index)
         if found is value:
             return value
         self.free_in.setdefault(id(container), {})[index] = found
@@ -407,9 +408,30 @@ class Recorder:
         return free.get(index, value)
 
     def elements(self, container: Any) -> Any:
-        """Return a sequence whose contents are guarded, with what stands for numbers in it."""
+        """Return a sequence or dictionary whose contents are guarded, with what stands for numbers in it."""
         free = self.free_in.get(id(container))
-        return container if free is None else [free.get(i, v) for i, v in enumerate(container)]
+        if free is None:
+            return container
+        if isinstance(container, (list, tuple)):
+            return [free.get(i, v) for i, v in enumerate(container)]
+        return container.__class__([(k, free.get(k, v)) for k, v in container.items()])
+
+    def view(self, container: Any, name: str) -> Any:
+        """Return `values()` or `items()` of a dictionary whose contents are guarded."""
+        found = getattr(container, name)()
+        if id(container) in self.free_in:
+            self.views[id(found)] = found, container, name
+        return found
+
+    def walked(self, container: Any) -> Any:
+        """Return an iterable over a guarded sequence or view, with what stands for numbers in it."""
+        view, of, name = self.views.get(id(container), (None, container, ""))
+        if id(of) not in self.free_in:
+            return container
+        if view is None:
+            return (v if self.reason else self.element(of, i, v) for i, v in enumerate(of))
+        pairs = ((k, v if self.reason else self.element(of, k, v)) for k, v in of.items())
+        return pairs if name == "items" else (v for _, v in pairs)
 
     def taken(self, value: Any) -> Any:
         """Return a value that Python reads; the numbers of the graph in it must have their values again."""
@@ -510,6 +532,11 @@ def tensor_facts(t: Any) -> tuple[Any, ...]:
     return t.__class__, type(array), array.shape, array.dtype, array.strides, t.requires_grad, t._view is None, (
         t.is_leaf, t._inference, t._tangent is None, t._name,
     )  # fmt: skip
+
+
+def key_place(mapping: Any, key: Any) -> tuple[Any, ...]:
+    """Return the place of a value of a dictionary from outside."""
+    return "key", id(mapping), type(key), key
 
 
 def place() -> str:
