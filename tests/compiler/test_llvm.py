@@ -71,6 +71,11 @@ def folder(tmp_path, monkeypatch):
     cache._checked.cache_clear()
 
 
+def files(folder):
+    """Return the files with code."""
+    return [path for path in folder.iterdir() if path.name != cache.TALLY]
+
+
 def statistics(rows, n, dtype="float32", columns=False):
     stride, step = (1, rows) if columns else (n, 1)
     return LoopProgram.parse(STATISTICS.format(rows=rows, n=n, dtype=dtype, stride=stride, step=step))
@@ -321,9 +326,9 @@ def second_process(folder):
 )
 def test_a_second_process_needs_no_llvm(folder):
     assert second_process(folder)
-    kept = set(folder.iterdir())
+    kept = set(files(folder))
     assert kept and not second_process(folder)
-    assert set(folder.iterdir()) == kept
+    assert set(files(folder)) == kept
 
 
 @pytest.mark.skipif(
@@ -364,7 +369,7 @@ print(*sys.modules)
 def test_a_damaged_file_is_made_anew(folder):
     program, x = LoopProgram.parse(POINTWISE.format(n=10)), np.zeros(10, "float32")
     _llvm.compile(program)
-    (path,) = folder.iterdir()
+    (path,) = files(folder)
     whole = path.read_bytes()
     for damaged in (whole[:-1], whole[:40], b"", whole[:-9] + b"x" + whole[-8:], b"x" + whole[1:]):
         path.write_bytes(damaged)
@@ -380,7 +385,7 @@ def test_what_is_no_file_is_not_read(folder, make):
         pytest.skip("there are no named pipes")
     program, x = LoopProgram.parse(POINTWISE.format(n=10)), np.zeros(10, "float32")
     _llvm.compile(program)
-    (path,) = folder.iterdir()
+    (path,) = files(folder)
     path.unlink()
     make(path)
     kernel.forget()
@@ -391,7 +396,7 @@ def test_what_is_no_file_is_not_read(folder, make):
 
 def test_a_file_under_another_name_is_not_used(folder):
     _llvm.compile(LoopProgram.parse(POINTWISE.format(n=10)))
-    (path,) = folder.iterdir()
+    (path,) = files(folder)
     other = "0" * 64
     path.rename(path.with_name(other))
     assert cache.read(other) is None
@@ -401,7 +406,7 @@ def test_a_file_under_another_name_is_not_used(folder):
 def test_only_what_belongs_to_this_user_is_used(folder, tmp_path, monkeypatch):
     _llvm.compile(LoopProgram.parse(POINTWISE.format(n=10)))
     assert stat.S_IMODE(folder.stat().st_mode) & 0o077 == 0
-    (path,) = folder.iterdir()
+    (path,) = files(folder)
     assert cache.read(path.name) is not None
     path.chmod(0o666)  # others may write to it
     assert cache.read(path.name) is None
@@ -440,17 +445,42 @@ def test_concurrent_writers_leave_whole_files(folder):
             assert found in contents
 
     in_threads(*(lambda c=c: write(c) for c in contents))
-    assert [path.name for path in folder.iterdir()] == ["2" * 64]
+    assert [path.name for path in files(folder)] == ["2" * 64]
 
 
 def test_the_least_recently_used_files_go_first(folder):
     for i in range(4):
-        cache.write(f"{i}" * 64, bytes(1000))
+        cache.write(f"{i}" * 64, bytes(5000))  # two blocks
         os.utime(folder / (f"{i}" * 64), (i, i))
-    cache.evict(folder, 10_000)
-    assert len(list(folder.iterdir())) == 4
-    cache.evict(folder, 4000)
-    assert {path.name[0] for path in folder.iterdir()} == {"3"}
+    assert cache.evict(folder, 8) == 8
+    assert len(files(folder)) == 4
+    assert cache.evict(folder, 3) == 2
+    assert {path.name[0] for path in files(folder)} == {"3"}
+
+
+def test_the_folder_stays_within_its_limit_and_is_seldom_looked_at(folder, monkeypatch):
+    looks, evict = [], cache.evict
+    monkeypatch.setattr(cache, "LIMIT", 40)
+    monkeypatch.setattr(cache, "KEPT", 30)
+    monkeypatch.setattr(cache, "evict", lambda *args: looks.append(args) or evict(*args))
+    for i in range(100):
+        cache.write(f"{i:064}", bytes(5000))
+        assert len(files(folder)) <= 20
+    assert (folder / f"{99:064}").exists()
+    assert len(looks) == 15  # for the first file, the 21st, and each sixth after that, when 15 were left
+
+
+def test_files_that_nobody_counted_are_found(folder, monkeypatch):
+    monkeypatch.setattr(cache, "KEPT", 3)
+    cache.write("0" * 64, b"")
+    for i in range(1, 9):
+        (folder / f"{i:064}").write_bytes(b"")
+        os.truncate(folder / f"{i:064}", 4096)
+        os.utime(folder / f"{i:064}", (i, i))
+    (folder / cache.TALLY).unlink()  # as in a folder of another version
+    cache.write("0" * 64, b"")
+    assert len(files(folder)) == 3
+    assert (folder / cache.TALLY).stat().st_size == 3
 
 
 def test_code_depends_on_the_processor_and_the_versions(folder, monkeypatch):
@@ -462,7 +492,7 @@ def test_code_depends_on_the_processor_and_the_versions(folder, monkeypatch):
     monkeypatch.setattr(code, "__version__", "0.0.0")
     _llvm.compile(program)
     code._version.cache_clear()
-    assert len(list(folder.iterdir())) == 2
+    assert len(files(folder)) == 2
 
 
 @pytest.fixture
@@ -480,7 +510,7 @@ def sources(folder, tmp_path, monkeypatch):
 
 def test_the_digest_of_the_sources_is_kept_until_one_changes(sources, folder, monkeypatch):
     first = code._sources()
-    assert len(list(folder.iterdir())) == 1
+    assert len(files(folder)) == 1
     with monkeypatch.context() as m:
         m.setattr(code, "Path", None)  # which reads them
         assert code._sources() == first
@@ -499,7 +529,7 @@ def test_the_digest_of_the_sources_is_kept_until_one_changes(sources, folder, mo
 def test_the_digest_of_new_sources_is_not_kept(sources, folder, monkeypatch):
     monkeypatch.setattr(code, "_SETTLED", 1 << 62)
     assert code._sources() == code._sources()
-    assert not list(folder.iterdir())
+    assert not files(folder)
 
 
 def test_code_of_sources_that_changed_since_the_process_began_is_found_by_nobody(sources, monkeypatch):

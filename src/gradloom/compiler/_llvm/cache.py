@@ -5,8 +5,11 @@ A file holds the code of one structure (Note [Structure and geometry]) for one p
 gradloom and of LLVM; its name is the SHA-256 of all that. What is read is executed, so the folder is created for its
 owner alone (0700), and a folder or file that belongs to another user, or that others may write to, is not used. A
 checksum finds damaged and cut-off files, which are made anew. Files are written under another name and renamed, so
-that concurrent processes see a whole file or none. When the folder has outgrown LIMIT, the files that were used longest
-ago, to the day, are deleted.
+that concurrent processes see a whole file or none.
+
+When the folder has outgrown LIMIT, the files that were used longest ago, to the day, are deleted. Looking at all files
+takes long, so the size of the file TALLY is at least the number of blocks on disk that they take: each write appends
+as many bytes as it takes blocks, and the folder is looked at when there are too many, which sets the size right.
 
 `GRADLOOM_CACHE_DIR` names another folder; empty, it switches the cache off.
 """
@@ -25,13 +28,17 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-LIMIT = 256 << 20  # bytes
+LIMIT = 1 << 16  # blocks: 256 MiB
+KEPT = LIMIT // 16 * 15  # blocks that are left of a folder that was too large; unlinking many at once takes seconds
+TALLY = ".blocks"
 BEGAN = time.time_ns()
 _VARIABLES = ("GRADLOOM_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA")
+_BLOCK = 4096  # bytes; a file takes whole blocks
 _DAY = 86_400  # seconds; that a file is used is written down once in so many
 _MAGIC = b"gradloom machine code 1\n"
 # What lies in a file's place is not followed, and a pipe not waited for.
-_READING = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+_CAREFULLY = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+_READING, _APPENDING = os.O_RDONLY | _CAREFULLY, os.O_WRONLY | os.O_APPEND | _CAREFULLY
 
 
 class GoneError(Exception):
@@ -130,34 +137,56 @@ def write(name: str, payload: bytes) -> None:
     where = folder()
     if where is None:
         return
+    data = _MAGIC + sha256(name.encode() + payload).digest() + payload
     with suppress(OSError):
         temporary = where / f".new-{os.getpid()}-{threading.get_ident()}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
         try:
             with open(descriptor, "wb") as file:
-                file.write(_MAGIC + sha256(name.encode() + payload).digest() + payload)
+                file.write(data)
             os.replace(temporary, where / name)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary)
             raise
-        if name[0] in "01":  # one write in eight
-            evict(where, LIMIT)
+        if _counted(where, _blocks(len(data))) > LIMIT:
+            left = evict(where, KEPT)
+            os.truncate(where / TALLY, left)
 
 
-def evict(where: Path, limit: int) -> None:
-    """Delete the files used longest ago until half of `limit` bytes are left, if there are more than `limit`."""
+def _blocks(size: int) -> int:
+    """Return how many blocks a file of so many bytes takes."""
+    return -(-size // _BLOCK)
+
+
+def _counted(where: Path, blocks: int) -> int:
+    """Add the blocks of a file that was written, and return how many all files have at most."""
+    path = where / TALLY
+    try:
+        descriptor = os.open(path, _APPENDING)
+    except FileNotFoundError:  # it is not known what the folder has
+        os.close(os.open(path, _APPENDING | os.O_CREAT, 0o600))
+        return LIMIT + 1
+    try:
+        os.write(descriptor, bytes(blocks))
+        return os.fstat(descriptor).st_size
+    finally:
+        os.close(descriptor)
+
+
+def evict(where: Path, most: int) -> int:
+    """Delete the files used longest ago until at most so many blocks are left; return how many are."""
     found = []
     for entry in os.scandir(where):
         with suppress(OSError):
             status = entry.stat(follow_symlinks=False)
-            found.append((status.st_mtime, status.st_size, entry.path))
-    total = sum(size for _, size, _ in found)
-    if total <= limit:
-        return
-    for _, size, path in sorted(found):
-        if total <= limit // 2:
-            break
-        with suppress(OSError):
+            if entry.name != TALLY:
+                found.append((status.st_mtime, _blocks(status.st_size), entry.path))
+    total = sum(blocks for _, blocks, _ in found)
+    for _, blocks, path in sorted(found) if total > most else ():
+        with suppress(OSError):  # another process may have deleted it
             os.unlink(path)
-        total -= size
+        total -= blocks
+        if total <= most:
+            break
+    return total
