@@ -268,8 +268,9 @@ class _Loader:
         text = entry.get("scalar")
         if not isinstance(text, Text):
             return None
-        if "pointwise" not in {w.value for w in words_of(entry, "tags")}:
-            raise entry.keys["scalar"].error(f"`{schema.name}` is not pointwise", "add `pointwise` to `tags:`")
+        if "pointwise" not in (*(w.value for w in words_of(entry, "tags")), word_of(entry, "batch")):
+            hint = "add `pointwise` to `tags:`, or `batch: pointwise`"
+            raise entry.keys["scalar"].error(f"`{schema.name}` is not pointwise", hint)
         if len(schema.as_functional().returns) != 1:
             raise entry.keys["scalar"].error(f"`{schema.name}` has several results", "remove `scalar:`")
         return analyse_scalar(text, schema)

@@ -1735,6 +1735,7 @@ _HARDSIGMOID_BACKWARD = GuardedOverload("hardsigmoid_backward", ((
 def hardswish(input, *, out=None):
     """hardswish(Tensor self) -> Tensor
 
+    z = x · minimum(maximum(x + 3, 0), 6) / 6
     ∂L/∂x = 0 if x < −3, g · (x / 3 + 0.5) if x ≤ 3, else g
     dz = 0 if x < −3, dx · (x / 3 + 0.5) if x ≤ 3, else dx
     where x = self, z = result, g = ∂L/∂z
@@ -1869,6 +1870,7 @@ _HARDSWISH_ = GuardedOverload("hardswish_", ((
 def hardswish_backward(grad_output, self):
     """hardswish_backward(Tensor grad_output, Tensor self) -> Tensor
 
+    z = 0 if x ≤ −3, grad_output if x ≥ 3, else (x / 3 + 0.5) · grad_output
     ∂L/∂grad_output = 0 if x < −3, g · (x / 3 + 0.5) if x ≤ 3, else g
     ∂L/∂x = g · grad_output / 3 if (x > −3 and x < 3), else 0
     dz = (0 if x < −3, dgrad_output · (x / 3 + 0.5) if x ≤ 3, else dgrad_output) + (dx · grad_output / 3 if (x > −3 and x < 3), else 0)
@@ -2826,6 +2828,7 @@ _MISH_ = GuardedOverload("mish_", ((
 def mish_backward(grad_output, self):
     """mish_backward(Tensor grad_output, Tensor self) -> Tensor
 
+    z = (exp(minimum(x, 20)) · (exp(minimum(x, 20)) + 2) / (exp(minimum(x, 20)) · (exp(minimum(x, 20)) + 2) + 2) + x / (1 + exp(−x)) · (1 − (exp(minimum(x, 20)) · (exp(minimum(x, 20)) + 2) / (exp(minimum(x, 20)) · (exp(minimum(x, 20)) + 2) + 2))²)) · grad_output
     ∂L/∂grad_output = g · (tanh(softplus(x)) + x · σ(x) · (1 − tanh(softplus(x))²))
     ∂L/∂x = g · grad_output · (1 − tanh(softplus(x))²) · σ(x) · (2 + x · (1 − σ(x) − 2 · tanh(softplus(x)) · σ(x)))
     dz = dgrad_output · (tanh(softplus(x)) + x · σ(x) · (1 − tanh(softplus(x))²)) + dx · grad_output · (1 − tanh(softplus(x))²) · σ(x) · (2 + x · (1 − σ(x) − 2 · tanh(softplus(x)) · σ(x)))
@@ -3155,6 +3158,7 @@ _LOG_SIGMOID_FORWARD = GuardedOverload("log_sigmoid_forward", ((
 def log_sigmoid_backward(grad_output, self, buffer):
     """log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor
 
+    z = grad_output / (1 + exp(x))
     ∂L/∂grad_output = g · (1 − σ(x))
     ∂L/∂x = −g · grad_output · σ(x) · (1 − σ(x))
     dz = dgrad_output · (1 − σ(x)) − dx · grad_output · σ(x) · (1 − σ(x))

@@ -13576,7 +13576,7 @@ def lerp_Scalar(input, end, weight, *, out=None):
         if out is not None:
             return write_out(lerp_Scalar, (input, end, weight), out)
         try:
-            result_ = kernels_elementwise_choices.lerp(self_, end_, weight)
+            result_ = kernels_elementwise_choices.lerp_by_number(self_, end_, weight)
         except Exception as error:
             raise refusal(error, 'lerp', self_, end_) from None
         if result_.__class__ is not ndarray:
@@ -13659,7 +13659,7 @@ def lerp__Scalar(input, end, weight):
         call()
     else:
         try:
-            changed = kernels_elementwise_choices.lerp(self_, end_, weight)
+            changed = kernels_elementwise_choices.lerp_by_number(self_, end_, weight)
         except Exception as error:
             raise refusal(error, 'lerp', self_, end_) from None
         write_inplace(self_, changed)

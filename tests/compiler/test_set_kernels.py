@@ -71,6 +71,7 @@ CALLS = {
             "leaky_relu",
             "hardsigmoid",
             "hardshrink",
+            "hardswish",
             "logsigmoid",
         )
     },
@@ -111,10 +112,16 @@ CALLS = {
     "rsqrt": lambda x: torch.rsqrt(x.detach().abs() + x * x),
     "addcmul": lambda x: torch.addcmul(x, x, x, value=0.3),
     "addcdiv": lambda x: torch.addcdiv(x, x, x.detach().abs() + 1, value=0.3),
+    "lerp by numbers": lambda x: x.lerp(2 * x, 0.3) + x.lerp(3 * x, 0.7) + x.lerp(x.detach(), 2),
     "lerp": lambda x: torch.lerp(x, 2 * x, x.detach().abs()),
     "clamp": lambda x: x.clamp(-0.5, 0.5) + x.clamp(max=0.1),
     "batch_norm": lambda x: F.batch_norm(x, None, None, x[0] + 1, x[1], True),
     "batch_norm without parameters": lambda x: F.batch_norm(x.reshape(2, 3, 2, -1), None, None, training=True),
+    "batch_norm of its input": lambda x: F.batch_norm(
+        x.reshape(2, 3, 2, -1), None, None, x.detach()[0, :3] + 1, training=True
+    ),
+    "group_norm": lambda x: F.group_norm(x.reshape(2, 6, -1), 3, x[0, :6] + 1, x[1, :6]),
+    "group_norm without parameters": lambda x: F.group_norm(x.reshape(3, 4, 1, -1), 2),
     "batch_norm with running statistics": lambda x: running_statistics(x),
     "gather": lambda x: x.gather(1, torch.arange(24).reshape(12, 2) % 7),
     "gather of rows": lambda x: x.reshape(3, 4, -1).gather(1, torch.arange(3 * 6 * 37).reshape(3, 6, 37) % 4),

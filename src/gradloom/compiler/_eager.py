@@ -22,12 +22,12 @@ from ..dispatch.function_code import set_global
 from ..types.public import found_in as _found_in
 from ._eager_pointwise import LARGE, replacement
 from ._eager_programs import (
-    LAYER_NORM_PARAMETERS,
     NLL_LOSS,
     ROW_REDUCTION,
     ROW_VARIANCE,
     layer_norm,
     layer_norm_input,
+    layer_norm_parameters,
     pointwise,
     row_program,
 )
@@ -50,8 +50,9 @@ class set_kernels:
 
     Args:
         name: "numpy", the default, or "llvm": machine code for operators that take NumPy several calls. These are
-            pointwise operators (sigmoid, gelu, elu, softplus, erf, lerp ...), softmax, log_softmax, layer_norm, batch
-            norm in training, the mean and the sum of nll_loss and binary_cross_entropy_with_logits, gather, dropout,
+            pointwise operators (sigmoid, gelu, elu, softplus, erf, lerp ...), softmax, log_softmax, layer_norm, group
+            norm, batch norm in training, the mean and the sum of nll_loss and binary_cross_entropy_with_logits, gather,
+            dropout,
             convolutions of one group, max_pool2d without padding, products of matrices, the steps of LSTM and GRU
             layers, sums, products, means, extrema and variances of rows, running sums, products and extrema, sort,
             topk, kthvalue, median, scatter_add, index_add, index_select, embedding, random numbers, and steps of
@@ -320,7 +321,7 @@ def _layer_norm_backward(original: Any) -> Any:
         if found is None:
             rows, count, name = math.prod(shape[:outer]), math.prod(sizes), _DTYPES[dtype.char]
             for_input = layer_norm_input(rows, count, name, weight is not None, together)
-            for_parameters = LAYER_NORM_PARAMETERS.format(rows=rows, count=count, dtype=name)
+            for_parameters = layer_norm_parameters(rows, count, name)
             found = _compiled((key, 1), for_input), _compiled((key, 2), for_parameters)
             _kernels[key] = found
         grad_input = empty(shape, dtype) if output_mask[0] else None
@@ -476,7 +477,10 @@ _BY_HAND: dict[str, dict[str, Callable[[Any], Any]]] = {
     "norm": {
         "native_layer_norm": _layer_norm,
         "native_layer_norm_backward": _layer_norm_backward,
-        "native_batch_norm": _of_kernels("batch_norm"),
+        **{
+            f"native_{name}": _of_kernels(name)
+            for name in ("batch_norm", "batch_norm_backward", "group_norm", "group_norm_backward")
+        },
     },
     "indexing.along_dim": {
         "gather": _of_kernels("gather"),

@@ -67,6 +67,129 @@ def batch_norm(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
     return make
 
 
+def batch_norm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
+    def make(original: Any) -> Any:
+        def native_batch_norm_backward(
+            grad_out: Any,
+            input: Any,
+            weight: Any,
+            running_mean: Any,
+            running_var: Any,
+            save_mean: Any,
+            save_invstd: Any,
+            train: bool,
+            eps: Any,
+            output_mask: Any,
+        ) -> Any:
+            shape, dtype = input.shape, input.dtype
+            vectors = [p for p in (save_mean, save_invstd, weight) if p is not None]
+            grad = _contiguous(grad_out)
+            if (
+                not train or not _is_plain(input) or not _is_plain(grad) or grad.dtype != dtype or grad.shape != shape
+                or input.ndim < 2 or len(vectors) < 2 + (weight is not None)
+                or any(not _is_plain(p) or p.dtype != dtype or p.shape != shape[1:2] for p in vectors)
+            ):  # fmt: skip
+                return original(
+                    grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
+                )
+            key = "native_batch_norm_backward", shape, dtype.char, weight is None
+            code = kept.get(key)
+            if code is None:
+                code = compiled(key, programs.batch_norm_gradients(shape, _DTYPES[dtype.char], weight is not None))
+            found = empty(shape, dtype), empty(shape[1], dtype), empty(shape[1], dtype)
+            code.call(grad, input, *vectors, *found)
+            return tuple([x if wanted else None for x, wanted in zip(found, output_mask, strict=True)])
+
+        return native_batch_norm_backward
+
+    return make
+
+
+def group_norm(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
+    def make(original: Any) -> Any:
+        def native_group_norm(
+            input: Any, weight: Any, bias: Any, N: int, C: int, HxW: int, group: int, eps: float
+        ) -> Any:
+            dtype = input.dtype
+            parameters = [p for p in (weight, bias) if p is not None]
+            if not _is_grouped(input, N, C, HxW, group) or any(
+                not _is_plain(p) or p.dtype != dtype or p.shape != (C,) for p in parameters
+            ):
+                return original(input, weight, bias, N, C, HxW, group, eps)
+            key = "native_group_norm", N, C, HxW, group, dtype.char, weight is None, bias is None
+            code = kept.get(key)
+            if code is None:
+                sizes = N, group, C // group, HxW
+                text = programs.group_norm(*sizes, _DTYPES[dtype.char], weight is not None, bias is not None)
+                code = compiled(key, text)
+            out, mean, rstd = empty(input.shape, dtype), empty((N, group), dtype), empty((N, group), dtype)
+            code.call(input, *parameters, out, mean, rstd, float(eps))
+            return out, mean, rstd
+
+        return native_group_norm
+
+    return make
+
+
+def group_norm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
+    def make(original: Any) -> Any:
+        def native_group_norm_backward(
+            grad_out: Any,
+            input: Any,
+            mean: Any,
+            rstd: Any,
+            weight: Any,
+            N: int,
+            C: int,
+            HxW: int,
+            group: int,
+            output_mask: Any,
+        ) -> Any:
+            dtype = input.dtype
+            grad = _contiguous(grad_out)
+            others = [p for p in (mean, rstd, weight) if p is not None]
+            if (
+                not _is_grouped(input, N, C, HxW, group) or not _is_plain(grad) or grad.dtype != dtype
+                or grad.size != input.size or any(not _is_plain(p) or p.dtype != dtype for p in others)
+                or mean.size != N * group or rstd.size != N * group or weight is not None and weight.shape != (C,)
+            ):  # fmt: skip
+                return original(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)
+            key = "native_group_norm_backward", N, C, HxW, group, dtype.char, weight is None
+            found = kept.get(key)
+            if found is None:
+                name, sizes = _DTYPES[dtype.char], (N, group, C // group, HxW)
+                for_input = programs.group_norm_input(*sizes, name, weight is not None)
+                for_parameters = programs.group_norm_parameters(*sizes, name)
+                found = kept[key] = compiled((key, 1), for_input), compiled((key, 2), for_parameters)
+            grad_input = grad_weight = grad_bias = None
+            if output_mask[0]:
+                grad_input = empty(input.shape, dtype)
+                found[0].call(grad, input, *others, grad_input)
+            if output_mask[1] or output_mask[2]:
+                grad_weight, grad_bias = empty(C, dtype), empty(C, dtype)
+                found[1].call(grad, input, mean, rstd, grad_weight, grad_bias)
+            return grad_input, grad_weight if output_mask[1] else None, grad_bias if output_mask[2] else None
+
+        return native_group_norm_backward
+
+    return make
+
+
+def _is_plain(x: Any) -> bool:
+    """Return whether machine code takes an array as it is."""
+    return type(x) is ndarray and x.dtype.char in "fd" and x.flags.c_contiguous and x.size > 0
+
+
+def _is_grouped(x: Any, batch: int, channels: int, after: int, groups: int) -> bool:
+    """Return whether `x` is an array that machine code takes, of channels that groups divide evenly."""
+    return _is_plain(x) and groups > 0 and not channels % groups and x.size == batch * channels * after and batch > 0
+
+
+def _contiguous(x: Any) -> Any:
+    """Return an array of NumPy's own type contiguous: the gradient of a sum is one number, expanded."""
+    return np.ascontiguousarray(x) if type(x) is ndarray else x
+
+
 def gather(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
     def make(original: Any) -> Any:
         def kernel(self: Any, dim: Any, index: Any, sparse_grad: bool = False) -> Any:

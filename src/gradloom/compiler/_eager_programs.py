@@ -184,14 +184,11 @@ _NORMALIZED = """
 """
 
 
-def layer_norm_input(rows: int, count: int, dtype: str, weighted: bool, parameters: bool = False) -> str:
-    """Return the program of the gradient of layer_norm's input from: gradient, input, mean, rstd, and weight.
+def _normalized_input(lines: list[str], count: int, dtype: str, weighted: bool, more: str = "") -> str:
+    """Return the program of the gradient of a normalization's input, from the lines on its loop and buffers.
 
-    With `parameters`, its other outputs are the gradients of weight and bias, sums over the rows.
+    Its inputs are gradient, input, mean, rstd and, with `weighted`, weight; `more` is added to its last pass.
     """
-    lines = [f"loop [{rows}, {count}] inner 1", *(f"input {i}: {dtype} strides [{count}, 1]" for i in (0, 1))]
-    lines += [f"input {i}: {dtype} strides [1, 0]" for i in (2, 3)]
-    lines += [f"input 4: {dtype} strides [0, 1]"] * weighted + [f"output 0: {dtype} strides [{count}, 1]"]
     text = f"""
 pass 0:{_NORMALIZED.replace("#", "")}  gh = * gw h: T
   a = reduce sum gw: T
@@ -204,31 +201,129 @@ pass 1:{_NORMALIZED.replace("#", "1")}  p = * h1 bm: T
   d = - gw1 am: T
   f = - d p: T
   y = * f rstd1: T
-  store 0 y"""
-    if parameters:
-        lines += [f"output {i}: {dtype} strides [0, 1]" for i in (1, 2)]
-        text += "\n  gw2 = * g1 h1: T\n  add 1 gw2\n  add 2 g1"
+  store 0 y{more}"""
     weight = "load 4" if weighted else "const 1.0"
     return "\n".join(lines) + text.replace("WEIGHT", weight).replace(": T", f": {dtype}")
 
 
-LAYER_NORM_PARAMETERS = """loop [{count}, {rows}] inner 1
-input 0: {dtype} strides [1, {count}]
-input 1: {dtype} strides [1, {count}]
-input 2: {dtype} strides [0, 1]
-input 3: {dtype} strides [0, 1]
-output 0: {dtype} strides [1, 0]
-output 1: {dtype} strides [1, 0]
+def layer_norm_input(rows: int, count: int, dtype: str, weighted: bool, parameters: bool = False) -> str:
+    """Return the program of the gradient of layer_norm's input from: gradient, input, mean, rstd, and weight.
+
+    With `parameters`, its other outputs are the gradients of weight and bias, sums over the rows.
+    """
+    lines = [f"loop [{rows}, {count}] inner 1", *(f"input {i}: {dtype} strides [{count}, 1]" for i in (0, 1))]
+    lines += [f"input {i}: {dtype} strides [1, 0]" for i in (2, 3)]
+    lines += [f"input 4: {dtype} strides [0, 1]"] * weighted + [f"output 0: {dtype} strides [{count}, 1]"]
+    more = ""
+    if parameters:
+        lines += [f"output {i}: {dtype} strides [0, 1]" for i in (1, 2)]
+        more = "\n  gw2 = * g1 h1: T\n  add 1 gw2\n  add 2 g1"
+    return _normalized_input(lines, count, dtype, weighted, more)
+
+
+def _walks_of_groups(batch: int, groups: int, each: int, after: int) -> tuple[str, str, str]:
+    """Return the strides, in a loop over samples, groups, channels of a group and positions, of the input, of a number
+    for each group of a sample, and of a number for each channel."""
+    whole = f"strides [{groups * each * after}, {each * after}, {after}, 1]"
+    return whole, f"strides [{groups}, 1, 0, 0]", f"strides [0, {each}, 1, 0]"
+
+
+def group_norm(batch: int, groups: int, each: int, after: int, dtype: str, weighted: bool, biased: bool) -> str:
+    """Return the program of group_norm's result, mean and rstd from input, weight and bias; its number is eps.
+
+    Args:
+        each: channels of a group.
+        after: positions of a channel.
+    """
+    whole, of_group, of_channel = _walks_of_groups(batch, groups, each, after)
+    lines = [f"loop [{batch}, {groups}, {each}, {after}] inner 2", f"input 0: {dtype} {whole}"]
+    lines += [f"input {i}: {dtype} {of_channel}" for i in range(1, 1 + weighted + biased)]
+    lines += [f"output 0: {dtype} {whole}", *(f"output {i}: {dtype} {of_group}" for i in (1, 2))]
+    return _normalization(lines, each * after, dtype, weighted, biased, False)
+
+
+def group_norm_input(batch: int, groups: int, each: int, after: int, dtype: str, weighted: bool) -> str:
+    """Return the program of the gradient of group_norm's input from: gradient, input, mean, rstd, and weight."""
+    whole, of_group, of_channel = _walks_of_groups(batch, groups, each, after)
+    lines = [f"loop [{batch}, {groups}, {each}, {after}] inner 2", *(f"input {i}: {dtype} {whole}" for i in (0, 1))]
+    lines += [f"input {i}: {dtype} {of_group}" for i in (2, 3)]
+    lines += [f"input 4: {dtype} {of_channel}"] * weighted + [f"output 0: {dtype} {whole}"]
+    return _normalized_input(lines, each * after, dtype, weighted)
+
+
+def group_norm_parameters(batch: int, groups: int, each: int, after: int, dtype: str) -> str:
+    """Return the program of the gradients of group_norm's weight and bias from: gradient, input, mean and rstd."""
+    whole = f"strides [{each * after}, {after}, {groups * each * after}, 1]"
+    head = f"loop [{groups}, {each}, {batch}, {after}] inner 2\n"
+    inputs = whole, whole, *(f"strides [1, 0, {groups}, 0]",) * 2
+    return head + _normalized_parameters(inputs, f"strides [{each}, 1, 0, 0]", dtype)
+
+
+def batch_norm_gradients(shape: tuple[int, ...], dtype: str, weighted: bool) -> str:
+    """Return the program of the gradients of input, weight and bias of batch norm in training from: gradient, input,
+    mean, rstd, and weight."""
+    batch, channels, after = shape[0], shape[1], math.prod(shape[2:])
+    whole, each = f"{dtype} strides [{after}, {channels * after}, 1]", f"{dtype} strides [1, 0, 0]"
+    lines = [f"loop [{channels}, {batch}, {after}] inner 2", *(f"input {i}: {whole}" for i in (0, 1))]
+    lines += [f"input {i}: {each}" for i in range(2, 4 + weighted)]
+    lines += [f"output 0: {whole}", *(f"output {i}: {each}" for i in (1, 2))]
+    text = f"""
 pass 0:
-  mean = load 2: {dtype}
-  rstd = load 3: {dtype}
-  g = load 0: {dtype}
-  x = load 1: {dtype}
-  c = - x mean: {dtype}
-  h = * c rstd: {dtype}
-  gh = * g h: {dtype}
-  w = reduce sum gh: {dtype}
-  b = reduce sum g: {dtype}
+  g = load 0: T
+  x = load 1: T
+  mean = load 2: T
+  rstd = load 3: T
+  c = - x mean: T
+  h = * c rstd: T
+  gh = * g h: T
+  s = reduce sum g: T
+  p = reduce sum gh: T
+row:
+  store 1 p
+  store 2 s
+  n = const {batch * after}.0: T
+  sm = / s n: T
+  pm = / p n: T
+pass 1:
+  g1 = load 0: T
+  x1 = load 1: T
+  mean1 = load 2: T
+  rstd1 = load 3: T
+  c1 = - x1 mean1: T
+  h1 = * c1 rstd1: T
+  along = * h1 pm: T
+  d = - g1 along: T
+  f = - d sm: T
+  w = {"load 4" if weighted else "const 1.0"}: T
+  scale = * rstd1 w: T
+  y = * f scale: T
+  store 0 y"""
+    return "\n".join(lines) + text.replace(": T", f": {dtype}")
+
+
+def layer_norm_parameters(rows: int, count: int, dtype: str) -> str:
+    """Return the program of the gradients of layer_norm's weight and bias from: gradient, input, mean and rstd."""
+    inputs = *(f"strides [1, {count}]",) * 2, *("strides [0, 1]",) * 2
+    return f"loop [{count}, {rows}] inner 1\n" + _normalized_parameters(inputs, "strides [1, 0]", dtype)
+
+
+def _normalized_parameters(inputs: tuple[str, ...], outputs: str, dtype: str) -> str:
+    lines = [f"input {i}: {dtype} {walk}" for i, walk in enumerate(inputs)]
+    lines += [f"output {i}: {dtype} {outputs}" for i in (0, 1)]
+    return "\n".join(lines) + _PARAMETERS.replace(": T", f": {dtype}")
+
+
+_PARAMETERS = """
+pass 0:
+  mean = load 2: T
+  rstd = load 3: T
+  g = load 0: T
+  x = load 1: T
+  c = - x mean: T
+  h = * c rstd: T
+  gh = * g h: T
+  w = reduce sum gh: T
+  b = reduce sum g: T
 row:
   store 0 w
   store 1 b"""

@@ -138,22 +138,28 @@ def where(condition, self, other):
 
 
 def lerp(self, end, weight):
-    """`self + weight * (end - self)`, from the nearer end, for an array or a number as weight."""
+    """`self + weight * (end - self)`, from the nearer end."""
+    _check_lerp(self, end)
+    if weight.dtype is not self.dtype:
+        if weight.ndim:
+            raise RuntimeError(f"expected dtype {c_name(self.dtype)} for `weight` but got dtype {c_name(weight.dtype)}")
+        weight = weight.astype(self.dtype)
+    return as_operands(_lerp(self, end, weight), self, end, weight)
+
+
+def lerp_by_number(self, end, weight):
+    """`self + weight * (end - self)` for a number, from the nearer end."""
+    _check_lerp(self, end)
+    number_as(weight, np.dtype(np.float32) if is_half(self.dtype) else self.dtype)  # raises if it does not fit
+    return as_operands(_lerp(self, end, weight), self, end)
+
+
+def _check_lerp(self, end) -> None:
     if end.dtype is not self.dtype:
         raise RuntimeError(f"expected dtype {c_name(self.dtype)} for `end` but got dtype {c_name(end.dtype)}")
     if self.dtype.kind in "iub":
         np.broadcast(self, end)  # shapes that do not match come first
         refuse("lerp_kernel_scalar", self, "iub")
-    if weight.__class__ is np.ndarray:
-        if weight.dtype is not self.dtype:
-            if weight.ndim:
-                raise RuntimeError(
-                    f"expected dtype {c_name(self.dtype)} for `weight` but got dtype {c_name(weight.dtype)}"
-                )
-            weight = weight.astype(self.dtype)
-        return as_operands(_lerp(self, end, weight), self, end, weight)
-    number_as(weight, np.dtype(np.float32) if is_half(self.dtype) else self.dtype)  # raises if it does not fit
-    return as_operands(_lerp(self, end, weight), self, end)
 
 
 @widened
