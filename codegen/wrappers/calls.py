@@ -226,13 +226,15 @@ class Calls:
     @property
     def signature(self) -> str:
         parts, starred, missing = [], False, False
-        for p in self.parameters:
+        required = max((i for i, p in enumerate(self.parameters) if p.default is None), default=-1)
+        for i, p in enumerate(self.parameters):
             if p.argument.kwarg_only and not starred and self.guard:
                 parts.append("*more" if self.native.deprecated_order else "*")
                 starred = True
             missing = missing or bool(self.guard and p.name in ALIASES)
             default = p.default if not missing or p.default is not None else "MISSING"
-            parts.append(p.name if default is None or (not self.guard) else f"{p.name}={default}")
+            shown = default is not None and (self.guard or i > required)
+            parts.append(f"{p.name}={default}" if shown else p.name)
         tail = [f"{ALIASES[p.name]}=MISSING" for p in self.parameters if self.guard and p.name in ALIASES]
         tail += ["out=None"] if self.has_out else []
         if self.makes_leaf:  # the parser passes everything but `out` by position

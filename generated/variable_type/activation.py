@@ -3238,7 +3238,7 @@ _LOG_SIGMOID_BACKWARD = GuardedOverload("log_sigmoid_backward", ((
 ),))
 
 
-def glu(input, dim, *, out=None):
+def glu(input, dim=-1, *, out=None):
     """glu(Tensor self, int dim=-1) -> Tensor
 
     ∂L/∂x = glu_backward(g, x, dim)
@@ -3385,7 +3385,7 @@ _GLU_BACKWARD = GuardedOverload("glu_backward", ((
 ),))
 
 
-def softmax_int(input, dim, dtype, *, out=None):
+def softmax_int(input, dim, dtype=None, *, out=None):
     """softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
 
     Made of other operators by composite.activation.softmax, and differentiable through them.
@@ -3546,7 +3546,7 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
     return result
 
 
-def _safe_softmax(input, dim, dtype):
+def _safe_softmax(input, dim, dtype=None):
     """_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
 
     ∂L/∂x = z · (g − Σ_dim (g · z))
@@ -3610,7 +3610,7 @@ def _safe_softmax(input, dim, dtype):
     return result
 
 
-def log_softmax_int(input, dim, dtype, *, out=None):
+def log_softmax_int(input, dim, dtype=None, *, out=None):
     """log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
 
     Made of other operators by composite.activation.log_softmax, and differentiable through them.
@@ -3770,7 +3770,7 @@ def _log_softmax_backward_data(grad_output, output, dim, input_dtype):
     return result
 
 
-def special_softmax(input, dim, dtype):
+def special_softmax(input, dim, dtype=None):
     """special_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor
 
     Made of other operators by composite.activation.softmax, and differentiable through them.
@@ -3781,7 +3781,7 @@ def special_softmax(input, dim, dtype):
     return composite_activation.softmax(input, dim, dtype)
 
 
-def special_log_softmax(input, dim, dtype):
+def special_log_softmax(input, dim, dtype=None):
     """special_log_softmax(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
 
     Made of other operators by composite.activation.log_softmax, and differentiable through them.

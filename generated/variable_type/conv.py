@@ -215,7 +215,7 @@ def convolution_backward(grad_output, input, weight, bias_sizes, stride, padding
     return (result0, result1, result2)
 
 
-def conv1d(input, weight, bias, stride, padding, dilation, groups):
+def conv1d(input, weight, bias=None, stride=(1,), padding=(0,), dilation=(1,), groups=1):
     """conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] dilation=1, int groups=1) -> Tensor
 
     Made of other operators by composite.conv.conv1d, and differentiable through them.
@@ -226,7 +226,7 @@ def conv1d(input, weight, bias, stride, padding, dilation, groups):
     return composite_conv.conv1d(input, weight, bias, stride, padding, dilation, groups)
 
 
-def conv1d_padding(input, weight, bias, stride, padding, dilation, groups):
+def conv1d_padding(input, weight, bias=None, stride=(1,), padding='valid', dilation=(1,), groups=1):
     """conv1d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, str padding="valid", int[1] dilation=1, int groups=1) -> Tensor
 
     Made of other operators by composite.conv.conv1d, and differentiable through them.
@@ -237,7 +237,7 @@ def conv1d_padding(input, weight, bias, stride, padding, dilation, groups):
     return composite_conv.conv1d(input, weight, bias, stride, padding, dilation, groups)
 
 
-def conv2d(input, weight, bias, stride, padding, dilation, groups):
+def conv2d(input, weight, bias=None, stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1):
     """conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor
 
     Made of other operators by composite.conv.conv2d, and differentiable through them.
@@ -248,7 +248,7 @@ def conv2d(input, weight, bias, stride, padding, dilation, groups):
     return composite_conv.conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
-def conv2d_padding(input, weight, bias, stride, padding, dilation, groups):
+def conv2d_padding(input, weight, bias=None, stride=(1, 1), padding='valid', dilation=(1, 1), groups=1):
     """conv2d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, str padding="valid", int[2] dilation=1, int groups=1) -> Tensor
 
     Made of other operators by composite.conv.conv2d, and differentiable through them.
@@ -259,7 +259,7 @@ def conv2d_padding(input, weight, bias, stride, padding, dilation, groups):
     return composite_conv.conv2d(input, weight, bias, stride, padding, dilation, groups)
 
 
-def conv3d(input, weight, bias, stride, padding, dilation, groups):
+def conv3d(input, weight, bias=None, stride=(1, 1, 1), padding=(0, 0, 0), dilation=(1, 1, 1), groups=1):
     """conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] dilation=1, int groups=1) -> Tensor
 
     Made of other operators by composite.conv.conv3d, and differentiable through them.
@@ -270,7 +270,7 @@ def conv3d(input, weight, bias, stride, padding, dilation, groups):
     return composite_conv.conv3d(input, weight, bias, stride, padding, dilation, groups)
 
 
-def conv3d_padding(input, weight, bias, stride, padding, dilation, groups):
+def conv3d_padding(input, weight, bias=None, stride=(1, 1, 1), padding='valid', dilation=(1, 1, 1), groups=1):
     """conv3d.padding(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, str padding="valid", int[3] dilation=1, int groups=1) -> Tensor
 
     Made of other operators by composite.conv.conv3d, and differentiable through them.
@@ -281,7 +281,7 @@ def conv3d_padding(input, weight, bias, stride, padding, dilation, groups):
     return composite_conv.conv3d(input, weight, bias, stride, padding, dilation, groups)
 
 
-def conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation):
+def conv_transpose1d(input, weight, bias=None, stride=(1,), padding=(0,), output_padding=(0,), groups=1, dilation=(1,)):
     """conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor
 
     Made of other operators by composite.conv.conv_transpose1d, and differentiable through them.
@@ -292,7 +292,7 @@ def conv_transpose1d(input, weight, bias, stride, padding, output_padding, group
     return composite_conv.conv_transpose1d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-def conv_transpose2d_input(input, weight, bias, stride, padding, output_padding, groups, dilation):
+def conv_transpose2d_input(input, weight, bias=None, stride=(1, 1), padding=(0, 0), output_padding=(0, 0), groups=1, dilation=(1, 1)):
     """conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor
 
     Made of other operators by composite.conv.conv_transpose2d, and differentiable through them.
@@ -303,7 +303,7 @@ def conv_transpose2d_input(input, weight, bias, stride, padding, output_padding,
     return composite_conv.conv_transpose2d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-def conv_transpose3d_input(input, weight, bias, stride, padding, output_padding, groups, dilation):
+def conv_transpose3d_input(input, weight, bias=None, stride=(1, 1, 1), padding=(0, 0, 0), output_padding=(0, 0, 0), groups=1, dilation=(1, 1, 1)):
     """conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor
 
     Made of other operators by composite.conv.conv_transpose3d, and differentiable through them.

@@ -37,7 +37,7 @@ new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
-def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def zeros(size, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """zeros(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -69,7 +69,7 @@ def zeros(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     return result
 
 
-def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def ones(size, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """ones(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -101,7 +101,7 @@ def ones(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
     return result
 
 
-def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def full(size, fill_value, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """full(int[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -133,7 +133,7 @@ def full(size, fill_value, dtype, layout, device, pin_memory, requires_grad=Fals
     return result
 
 
-def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, requires_grad=False, *, out=None):
+def empty_memory_format(size, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False, *, out=None):
     """empty.memory_format(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -165,7 +165,7 @@ def empty_memory_format(size, dtype, layout, device, pin_memory, memory_format, 
     return result
 
 
-def empty_strided(size, stride, dtype, layout, device, pin_memory, requires_grad=False):
+def empty_strided(size, stride, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """empty_strided(int[] size, int[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -195,7 +195,7 @@ def empty_strided(size, stride, dtype, layout, device, pin_memory, requires_grad
     return result
 
 
-def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory, requires_grad=False):
+def empty_permuted(size, physical_layout, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """empty_permuted(int[] size, int[] physical_layout, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -225,7 +225,7 @@ def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory, req
     return result
 
 
-def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad=False):
+def scalar_tensor(s, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """scalar_tensor(Scalar s, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -255,7 +255,7 @@ def scalar_tensor(s, dtype, layout, device, pin_memory, requires_grad=False):
     return result
 
 
-def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def zeros_like(input, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """zeros_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -292,7 +292,7 @@ def zeros_like(input, dtype, layout, device, pin_memory, memory_format, requires
     return result
 
 
-def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def ones_like(input, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """ones_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -329,7 +329,7 @@ def ones_like(input, dtype, layout, device, pin_memory, memory_format, requires_
     return result
 
 
-def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def empty_like(input, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """empty_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -366,7 +366,7 @@ def empty_like(input, dtype, layout, device, pin_memory, memory_format, requires
     return result
 
 
-def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def full_like(input, fill_value, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -403,7 +403,7 @@ def full_like(input, fill_value, dtype, layout, device, pin_memory, memory_forma
     return result
 
 
-def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False):
+def new_zeros(self, size, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """new_zeros(Tensor self, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 
     Its result never requires a gradient.
@@ -440,7 +440,7 @@ def new_zeros(self, size, dtype, layout, device, pin_memory, requires_grad=False
     return result
 
 
-def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False):
+def new_ones(self, size, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """new_ones(Tensor self, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 
     Its result never requires a gradient.
@@ -477,7 +477,7 @@ def new_ones(self, size, dtype, layout, device, pin_memory, requires_grad=False)
     return result
 
 
-def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False):
+def new_empty(self, size, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """new_empty(Tensor self, int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 
     Its result never requires a gradient.
@@ -514,7 +514,7 @@ def new_empty(self, size, dtype, layout, device, pin_memory, requires_grad=False
     return result
 
 
-def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, requires_grad=False):
+def new_empty_strided(self, size, stride, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """new_empty_strided(Tensor self, int[] size, int[] stride, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 
     Its result never requires a gradient.
@@ -551,7 +551,7 @@ def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory, req
     return result
 
 
-def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires_grad=False):
+def new_full(self, size, fill_value, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """new_full(Tensor self, int[] size, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 
     Its result never requires a gradient.
@@ -588,7 +588,7 @@ def new_full(self, size, fill_value, dtype, layout, device, pin_memory, requires
     return result
 
 
-def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def arange(end, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -620,7 +620,7 @@ def arange(end, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     return result
 
 
-def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def arange_start(start, end, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """arange.start(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -652,7 +652,7 @@ def arange_start(start, end, dtype, layout, device, pin_memory, requires_grad=Fa
     return result
 
 
-def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def arange_start_step(start, end, step=1, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """arange.start_step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -684,7 +684,7 @@ def arange_start_step(start, end, step, dtype, layout, device, pin_memory, requi
     return result
 
 
-def range_step(start, end, step, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def range_step(start, end, step=1, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -716,7 +716,7 @@ def range_step(start, end, step, dtype, layout, device, pin_memory, requires_gra
     return result
 
 
-def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def range(start, end, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -748,7 +748,7 @@ def range(start, end, dtype, layout, device, pin_memory, requires_grad=False, *,
     return result
 
 
-def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def linspace(start, end, steps, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """linspace(Scalar start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -780,7 +780,7 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory, requires_grad
     return result
 
 
-def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def linspace_Tensor_Tensor(start, end, steps, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """linspace.Tensor_Tensor(Tensor start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 
     Its result never requires a gradient.
@@ -819,7 +819,7 @@ def linspace_Tensor_Tensor(start, end, steps, dtype, layout, device, pin_memory,
     return result
 
 
-def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def linspace_Tensor_Scalar(start, end, steps, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """linspace.Tensor_Scalar(Tensor start, Scalar end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 
     Its result never requires a gradient.
@@ -858,7 +858,7 @@ def linspace_Tensor_Scalar(start, end, steps, dtype, layout, device, pin_memory,
     return result
 
 
-def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def linspace_Scalar_Tensor(start, end, steps, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """linspace.Scalar_Tensor(Scalar start, Tensor end, int steps, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 
     Its result never requires a gradient.
@@ -897,7 +897,7 @@ def linspace_Scalar_Tensor(start, end, steps, dtype, layout, device, pin_memory,
     return result
 
 
-def logspace(start, end, steps, base, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def logspace(start, end, steps, base=10.0, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """logspace(Scalar start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -929,7 +929,7 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory, require
     return result
 
 
-def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def logspace_Tensor_Tensor(start, end, steps, base=10.0, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """logspace.Tensor_Tensor(Tensor start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 
     Its result never requires a gradient.
@@ -968,7 +968,7 @@ def logspace_Tensor_Tensor(start, end, steps, base, dtype, layout, device, pin_m
     return result
 
 
-def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def logspace_Tensor_Scalar(start, end, steps, base=10.0, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """logspace.Tensor_Scalar(Tensor start, Scalar end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 
     Its result never requires a gradient.
@@ -1007,7 +1007,7 @@ def logspace_Tensor_Scalar(start, end, steps, base, dtype, layout, device, pin_m
     return result
 
 
-def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def logspace_Scalar_Tensor(start, end, steps, base=10.0, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """logspace.Scalar_Tensor(Scalar start, Tensor end, int steps, float base=10.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor
 
     Its result never requires a gradient.
@@ -1046,7 +1046,7 @@ def logspace_Scalar_Tensor(start, end, steps, base, dtype, layout, device, pin_m
     return result
 
 
-def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def eye(n, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """eye(int n, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1078,7 +1078,7 @@ def eye(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
     return result
 
 
-def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def eye_m(n, m, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """eye.m(int n, int m, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1110,7 +1110,7 @@ def eye_m(n, m, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     return result
 
 
-def tril_indices(row, col, offset, dtype, layout, device, pin_memory, requires_grad=False):
+def tril_indices(row, col, offset=0, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """tril_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1140,7 +1140,7 @@ def tril_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
     return result
 
 
-def triu_indices(row, col, offset, dtype, layout, device, pin_memory, requires_grad=False):
+def triu_indices(row, col, offset=0, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """triu_indices(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1170,7 +1170,7 @@ def triu_indices(row, col, offset, dtype, layout, device, pin_memory, requires_g
     return result
 
 
-def hann_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
+def hann_window(window_length, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """hann_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1200,7 +1200,7 @@ def hann_window(window_length, dtype, layout, device, pin_memory, requires_grad=
     return result
 
 
-def hann_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
+def hann_window_periodic(window_length, periodic, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """hann_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1230,7 +1230,7 @@ def hann_window_periodic(window_length, periodic, dtype, layout, device, pin_mem
     return result
 
 
-def hamming_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
+def hamming_window(window_length, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """hamming_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1260,7 +1260,7 @@ def hamming_window(window_length, dtype, layout, device, pin_memory, requires_gr
     return result
 
 
-def hamming_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
+def hamming_window_periodic(window_length, periodic, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """hamming_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1290,7 +1290,7 @@ def hamming_window_periodic(window_length, periodic, dtype, layout, device, pin_
     return result
 
 
-def bartlett_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
+def bartlett_window(window_length, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """bartlett_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1320,7 +1320,7 @@ def bartlett_window(window_length, dtype, layout, device, pin_memory, requires_g
     return result
 
 
-def bartlett_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
+def bartlett_window_periodic(window_length, periodic, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """bartlett_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1350,7 +1350,7 @@ def bartlett_window_periodic(window_length, periodic, dtype, layout, device, pin
     return result
 
 
-def blackman_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
+def blackman_window(window_length, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """blackman_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1380,7 +1380,7 @@ def blackman_window(window_length, dtype, layout, device, pin_memory, requires_g
     return result
 
 
-def blackman_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
+def blackman_window_periodic(window_length, periodic, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """blackman_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1410,7 +1410,7 @@ def blackman_window_periodic(window_length, periodic, dtype, layout, device, pin
     return result
 
 
-def kaiser_window(window_length, dtype, layout, device, pin_memory, requires_grad=False):
+def kaiser_window(window_length, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """kaiser_window(int window_length, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1440,7 +1440,7 @@ def kaiser_window(window_length, dtype, layout, device, pin_memory, requires_gra
     return result
 
 
-def kaiser_window_periodic(window_length, periodic, dtype, layout, device, pin_memory, requires_grad=False):
+def kaiser_window_periodic(window_length, periodic, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """kaiser_window.periodic(int window_length, bool periodic, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1470,7 +1470,7 @@ def kaiser_window_periodic(window_length, periodic, dtype, layout, device, pin_m
     return result
 
 
-def hamming_window_periodic_alpha(window_length, periodic, alpha, dtype, layout, device, pin_memory, requires_grad=False):
+def hamming_window_periodic_alpha(window_length, periodic, alpha, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """hamming_window.periodic_alpha(int window_length, bool periodic, float alpha, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1500,7 +1500,7 @@ def hamming_window_periodic_alpha(window_length, periodic, alpha, dtype, layout,
     return result
 
 
-def hamming_window_periodic_alpha_beta(window_length, periodic, alpha, beta, dtype, layout, device, pin_memory, requires_grad=False):
+def hamming_window_periodic_alpha_beta(window_length, periodic, alpha, beta, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """hamming_window.periodic_alpha_beta(int window_length, bool periodic, float alpha, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1530,7 +1530,7 @@ def hamming_window_periodic_alpha_beta(window_length, periodic, alpha, beta, dty
     return result
 
 
-def kaiser_window_beta(window_length, periodic, beta, dtype, layout, device, pin_memory, requires_grad=False):
+def kaiser_window_beta(window_length, periodic, beta, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False):
     """kaiser_window.beta(int window_length, bool periodic, float beta, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:

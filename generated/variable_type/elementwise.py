@@ -321,7 +321,7 @@ _ADD__TENSOR = GuardedOverload("add_", ((
 ),), old_order="self alpha other")
 
 
-def add_Scalar(input, other, alpha, *, out=None):
+def add_Scalar(input, other, alpha=1, *, out=None):
     """add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 
     z = x + y · α
@@ -382,7 +382,7 @@ def add_Scalar(input, other, alpha, *, out=None):
     return result
 
 
-def add__Scalar(input, other, alpha):
+def add__Scalar(input, other, alpha=1):
     """add_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)
 
     add.Scalar, written into self; see there for the derivative.
@@ -603,7 +603,7 @@ _SUB__TENSOR = GuardedOverload("sub_", ((
 ),), old_order="self alpha other")
 
 
-def sub_Scalar(input, other, alpha, *, out=None):
+def sub_Scalar(input, other, alpha=1, *, out=None):
     """sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 
     z = x − y · α
@@ -664,7 +664,7 @@ def sub_Scalar(input, other, alpha, *, out=None):
     return result
 
 
-def sub__Scalar(input, other, alpha):
+def sub__Scalar(input, other, alpha=1):
     """sub_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)
 
     sub.Scalar, written into self; see there for the derivative.
@@ -716,7 +716,7 @@ def sub__Scalar(input, other, alpha):
     return input
 
 
-def rsub_Tensor(input, other, alpha, *, out=None):
+def rsub_Tensor(input, other, alpha=1, *, out=None):
     """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
     z = y − x · α
@@ -787,7 +787,7 @@ def rsub_Tensor(input, other, alpha, *, out=None):
     return result
 
 
-def rsub_Scalar(input, other, alpha, *, out=None):
+def rsub_Scalar(input, other, alpha=1, *, out=None):
     """rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 
     z = y − x · α
@@ -13840,7 +13840,7 @@ def lerp__Tensor(input, end, weight):
     return input
 
 
-def clamp_Tensor(input, min, max, *, out=None):
+def clamp_Tensor(input, min=None, max=None, *, out=None):
     """clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
 
     z = minimum(maximum(x, min), max) if (min ≠ None and max ≠ None), minimum(x, max) if min = None, else maximum(x, min)
@@ -13924,7 +13924,7 @@ def clamp_Tensor(input, min, max, *, out=None):
     return result
 
 
-def clamp__Tensor(input, min, max):
+def clamp__Tensor(input, min=None, max=None):
     """clamp_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)
 
     clamp.Tensor, written into self; see there for the derivative.
@@ -13997,7 +13997,7 @@ def clamp__Tensor(input, min, max):
     return input
 
 
-def clamp(input, min, max, *, out=None):
+def clamp(input, min=None, max=None, *, out=None):
     """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor
 
     z = minimum(max, maximum(min, x)) if (min ≠ None and max ≠ None), minimum(max, x) if min = None, else maximum(min, x)
@@ -14065,7 +14065,7 @@ def clamp(input, min, max, *, out=None):
     return result
 
 
-def clamp_(input, min, max):
+def clamp_(input, min=None, max=None):
     """clamp_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)
 
     clamp, written into self; see there for the derivative.
@@ -15829,7 +15829,7 @@ _SQUARE_ = GuardedOverload("square_", ((
 ),), composite_elementwise.square_)
 
 
-def subtract_Tensor(input, other, alpha, *, out=None):
+def subtract_Tensor(input, other, alpha=1, *, out=None):
     """subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
     Made of other operators by composite.elementwise.subtract, and differentiable through them.
@@ -15842,7 +15842,7 @@ def subtract_Tensor(input, other, alpha, *, out=None):
     return composite_elementwise.subtract(input, other, alpha)
 
 
-def subtract__Tensor(self, other, alpha):
+def subtract__Tensor(self, other, alpha=1):
     """subtract_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.subtract_, and differentiable through them.
@@ -15853,7 +15853,7 @@ def subtract__Tensor(self, other, alpha):
     return composite_elementwise.subtract_(self, other, alpha)
 
 
-def subtract_Scalar(input, other, alpha):
+def subtract_Scalar(input, other, alpha=1):
     """subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor
 
     Made of other operators by composite.elementwise.subtract_scalar, and differentiable through them.
@@ -15864,7 +15864,7 @@ def subtract_Scalar(input, other, alpha):
     return composite_elementwise.subtract_scalar(input, other, alpha)
 
 
-def subtract__Scalar(self, other, alpha):
+def subtract__Scalar(self, other, alpha=1):
     """subtract_.Scalar(Tensor(a!) self, Scalar other, Scalar alpha=1) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.subtract_scalar_, and differentiable through them.
@@ -16427,7 +16427,7 @@ _GREATER_EQUAL__TENSOR = GuardedOverload("greater_equal_", ((
 ),), composite_elementwise.greater_equal_)
 
 
-def clip(input, min, max, *, out=None):
+def clip(input, min=None, max=None, *, out=None):
     """clip(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor
 
     Made of other operators by composite.elementwise.clip, and differentiable through them.
@@ -16440,7 +16440,7 @@ def clip(input, min, max, *, out=None):
     return composite_elementwise.clip(input, min, max)
 
 
-def clip_(input, min, max):
+def clip_(input, min=None, max=None):
     """clip_(Tensor(a!) self, Scalar? min=None, Scalar? max=None) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.clip_, and differentiable through them.
@@ -16451,7 +16451,7 @@ def clip_(input, min, max):
     return composite_elementwise.clip_(input, min, max)
 
 
-def clip_Tensor(input, min, max, *, out=None):
+def clip_Tensor(input, min=None, max=None, *, out=None):
     """clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
 
     Made of other operators by composite.elementwise.clip, and differentiable through them.
@@ -16464,7 +16464,7 @@ def clip_Tensor(input, min, max, *, out=None):
     return composite_elementwise.clip(input, min, max)
 
 
-def clip__Tensor(input, min, max):
+def clip__Tensor(input, min=None, max=None):
     """clip_.Tensor(Tensor(a!) self, Tensor? min=None, Tensor? max=None) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.clip_, and differentiable through them.

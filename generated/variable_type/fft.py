@@ -234,7 +234,7 @@ def _fft_c2c(input, dim, normalization, forward, *, out=None):
     return result
 
 
-def fft_fft(input, n, dim, norm, *, out=None):
+def fft_fft(input, n=None, dim=-1, norm=None, *, out=None):
     """fft_fft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.fft, and differentiable through them.
@@ -247,7 +247,7 @@ def fft_fft(input, n, dim, norm, *, out=None):
     return composite_fft.fft(input, n, dim, norm)
 
 
-def fft_ifft(input, n, dim, norm, *, out=None):
+def fft_ifft(input, n=None, dim=-1, norm=None, *, out=None):
     """fft_ifft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.ifft, and differentiable through them.
@@ -260,7 +260,7 @@ def fft_ifft(input, n, dim, norm, *, out=None):
     return composite_fft.ifft(input, n, dim, norm)
 
 
-def fft_rfft(input, n, dim, norm, *, out=None):
+def fft_rfft(input, n=None, dim=-1, norm=None, *, out=None):
     """fft_rfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.rfft, and differentiable through them.
@@ -273,7 +273,7 @@ def fft_rfft(input, n, dim, norm, *, out=None):
     return composite_fft.rfft(input, n, dim, norm)
 
 
-def fft_irfft(input, n, dim, norm, *, out=None):
+def fft_irfft(input, n=None, dim=-1, norm=None, *, out=None):
     """fft_irfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.irfft, and differentiable through them.
@@ -286,7 +286,7 @@ def fft_irfft(input, n, dim, norm, *, out=None):
     return composite_fft.irfft(input, n, dim, norm)
 
 
-def fft_hfft(input, n, dim, norm, *, out=None):
+def fft_hfft(input, n=None, dim=-1, norm=None, *, out=None):
     """fft_hfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.hfft, and differentiable through them.
@@ -299,7 +299,7 @@ def fft_hfft(input, n, dim, norm, *, out=None):
     return composite_fft.hfft(input, n, dim, norm)
 
 
-def fft_ihfft(input, n, dim, norm, *, out=None):
+def fft_ihfft(input, n=None, dim=-1, norm=None, *, out=None):
     """fft_ihfft(Tensor self, SymInt? n=None, int dim=-1, str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.ihfft, and differentiable through them.
@@ -312,7 +312,7 @@ def fft_ihfft(input, n, dim, norm, *, out=None):
     return composite_fft.ihfft(input, n, dim, norm)
 
 
-def fft_fft2(input, s, dim, norm, *, out=None):
+def fft_fft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     """fft_fft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.fftn, and differentiable through them.
@@ -325,7 +325,7 @@ def fft_fft2(input, s, dim, norm, *, out=None):
     return composite_fft.fftn(input, s, dim, norm)
 
 
-def fft_ifft2(input, s, dim, norm, *, out=None):
+def fft_ifft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     """fft_ifft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.ifftn, and differentiable through them.
@@ -338,7 +338,7 @@ def fft_ifft2(input, s, dim, norm, *, out=None):
     return composite_fft.ifftn(input, s, dim, norm)
 
 
-def fft_rfft2(input, s, dim, norm, *, out=None):
+def fft_rfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     """fft_rfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.rfftn, and differentiable through them.
@@ -351,7 +351,7 @@ def fft_rfft2(input, s, dim, norm, *, out=None):
     return composite_fft.rfftn(input, s, dim, norm)
 
 
-def fft_irfft2(input, s, dim, norm, *, out=None):
+def fft_irfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     """fft_irfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.irfftn, and differentiable through them.
@@ -364,7 +364,7 @@ def fft_irfft2(input, s, dim, norm, *, out=None):
     return composite_fft.irfftn(input, s, dim, norm)
 
 
-def fft_hfft2(input, s, dim, norm, *, out=None):
+def fft_hfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     """fft_hfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.hfftn, and differentiable through them.
@@ -377,7 +377,7 @@ def fft_hfft2(input, s, dim, norm, *, out=None):
     return composite_fft.hfftn(input, s, dim, norm)
 
 
-def fft_ihfft2(input, s, dim, norm, *, out=None):
+def fft_ihfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     """fft_ihfft2(Tensor self, SymInt[1]? s=None, int[1] dim=[-2,-1], str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.ihfftn, and differentiable through them.
@@ -390,7 +390,7 @@ def fft_ihfft2(input, s, dim, norm, *, out=None):
     return composite_fft.ihfftn(input, s, dim, norm)
 
 
-def fft_fftn(input, s, dim, norm, *, out=None):
+def fft_fftn(input, s=None, dim=None, norm=None, *, out=None):
     """fft_fftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.fftn, and differentiable through them.
@@ -403,7 +403,7 @@ def fft_fftn(input, s, dim, norm, *, out=None):
     return composite_fft.fftn(input, s, dim, norm)
 
 
-def fft_ifftn(input, s, dim, norm, *, out=None):
+def fft_ifftn(input, s=None, dim=None, norm=None, *, out=None):
     """fft_ifftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.ifftn, and differentiable through them.
@@ -416,7 +416,7 @@ def fft_ifftn(input, s, dim, norm, *, out=None):
     return composite_fft.ifftn(input, s, dim, norm)
 
 
-def fft_rfftn(input, s, dim, norm, *, out=None):
+def fft_rfftn(input, s=None, dim=None, norm=None, *, out=None):
     """fft_rfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.rfftn, and differentiable through them.
@@ -429,7 +429,7 @@ def fft_rfftn(input, s, dim, norm, *, out=None):
     return composite_fft.rfftn(input, s, dim, norm)
 
 
-def fft_irfftn(input, s, dim, norm, *, out=None):
+def fft_irfftn(input, s=None, dim=None, norm=None, *, out=None):
     """fft_irfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.irfftn, and differentiable through them.
@@ -442,7 +442,7 @@ def fft_irfftn(input, s, dim, norm, *, out=None):
     return composite_fft.irfftn(input, s, dim, norm)
 
 
-def fft_hfftn(input, s, dim, norm, *, out=None):
+def fft_hfftn(input, s=None, dim=None, norm=None, *, out=None):
     """fft_hfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.hfftn, and differentiable through them.
@@ -455,7 +455,7 @@ def fft_hfftn(input, s, dim, norm, *, out=None):
     return composite_fft.hfftn(input, s, dim, norm)
 
 
-def fft_ihfftn(input, s, dim, norm, *, out=None):
+def fft_ihfftn(input, s=None, dim=None, norm=None, *, out=None):
     """fft_ihfftn(Tensor self, SymInt[1]? s=None, int[1]? dim=None, str? norm=None) -> Tensor
 
     Made of other operators by composite.fft.ihfftn, and differentiable through them.
@@ -518,7 +518,7 @@ _ISTFT = GuardedOverload("istft", ((
 ),), composite_fft.istft)
 
 
-def fft_fftfreq(n, d, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def fft_fftfreq(n, d=1.0, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """fft_fftfreq(int n, float d=1.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -550,7 +550,7 @@ def fft_fftfreq(n, d, dtype, layout, device, pin_memory, requires_grad=False, *,
     return result
 
 
-def fft_rfftfreq(n, d, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def fft_rfftfreq(n, d=1.0, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """fft_rfftfreq(int n, float d=1.0, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -582,7 +582,7 @@ def fft_rfftfreq(n, d, dtype, layout, device, pin_memory, requires_grad=False, *
     return result
 
 
-def fft_fftshift(input, dim):
+def fft_fftshift(input, dim=None):
     """fft_fftshift(Tensor self, int[1]? dim=None) -> Tensor
 
     Made of other operators by composite.fft.fftshift, and differentiable through them.
@@ -593,7 +593,7 @@ def fft_fftshift(input, dim):
     return composite_fft.fftshift(input, dim)
 
 
-def fft_ifftshift(input, dim):
+def fft_ifftshift(input, dim=None):
     """fft_ifftshift(Tensor self, int[1]? dim=None) -> Tensor
 
     Made of other operators by composite.fft.ifftshift, and differentiable through them.

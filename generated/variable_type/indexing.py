@@ -579,7 +579,7 @@ def _unsafe_masked_index_put_accumulate(input, mask, indices, values):
     return result
 
 
-def _unsafe_index_put(input, indices, values, accumulate):
+def _unsafe_index_put(input, indices, values, accumulate=False):
     """_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
 
     ∂L/∂x = g if accumulate, else _unsafe_index_put(g, indices, 0, False)
@@ -1390,7 +1390,7 @@ def index_fill__int_Tensor(self, dim, index, value):
     return self
 
 
-def index_put(input, indices, values, accumulate, *, out=None):
+def index_put(input, indices, values, accumulate=False, *, out=None):
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor
 
     ∂L/∂x = g if accumulate, else index_put(g, indices, 0)
@@ -1462,7 +1462,7 @@ def index_put(input, indices, values, accumulate, *, out=None):
     return result
 
 
-def index_put_(input, indices, values, accumulate):
+def index_put_(input, indices, values, accumulate=False):
     """index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)
 
     index_put, written into self; see there for the derivative.
@@ -1521,7 +1521,7 @@ def index_put_(input, indices, values, accumulate):
     return input
 
 
-def _index_put_impl_(input, indices, values, accumulate, unsafe):
+def _index_put_impl_(input, indices, values, accumulate=False, unsafe=False):
     """_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor(a!)
 
     ∂L/∂x = g if accumulate, else index_put(g, indices, 0)
@@ -2088,7 +2088,7 @@ _TAKE = GuardedOverload("take", ((
 ),))
 
 
-def take_along_dim(input, indices, dim, *, out=None):
+def take_along_dim(input, indices, dim=None, *, out=None):
     """take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor
 
     Made of other operators by composite.indexing.take_along_dim, and differentiable through them.
@@ -3229,7 +3229,7 @@ _EMBEDDING_RENORM_ = GuardedOverload("embedding_renorm_", ((
 ),))
 
 
-def embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset):
+def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False):
     """embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False) -> (Tensor, Tensor, Tensor, Tensor)
 
     Made of other operators by composite.indexing.embedding_bag, and differentiable through them.
@@ -3482,7 +3482,7 @@ _ARGWHERE = GuardedOverload("argwhere", ((
 ),), composite_indexing.argwhere)
 
 
-def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *, out=None):
+def searchsorted_Tensor(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None, *, out=None):
     """searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor
 
     Its result never requires a gradient.
@@ -3515,7 +3515,7 @@ def searchsorted_Tensor(sorted_sequence, self, out_int32, right, side, sorter, *
     return result
 
 
-def searchsorted_Scalar(sorted_sequence, self, out_int32, right, side, sorter, *, out=None):
+def searchsorted_Scalar(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None, *, out=None):
     """searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor
 
     Its result never requires a gradient.
@@ -3548,7 +3548,7 @@ def searchsorted_Scalar(sorted_sequence, self, out_int32, right, side, sorter, *
     return result
 
 
-def bucketize_Tensor(input, boundaries, out_int32, right, *, out=None):
+def bucketize_Tensor(input, boundaries, out_int32=False, right=False, *, out=None):
     """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor
 
     Its result never requires a gradient.
@@ -3581,7 +3581,7 @@ def bucketize_Tensor(input, boundaries, out_int32, right, *, out=None):
     return result
 
 
-def bucketize_Scalar(input, boundaries, out_int32, right, *, out=None):
+def bucketize_Scalar(input, boundaries, out_int32=False, right=False, *, out=None):
     """bucketize.Scalar(Scalar self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor
 
     Its result never requires a gradient.
@@ -3706,7 +3706,7 @@ __CONVERT_INDICES_FROM_CSR_TO_COO = GuardedOverload("_convert_indices_from_csr_t
 ),))
 
 
-def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=None):
+def isin_Tensor_Tensor(elements, test_elements, assume_unique=False, invert=False, *, out=None):
     """isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor
 
     Its result never requires a gradient.
@@ -3739,7 +3739,7 @@ def isin_Tensor_Tensor(elements, test_elements, assume_unique, invert, *, out=No
     return result
 
 
-def isin_Tensor_Scalar(elements, test_element, assume_unique, invert, *, out=None):
+def isin_Tensor_Scalar(elements, test_element, assume_unique=False, invert=False, *, out=None):
     """isin.Tensor_Scalar(Tensor elements, Scalar test_element, *, bool assume_unique=False, bool invert=False) -> Tensor
 
     Its result never requires a gradient.
@@ -3772,7 +3772,7 @@ def isin_Tensor_Scalar(elements, test_element, assume_unique, invert, *, out=Non
     return result
 
 
-def isin_Scalar_Tensor(element, test_elements, assume_unique, invert, *, out=None):
+def isin_Scalar_Tensor(element, test_elements, assume_unique=False, invert=False, *, out=None):
     """isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor
 
     Its result never requires a gradient.

@@ -2059,7 +2059,7 @@ _LINALG_TENSORINV = GuardedOverload("linalg_tensorinv", ((
 ),), composite_linalg_solve.tensorinv)
 
 
-def linalg_tensorsolve(input, other, dims, *, out=None):
+def linalg_tensorsolve(input, other, dims=None, *, out=None):
     """linalg_tensorsolve(Tensor self, Tensor other, int[]? dims=None) -> Tensor
 
     Made of other operators by composite.linalg.tensorsolve, and differentiable through them.
@@ -2615,7 +2615,7 @@ _SVD = GuardedOverload("svd", ((
 ),), composite_linalg_spectral.svd)
 
 
-def linalg_matrix_norm(input, ord, dim, keepdim, dtype, *, out=None):
+def linalg_matrix_norm(input, ord, dim=(-2, -1), keepdim=False, dtype=None, *, out=None):
     """linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
     Made of other operators by composite.linalg.matrix_norm, and differentiable through them.
@@ -2628,7 +2628,7 @@ def linalg_matrix_norm(input, ord, dim, keepdim, dtype, *, out=None):
     return composite_linalg_norms.matrix_norm(input, ord, dim, keepdim, dtype)
 
 
-def linalg_matrix_norm_str_ord(input, ord, dim, keepdim, dtype, *, out=None):
+def linalg_matrix_norm_str_ord(input, ord='fro', dim=(-2, -1), keepdim=False, dtype=None, *, out=None):
     """linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
     Made of other operators by composite.linalg.matrix_norm_by_name, and differentiable through them.
@@ -2641,7 +2641,7 @@ def linalg_matrix_norm_str_ord(input, ord, dim, keepdim, dtype, *, out=None):
     return composite_linalg_norms.matrix_norm_by_name(input, ord, dim, keepdim, dtype)
 
 
-def linalg_norm(input, ord, dim, keepdim, dtype, *, out=None):
+def linalg_norm(input, ord=None, dim=None, keepdim=False, dtype=None, *, out=None):
     """linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
     Made of other operators by composite.linalg.linalg_norm, and differentiable through them.
@@ -2654,7 +2654,7 @@ def linalg_norm(input, ord, dim, keepdim, dtype, *, out=None):
     return composite_linalg_norms.linalg_norm(input, ord, dim, keepdim, dtype)
 
 
-def linalg_norm_ord_str(input, ord, dim, keepdim, dtype, *, out=None):
+def linalg_norm_ord_str(input, ord, dim=None, keepdim=False, dtype=None, *, out=None):
     """linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
     Made of other operators by composite.linalg.linalg_norm_by_name, and differentiable through them.
@@ -2667,7 +2667,7 @@ def linalg_norm_ord_str(input, ord, dim, keepdim, dtype, *, out=None):
     return composite_linalg_norms.linalg_norm_by_name(input, ord, dim, keepdim, dtype)
 
 
-def nuclear_norm(input, keepdim, *, out=None):
+def nuclear_norm(input, keepdim=False, *, out=None):
     """nuclear_norm(Tensor self, bool keepdim=False) -> Tensor
 
     Made of other operators by composite.linalg.nuclear_norm, and differentiable through them.
@@ -2680,7 +2680,7 @@ def nuclear_norm(input, keepdim, *, out=None):
     return composite_linalg_norms.nuclear_norm(input, keepdim)
 
 
-def nuclear_norm_dim(input, dim, keepdim, *, out=None):
+def nuclear_norm_dim(input, dim, keepdim=False, *, out=None):
     """nuclear_norm.dim(Tensor self, int[2] dim, bool keepdim=False) -> Tensor
 
     Made of other operators by composite.linalg.nuclear_norm_dim, and differentiable through them.
@@ -2693,7 +2693,7 @@ def nuclear_norm_dim(input, dim, keepdim, *, out=None):
     return composite_linalg_norms.nuclear_norm_dim(input, dim, keepdim)
 
 
-def linalg_cond(input, p, *, out=None):
+def linalg_cond(input, p=None, *, out=None):
     """linalg_cond(Tensor self, Scalar? p=None) -> Tensor
 
     Made of other operators by composite.linalg.cond, and differentiable through them.
@@ -2719,7 +2719,7 @@ def linalg_cond_p_str(input, p, *, out=None):
     return composite_linalg_norms.cond_by_name(input, p)
 
 
-def linalg_matrix_rank_atol_rtol_tensor(input, atol, rtol, hermitian, *, out=None):
+def linalg_matrix_rank_atol_rtol_tensor(input, atol=None, rtol=None, hermitian=False, *, out=None):
     """linalg_matrix_rank.atol_rtol_tensor(Tensor input, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor
 
     Made of other operators by composite.linalg.matrix_rank, and differentiable through them.
@@ -2732,7 +2732,7 @@ def linalg_matrix_rank_atol_rtol_tensor(input, atol, rtol, hermitian, *, out=Non
     return composite_linalg_norms.matrix_rank(input, atol, rtol, hermitian)
 
 
-def linalg_matrix_rank_atol_rtol_float(input, atol, rtol, hermitian, *, out=None):
+def linalg_matrix_rank_atol_rtol_float(input, atol=None, rtol=None, hermitian=False, *, out=None):
     """linalg_matrix_rank.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor
 
     Made of other operators by composite.linalg.matrix_rank, and differentiable through them.
@@ -2745,7 +2745,7 @@ def linalg_matrix_rank_atol_rtol_float(input, atol, rtol, hermitian, *, out=None
     return composite_linalg_norms.matrix_rank(input, atol, rtol, hermitian)
 
 
-def linalg_matrix_rank(input, tol, hermitian, *, out=None):
+def linalg_matrix_rank(input, tol, hermitian=False, *, out=None):
     """linalg_matrix_rank(Tensor self, float tol, bool hermitian=False) -> Tensor
 
     Made of other operators by composite.linalg.matrix_rank_tol, and differentiable through them.
@@ -2758,7 +2758,7 @@ def linalg_matrix_rank(input, tol, hermitian, *, out=None):
     return composite_linalg_norms.matrix_rank_tol(input, tol, hermitian)
 
 
-def linalg_matrix_rank_tol_tensor(input, tol, hermitian, *, out=None):
+def linalg_matrix_rank_tol_tensor(input, tol, hermitian=False, *, out=None):
     """linalg_matrix_rank.tol_tensor(Tensor input, Tensor tol, bool hermitian=False) -> Tensor
 
     Made of other operators by composite.linalg.matrix_rank_tol, and differentiable through them.
@@ -2771,7 +2771,7 @@ def linalg_matrix_rank_tol_tensor(input, tol, hermitian, *, out=None):
     return composite_linalg_norms.matrix_rank_tol(input, tol, hermitian)
 
 
-def linalg_pinv_atol_rtol_tensor(input, atol, rtol, hermitian, *, out=None):
+def linalg_pinv_atol_rtol_tensor(input, atol=None, rtol=None, hermitian=False, *, out=None):
     """linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor
 
     ∂L/∂x = pinv_backward(g, z, x)
@@ -2840,7 +2840,7 @@ def linalg_pinv_atol_rtol_tensor(input, atol, rtol, hermitian, *, out=None):
     return result
 
 
-def linalg_pinv_atol_rtol_float(input, atol, rtol, hermitian, *, out=None):
+def linalg_pinv_atol_rtol_float(input, atol=None, rtol=None, hermitian=False, *, out=None):
     """linalg_pinv.atol_rtol_float(Tensor self, *, float? atol=None, float? rtol=None, bool hermitian=False) -> Tensor
 
     Made of other operators by composite.linalg.pinv_float, and differentiable through them.
@@ -2853,7 +2853,7 @@ def linalg_pinv_atol_rtol_float(input, atol, rtol, hermitian, *, out=None):
     return composite_linalg_norms.pinv_float(input, atol, rtol, hermitian)
 
 
-def linalg_pinv(input, rcond, hermitian, *, out=None):
+def linalg_pinv(input, rcond, hermitian=False, *, out=None):
     """linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor
 
     Made of other operators by composite.linalg.pinv_rcond, and differentiable through them.
@@ -2866,7 +2866,7 @@ def linalg_pinv(input, rcond, hermitian, *, out=None):
     return composite_linalg_norms.pinv_rcond(input, rcond, hermitian)
 
 
-def linalg_pinv_rcond_tensor(input, rcond, hermitian, *, out=None):
+def linalg_pinv_rcond_tensor(input, rcond, hermitian=False, *, out=None):
     """linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor
 
     Made of other operators by composite.linalg.pinv_rcond_tensor, and differentiable through them.

@@ -1491,7 +1491,7 @@ _HINGE_EMBEDDING_LOSS = GuardedOverload("hinge_embedding_loss", ((
 ),), composite_loss.hinge_embedding_loss)
 
 
-def cosine_similarity(x1, x2, dim, eps):
+def cosine_similarity(x1, x2, dim=1, eps=1e-08):
     """cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor
 
     Made of other operators by composite.loss.cosine_similarity, and differentiable through them.
@@ -1527,7 +1527,7 @@ _COSINE_EMBEDDING_LOSS = GuardedOverload("cosine_embedding_loss", ((
 ),), composite_loss.cosine_embedding_loss)
 
 
-def pairwise_distance(x1, x2, p, eps, keepdim):
+def pairwise_distance(x1, x2, p=2, eps=1e-06, keepdim=False):
     """pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor
 
     Made of other operators by composite.loss.pairwise_distance, and differentiable through them.
@@ -1969,7 +1969,7 @@ _CROSS_ENTROPY_LOSS = GuardedOverload("cross_entropy_loss", ((
 ),), composite_loss.cross_entropy_loss)
 
 
-def ctc_loss_IntList(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
+def ctc_loss_IntList(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
     """ctc_loss.IntList(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor
 
     Made of other operators by composite.loss.ctc_loss, and differentiable through them.
@@ -1980,7 +1980,7 @@ def ctc_loss_IntList(log_probs, targets, input_lengths, target_lengths, blank, r
     return composite_loss.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 
 
-def ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity):
+def ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):
     """ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, int reduction=Mean, bool zero_infinity=False) -> Tensor
 
     Made of other operators by composite.loss.ctc_loss_of_tensors, and differentiable through them.
@@ -1991,7 +1991,7 @@ def ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, re
     return composite_loss.ctc_loss_of_tensors(log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity)
 
 
-def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
+def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
     """_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)
 
     ∂L/∂log_probs = _ctc_loss_backward(g, log_probs, targets, input_lengths, target_lengths, z₀, z₁, blank, zero_infinity)
@@ -2045,7 +2045,7 @@ def _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, zero_inf
     return (result0, result1)
 
 
-def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
+def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank=0, zero_infinity=False):
     """_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)
 
     ∂L/∂log_probs = _ctc_loss_backward(g, log_probs, targets, input_lengths, target_lengths, z₀, z₁, blank, zero_infinity)
@@ -2099,7 +2099,7 @@ def _ctc_loss_Tensor(log_probs, targets, input_lengths, target_lengths, blank, z
     return (result0, result1)
 
 
-def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity):
+def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity=False):
     """_ctc_loss_backward(Tensor grad, Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor
 
     Its derivative is not implemented.
@@ -2134,7 +2134,7 @@ def _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, 
     return result
 
 
-def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity):
+def _ctc_loss_backward_Tensor(grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood, log_alpha, blank, zero_infinity=False):
     """_ctc_loss_backward.Tensor(Tensor grad, Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, Tensor neg_log_likelihood, Tensor log_alpha, int blank, bool zero_infinity=False) -> Tensor
 
     Its derivative is not implemented.

@@ -138,7 +138,7 @@ _MM = GuardedOverload("mm", ((
 ),))
 
 
-def _scaled_mm(input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum, *, out=None):
+def _scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False, *, out=None):
     """_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor
 
     Its derivative is not implemented.
@@ -175,7 +175,7 @@ def _scaled_mm(input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use
     return result
 
 
-def _scaled_mm_v2(input, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype, contraction_dim, use_fast_accum, *, out=None):
+def _scaled_mm_v2(input, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype, contraction_dim=(), use_fast_accum=False, *, out=None):
     """_scaled_mm_v2(Tensor self, Tensor mat2, Tensor[] scale_a, int[] recipe_a, int[] swizzle_a, Tensor[] scale_b, int[] recipe_b, int[] swizzle_b, Tensor? bias, ScalarType? out_dtype, int[] contraction_dim=[], bool use_fast_accum=False) -> Tensor
 
     Its derivative is not implemented.
@@ -1455,7 +1455,7 @@ _ADDBMM_ = GuardedOverload("addbmm_", ((
 ),), old_order="beta self alpha batch1 batch2")
 
 
-def linalg_cross(input, other, dim, *, out=None):
+def linalg_cross(input, other, dim=-1, *, out=None):
     """linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor
 
     ∂L/∂x = linalg_cross(y*, g, dim = dim)
@@ -1529,7 +1529,7 @@ def linalg_cross(input, other, dim, *, out=None):
     return result
 
 
-def cross(input, other, dim, *, out=None):
+def cross(input, other, dim=None, *, out=None):
     """cross(Tensor self, Tensor other, int? dim=None) -> Tensor
 
     Made of other operators by composite.matmul.cross, and differentiable through them.
@@ -1542,7 +1542,7 @@ def cross(input, other, dim, *, out=None):
     return composite_matmul_products.cross(input, other, dim)
 
 
-def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim):
+def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
     """_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor
 
     (∂L/∂i₁, ∂L/∂i₂, ∂L/∂i₃) = trilinear_backward(g, i₁, i₂, i₃, expand₁, expand₂, expand₃, sumdim)
@@ -1722,7 +1722,7 @@ _LINALG_MATMUL = GuardedOverload("linalg_matmul", ((
 ),), composite_matmul_products.matmul)
 
 
-def linalg_vecdot(x, y, dim, *, out=None):
+def linalg_vecdot(x, y, dim=-1, *, out=None):
     """linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor
 
     Made of other operators by composite.matmul.linalg_vecdot, and differentiable through them.
@@ -1823,7 +1823,7 @@ def tensordot(input, other, dims_self, dims_other, *, out=None):
     return composite_matmul_products.tensordot(input, other, dims_self, dims_other)
 
 
-def einsum(equation, tensors, path):
+def einsum(equation, tensors, path=None):
     """einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor
 
     Made of other operators by composite.matmul.einsum, and differentiable through them.

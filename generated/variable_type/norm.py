@@ -1037,7 +1037,7 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
     return (result0, result1, result2)
 
 
-def layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable):
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-05, cudnn_enable=True):
     """layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enable=True) -> Tensor
 
     Made of other operators by composite.norm.layer_norm, and differentiable through them.
@@ -1048,7 +1048,7 @@ def layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable):
     return composite_norm.layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable)
 
 
-def _weight_norm(v, g, dim):
+def _weight_norm(v, g, dim=0):
     """_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
 
     Made of other operators by composite.norm.weight_norm, and differentiable through them.
@@ -1059,7 +1059,7 @@ def _weight_norm(v, g, dim):
     return composite_norm.weight_norm(v, g, dim)
 
 
-def _weight_norm_interface(v, g, dim, *, out=None):
+def _weight_norm_interface(v, g, dim=0, *, out=None):
     """_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)
 
     (∂L/∂v, ∂L/∂g) = weight_norm_backward(g₀, g₁, v, g, z₁, dim)
@@ -1132,7 +1132,7 @@ def _weight_norm_interface(v, g, dim, *, out=None):
     return (result0, result1)
 
 
-def norm_except_dim(v, pow, dim):
+def norm_except_dim(v, pow=2, dim=0):
     """norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor
 
     Made of other operators by composite.norm.norm_except_dim, and differentiable through them.
@@ -1367,7 +1367,7 @@ _GROUP_NORM = GuardedOverload("group_norm", ((
 ),), composite_norm.group_norm)
 
 
-def rms_norm(input, normalized_shape, weight, eps):
+def rms_norm(input, normalized_shape, weight=None, eps=None):
     """rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor
 
     Made of other operators by composite.norm.rms_norm, and differentiable through them.

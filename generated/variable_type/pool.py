@@ -63,7 +63,7 @@ new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
-def max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode):
+def max_pool2d_with_indices(input, kernel_size, stride=(), padding=(0, 0), dilation=(1, 1), ceil_mode=False):
     """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
 
     ∂L/∂x = max_pool2d_with_indices_backward(g, x, kernel_size, stride, padding, dilation, ceil_mode, z₁)
@@ -191,7 +191,7 @@ def max_pool2d_with_indices_backward(grad_output, self, kernel_size, stride, pad
     return result
 
 
-def max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode):
+def max_pool2d(input, kernel_size, stride=(), padding=(0, 0), dilation=(1, 1), ceil_mode=False):
     """max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> Tensor
 
     Made of other operators by composite.pool.max_pool2d, and differentiable through them.
@@ -202,7 +202,7 @@ def max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode):
     return composite_pool.max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def avg_pool2d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, *, out=None):
+def avg_pool2d(input, kernel_size, stride=(), padding=(0, 0), ceil_mode=False, count_include_pad=True, divisor_override=None, *, out=None):
     """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
 
     ∂L/∂x = avg_pool2d_backward(g, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -672,7 +672,7 @@ def max_unpool2d(input, indices, output_size):
     return result
 
 
-def max_pool3d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode):
+def max_pool3d_with_indices(input, kernel_size, stride=(), padding=(0, 0, 0), dilation=(1, 1, 1), ceil_mode=False):
     """max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
 
     ∂L/∂x = max_pool3d_with_indices_backward(g, x, kernel_size, stride, padding, dilation, ceil_mode, z₁)
@@ -800,7 +800,7 @@ def max_pool3d_with_indices_backward(grad_output, self, kernel_size, stride, pad
     return result
 
 
-def max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode):
+def max_pool3d(input, kernel_size, stride=(), padding=(0, 0, 0), dilation=(1, 1, 1), ceil_mode=False):
     """max_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> Tensor
 
     Made of other operators by composite.pool.max_pool3d, and differentiable through them.
@@ -811,7 +811,7 @@ def max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode):
     return composite_pool.max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def avg_pool3d(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, *, out=None):
+def avg_pool3d(input, kernel_size, stride=(), padding=(0, 0, 0), ceil_mode=False, count_include_pad=True, divisor_override=None, *, out=None):
     """avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor
 
     ∂L/∂x = avg_pool3d_backward(g, x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -1281,7 +1281,7 @@ def max_unpool3d(input, indices, output_size, stride, padding):
     return result
 
 
-def max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode):
+def max_pool1d_with_indices(input, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
     """max_pool1d_with_indices(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
 
     Made of other operators by composite.pool.max_pool1d_with_indices, and differentiable through them.
@@ -1292,7 +1292,7 @@ def max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_
     return composite_pool.max_pool1d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode):
+def max_pool1d(input, kernel_size, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
     """max_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, int[1] dilation=1, bool ceil_mode=False) -> Tensor
 
     Made of other operators by composite.pool.max_pool1d, and differentiable through them.
@@ -1303,7 +1303,7 @@ def max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode):
     return composite_pool.max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def avg_pool1d(input, kernel_size, stride, padding, ceil_mode, count_include_pad):
+def avg_pool1d(input, kernel_size, stride=(), padding=(0,), ceil_mode=False, count_include_pad=True):
     """avg_pool1d(Tensor self, int[1] kernel_size, int[1] stride=[], int[1] padding=0, bool ceil_mode=False, bool count_include_pad=True) -> Tensor
 
     Made of other operators by composite.pool.avg_pool1d, and differentiable through them.

@@ -68,7 +68,7 @@ new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
-def rand(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def rand(size, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """rand(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -100,7 +100,7 @@ def rand(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=No
     return result
 
 
-def rand_generator(size, generator, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def rand_generator(size, generator, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """rand.generator(int[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -132,7 +132,7 @@ def rand_generator(size, generator, dtype, layout, device, pin_memory, requires_
     return result
 
 
-def randn(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def randn(size, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """randn(int[] size, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -164,7 +164,7 @@ def randn(size, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     return result
 
 
-def randn_generator(size, generator, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def randn_generator(size, generator, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """randn.generator(int[] size, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -196,7 +196,7 @@ def randn_generator(size, generator, dtype, layout, device, pin_memory, requires
     return result
 
 
-def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def rand_like(input, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """rand_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -233,7 +233,7 @@ def rand_like(input, dtype, layout, device, pin_memory, memory_format, requires_
     return result
 
 
-def rand_like_generator(input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def rand_like_generator(input, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """rand_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -270,7 +270,7 @@ def rand_like_generator(input, generator, dtype, layout, device, pin_memory, mem
     return result
 
 
-def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def randn_like(input, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """randn_like(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -307,7 +307,7 @@ def randn_like(input, dtype, layout, device, pin_memory, memory_format, requires
     return result
 
 
-def randn_like_generator(input, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def randn_like_generator(input, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """randn_like.generator(Tensor self, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -344,7 +344,7 @@ def randn_like_generator(input, generator, dtype, layout, device, pin_memory, me
     return result
 
 
-def randint(high, size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def randint(high, size, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """randint(int high, int[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -376,7 +376,7 @@ def randint(high, size, dtype, layout, device, pin_memory, requires_grad=False, 
     return result
 
 
-def randint_generator(high, size, generator, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def randint_generator(high, size, generator, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """randint.generator(int high, int[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -408,7 +408,7 @@ def randint_generator(high, size, generator, dtype, layout, device, pin_memory, 
     return result
 
 
-def randint_low(low, high, size, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def randint_low(low, high, size, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """randint.low(int low, int high, int[] size, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -440,7 +440,7 @@ def randint_low(low, high, size, dtype, layout, device, pin_memory, requires_gra
     return result
 
 
-def randint_low_generator(low, high, size, generator, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def randint_low_generator(low, high, size, generator, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """randint.low_generator(int low, int high, int[] size, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -472,7 +472,7 @@ def randint_low_generator(low, high, size, generator, dtype, layout, device, pin
     return result
 
 
-def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def randint_like(input, high, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """randint_like(Tensor self, int high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -509,7 +509,7 @@ def randint_like(input, high, dtype, layout, device, pin_memory, memory_format, 
     return result
 
 
-def randint_like_generator(input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def randint_like_generator(input, high, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """randint_like.generator(Tensor self, int high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -546,7 +546,7 @@ def randint_like_generator(input, high, generator, dtype, layout, device, pin_me
     return result
 
 
-def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def randint_like_Tensor(input, high, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """randint_like.Tensor(Tensor self, Tensor high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -583,7 +583,7 @@ def randint_like_Tensor(input, high, dtype, layout, device, pin_memory, memory_f
     return result
 
 
-def randint_like_Tensor_generator(input, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def randint_like_Tensor_generator(input, high, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """randint_like.Tensor_generator(Tensor self, Tensor high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -620,7 +620,7 @@ def randint_like_Tensor_generator(input, high, generator, dtype, layout, device,
     return result
 
 
-def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def randint_like_low_dtype(input, low, high, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """randint_like.low_dtype(Tensor self, int low, int high, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -657,7 +657,7 @@ def randint_like_low_dtype(input, low, high, dtype, layout, device, pin_memory, 
     return result
 
 
-def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout, device, pin_memory, memory_format, requires_grad=False):
+def randint_like_low_generator_dtype(input, low, high, generator, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad=False):
     """randint_like.low_generator_dtype(Tensor self, int low, int high, *, Generator? generator, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor
 
     Its result never requires a gradient.
@@ -694,7 +694,7 @@ def randint_like_low_generator_dtype(input, low, high, generator, dtype, layout,
     return result
 
 
-def randperm(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def randperm(n, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """randperm(int n, *, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -726,7 +726,7 @@ def randperm(n, dtype, layout, device, pin_memory, requires_grad=False, *, out=N
     return result
 
 
-def randperm_generator(n, generator, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def randperm_generator(n, generator, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """randperm.generator(int n, *, Generator? generator, ScalarType? dtype=long, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -758,7 +758,7 @@ def randperm_generator(n, generator, dtype, layout, device, pin_memory, requires
     return result
 
 
-def bernoulli(input, generator, *, out=None):
+def bernoulli(input, generator=None, *, out=None):
     """bernoulli(Tensor self, *, Generator? generator=None) -> Tensor
 
     ∂L/∂x = 0
@@ -818,7 +818,7 @@ def bernoulli(input, generator, *, out=None):
     return result
 
 
-def bernoulli__Tensor(self, p, generator):
+def bernoulli__Tensor(self, p, generator=None):
     """bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = 0
@@ -878,7 +878,7 @@ def bernoulli__Tensor(self, p, generator):
     return self
 
 
-def bernoulli__float(self, p, generator):
+def bernoulli__float(self, p=0.5, generator=None):
     """bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = 0
@@ -933,7 +933,7 @@ def bernoulli__float(self, p, generator):
     return self
 
 
-def bernoulli_p(input, p, generator):
+def bernoulli_p(input, p, generator=None):
     """bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor
 
     ∂L/∂x = 0
@@ -991,7 +991,7 @@ def bernoulli_p(input, p, generator):
     return result
 
 
-def random__from(self, from_, to, generator):
+def random__from(self, from_, to, generator=None):
     """random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = 0
@@ -1046,7 +1046,7 @@ def random__from(self, from_, to, generator):
     return self
 
 
-def random__to(self, to, generator):
+def random__to(self, to, generator=None):
     """random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = 0
@@ -1101,7 +1101,7 @@ def random__to(self, to, generator):
     return self
 
 
-def random_(self, generator):
+def random_(self, generator=None):
     """random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = 0
@@ -1156,7 +1156,7 @@ def random_(self, generator):
     return self
 
 
-def uniform_(self, from_, to, generator):
+def uniform_(self, from_=0, to=1, generator=None):
     """uniform_(Tensor(a!) self, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = 0
@@ -1211,7 +1211,7 @@ def uniform_(self, from_, to, generator):
     return self
 
 
-def cauchy_(self, median, sigma, generator):
+def cauchy_(self, median=0, sigma=1, generator=None):
     """cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = 0
@@ -1266,7 +1266,7 @@ def cauchy_(self, median, sigma, generator):
     return self
 
 
-def log_normal_(self, mean, std, generator):
+def log_normal_(self, mean=1, std=2, generator=None):
     """log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = 0
@@ -1321,7 +1321,7 @@ def log_normal_(self, mean, std, generator):
     return self
 
 
-def exponential_(self, lambd, generator):
+def exponential_(self, lambd=1, generator=None):
     """exponential_(Tensor(a!) self, float lambd=1, *, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = 0
@@ -1376,7 +1376,7 @@ def exponential_(self, lambd, generator):
     return self
 
 
-def geometric_(self, p, generator):
+def geometric_(self, p, generator=None):
     """geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = 0
@@ -1431,7 +1431,7 @@ def geometric_(self, p, generator):
     return self
 
 
-def normal_(self, mean, std, generator):
+def normal_(self, mean=0, std=1, generator=None):
     """normal_(Tensor(a!) self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = 0
@@ -1486,7 +1486,7 @@ def normal_(self, mean, std, generator):
     return self
 
 
-def multinomial(input, num_samples, replacement, generator, *, out=None):
+def multinomial(input, num_samples, replacement=False, generator=None, *, out=None):
     """multinomial(Tensor self, int num_samples, bool replacement=False, *, Generator? generator=None) -> Tensor
 
     Its result never requires a gradient.
@@ -1519,7 +1519,7 @@ def multinomial(input, num_samples, replacement, generator, *, out=None):
     return result
 
 
-def normal_Tensor_float(mean, std, generator, *, out=None):
+def normal_Tensor_float(mean, std=1, generator=None, *, out=None):
     """normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor
 
     ∂L/∂mean = 0
@@ -1581,7 +1581,7 @@ def normal_Tensor_float(mean, std, generator, *, out=None):
     return result
 
 
-def normal_float_Tensor(mean, std, generator, *, out=None):
+def normal_float_Tensor(mean, std, generator=None, *, out=None):
     """normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor
 
     ∂L/∂std = 0
@@ -1643,7 +1643,7 @@ def normal_float_Tensor(mean, std, generator, *, out=None):
     return result
 
 
-def normal_Tensor_Tensor(mean, std, generator, *, out=None):
+def normal_Tensor_Tensor(mean, std, generator=None, *, out=None):
     """normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor
 
     ∂L/∂mean = 0
@@ -1715,7 +1715,7 @@ def normal_Tensor_Tensor(mean, std, generator, *, out=None):
     return result
 
 
-def normal_float_float(mean, std, size, generator, dtype, layout, device, pin_memory, requires_grad=False, *, out=None):
+def normal_float_float(mean, std, size, generator=None, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """normal.float_float(float mean, float std, int[] size, *, Generator? generator=None, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
     flags = state.flags
     if flags and flags & INTERCEPT:
@@ -1747,7 +1747,7 @@ def normal_float_float(mean, std, size, generator, dtype, layout, device, pin_me
     return result
 
 
-def poisson(input, generator):
+def poisson(input, generator=None):
     """poisson(Tensor self, Generator? generator=None) -> Tensor
 
     ∂L/∂x = 0
@@ -1809,7 +1809,7 @@ def poisson(input, generator):
     return result
 
 
-def binomial(count, prob, generator, *, out=None):
+def binomial(count, prob, generator=None, *, out=None):
     """binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor
 
     ∂L/∂count = not implemented: binomial
@@ -1865,7 +1865,7 @@ def binomial(count, prob, generator, *, out=None):
     return result
 
 
-def _standard_gamma(input, generator, *, out=None):
+def _standard_gamma(input, generator=None, *, out=None):
     """_standard_gamma(Tensor self, Generator? generator=None) -> Tensor
 
     ∂L/∂x = g · _standard_gamma_grad(x, z)
@@ -1992,7 +1992,7 @@ __STANDARD_GAMMA_GRAD = GuardedOverload("_standard_gamma_grad", ((
 ),))
 
 
-def _sample_dirichlet(input, generator, *, out=None):
+def _sample_dirichlet(input, generator=None, *, out=None):
     """_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor
 
     ∂L/∂x = not implemented: _sample_dirichlet
@@ -2454,7 +2454,7 @@ _FEATURE_ALPHA_DROPOUT_ = GuardedOverload("feature_alpha_dropout_", ((
 ),), composite_random.feature_alpha_dropout_)
 
 
-def rrelu(input, lower, upper, training, generator):
+def rrelu(input, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
     """rrelu(Tensor self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor
 
     Made of other operators by composite.random.rrelu, and differentiable through them.
@@ -2465,7 +2465,7 @@ def rrelu(input, lower, upper, training, generator):
     return composite_random.rrelu(input, lower, upper, training, generator)
 
 
-def rrelu_(input, lower, upper, training, generator):
+def rrelu_(input, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
     """rrelu_(Tensor(a!) self, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)
 
     Made of other operators by composite.random.rrelu_, and differentiable through them.
@@ -2476,7 +2476,7 @@ def rrelu_(input, lower, upper, training, generator):
     return composite_random.rrelu_(input, lower, upper, training, generator)
 
 
-def rrelu_with_noise(input, noise, lower, upper, training, generator):
+def rrelu_with_noise(input, noise, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
     """rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor
 
     ∂L/∂x = rrelu_with_noise_backward(g, x, noise, lower, upper, training, False)
@@ -2542,7 +2542,7 @@ def rrelu_with_noise(input, noise, lower, upper, training, generator):
     return result
 
 
-def rrelu_with_noise_(input, noise, lower, upper, training, generator):
+def rrelu_with_noise_(input, noise, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
     """rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)
 
     ∂L/∂x = rrelu_with_noise_backward(g, z, noise, lower, upper, training, True)

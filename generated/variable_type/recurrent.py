@@ -131,7 +131,7 @@ def rnn_relu_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout
     return composite_recurrent.rnn_relu_data(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train, bidirectional)
 
 
-def lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
+def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     """lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> (Tensor, Tensor)
 
     Made of other operators by composite.recurrent.lstm_cell, and differentiable through them.
@@ -475,7 +475,7 @@ __PAD_PACKED_SEQUENCE = GuardedOverload("_pad_packed_sequence", ((
 ),), composite_recurrent.pad_packed_sequence)
 
 
-def pad_sequence(sequences, batch_first, padding_value, padding_side):
+def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side='right'):
     """pad_sequence(Tensor[] sequences, bool batch_first=False, float padding_value=0.0, str padding_side="right") -> Tensor
 
     Made of other operators by composite.recurrent.pad_sequence, and differentiable through them.

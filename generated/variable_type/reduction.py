@@ -95,7 +95,7 @@ histogram_result = result_class("histogram", ("hist", "bin_edges", ))
 histogramdd_result = result_class("histogramdd", ("hist", "bin_edges", ))
 
 
-def sum(input, dtype, *, out=None):
+def sum(input, dtype=None, *, out=None):
     """sum(Tensor self, *, ScalarType? dtype=None) -> Tensor
 
     ∂L/∂x = expand(g, shape(x))
@@ -159,7 +159,7 @@ def sum(input, dtype, *, out=None):
     return result
 
 
-def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
+def sum_dim_IntList(input, dim, keepdim=False, dtype=None, *, out=None):
     """sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
     ∂L/∂x = expand(g, shape(x))
@@ -225,7 +225,7 @@ def sum_dim_IntList(input, dim, keepdim, dtype, *, out=None):
     return result
 
 
-def mean(input, dtype, *, out=None):
+def mean(input, dtype=None, *, out=None):
     """mean(Tensor self, *, ScalarType? dtype=None) -> Tensor
 
     ∂L/∂x = expand(g, shape(x)) / n(x)
@@ -290,7 +290,7 @@ def mean(input, dtype, *, out=None):
     return result
 
 
-def mean_dim(input, dim, keepdim, dtype, *, out=None):
+def mean_dim(input, dim, keepdim=False, dtype=None, *, out=None):
     """mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
     ∂L/∂x = expand(g / count(shape(x), dim), shape(x))
@@ -357,7 +357,7 @@ def mean_dim(input, dim, keepdim, dtype, *, out=None):
     return result
 
 
-def nansum(input, dim, keepdim, dtype, *, out=None):
+def nansum(input, dim=None, keepdim=False, dtype=None, *, out=None):
     """nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
     ∂L/∂x = expand(g, shape(x)) · [not x is NaN]
@@ -424,7 +424,7 @@ def nansum(input, dim, keepdim, dtype, *, out=None):
     return result
 
 
-def nanmean(input, dim, keepdim, dtype, *, out=None):
+def nanmean(input, dim=None, keepdim=False, dtype=None, *, out=None):
     """nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
     Made of other operators by composite.reduction.nanmean, and differentiable through them.
@@ -437,7 +437,7 @@ def nanmean(input, dim, keepdim, dtype, *, out=None):
     return composite_reduction_statistics.nanmean(input, dim, keepdim, dtype)
 
 
-def prod(input, dtype, *, out=None):
+def prod(input, dtype=None, *, out=None):
     """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor
 
     ∂L/∂x = prod_backward(g, x, z)
@@ -505,7 +505,7 @@ def prod(input, dtype, *, out=None):
     return result
 
 
-def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
+def prod_dim_int(input, dim, keepdim=False, dtype=None, *, out=None):
     """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
     ∂L/∂x = prod_backward(g, x, z, dim, keepdim)
@@ -575,7 +575,7 @@ def prod_dim_int(input, dim, keepdim, dtype, *, out=None):
     return result
 
 
-def std_dim(input, dim, unbiased, keepdim, *, out=None):
+def std_dim(input, dim, unbiased=True, keepdim=False, *, out=None):
     """std.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor
 
     Made of other operators by composite.reduction.std_dim, and differentiable through them.
@@ -588,7 +588,7 @@ def std_dim(input, dim, unbiased, keepdim, *, out=None):
     return composite_reduction_statistics.std_dim(input, dim, unbiased, keepdim)
 
 
-def std_correction(input, dim, correction, keepdim, *, out=None):
+def std_correction(input, dim=None, correction=None, keepdim=False, *, out=None):
     """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
 
     ∂L/∂x = var_backward(0 if z = 0, else g / (2 · z), x, dim, correction, keepdim)
@@ -655,7 +655,7 @@ def std_correction(input, dim, correction, keepdim, *, out=None):
     return result
 
 
-def std(input, unbiased):
+def std(input, unbiased=True):
     """std(Tensor self, bool unbiased=True) -> Tensor
 
     Made of other operators by composite.reduction.std, and differentiable through them.
@@ -666,7 +666,7 @@ def std(input, unbiased):
     return composite_reduction_statistics.std(input, unbiased)
 
 
-def std_mean_dim(input, dim, unbiased, keepdim):
+def std_mean_dim(input, dim, unbiased=True, keepdim=False):
     """std_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)
 
     Made of other operators by composite.reduction.std_mean_dim, and differentiable through them.
@@ -677,7 +677,7 @@ def std_mean_dim(input, dim, unbiased, keepdim):
     return composite_reduction_statistics.std_mean_dim(input, dim, unbiased, keepdim)
 
 
-def std_mean_correction(input, dim, correction, keepdim):
+def std_mean_correction(input, dim=None, correction=None, keepdim=False):
     """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
 
     ∂L/∂x = var_backward(0 if z₀ = 0, else g₀ / (2 · z₀), x, dim, correction, keepdim) + expand(g₁ / count(shape(x), dim), shape(x))
@@ -744,7 +744,7 @@ def std_mean_correction(input, dim, correction, keepdim):
     return (result0, result1)
 
 
-def std_mean(input, unbiased):
+def std_mean(input, unbiased=True):
     """std_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)
 
     Made of other operators by composite.reduction.std_mean, and differentiable through them.
@@ -755,7 +755,7 @@ def std_mean(input, unbiased):
     return composite_reduction_statistics.std_mean(input, unbiased)
 
 
-def var_dim(input, dim, unbiased, keepdim, *, out=None):
+def var_dim(input, dim, unbiased=True, keepdim=False, *, out=None):
     """var.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> Tensor
 
     Made of other operators by composite.reduction.var_dim, and differentiable through them.
@@ -768,7 +768,7 @@ def var_dim(input, dim, unbiased, keepdim, *, out=None):
     return composite_reduction_statistics.var_dim(input, dim, unbiased, keepdim)
 
 
-def var_correction(input, dim, correction, keepdim, *, out=None):
+def var_correction(input, dim=None, correction=None, keepdim=False, *, out=None):
     """var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor
 
     ∂L/∂x = var_backward(g, x, dim, correction, keepdim)
@@ -834,7 +834,7 @@ def var_correction(input, dim, correction, keepdim, *, out=None):
     return result
 
 
-def var(input, unbiased):
+def var(input, unbiased=True):
     """var(Tensor self, bool unbiased=True) -> Tensor
 
     Made of other operators by composite.reduction.var, and differentiable through them.
@@ -845,7 +845,7 @@ def var(input, unbiased):
     return composite_reduction_statistics.var(input, unbiased)
 
 
-def var_mean_dim(input, dim, unbiased, keepdim):
+def var_mean_dim(input, dim, unbiased=True, keepdim=False):
     """var_mean.dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> (Tensor, Tensor)
 
     Made of other operators by composite.reduction.var_mean_dim, and differentiable through them.
@@ -856,7 +856,7 @@ def var_mean_dim(input, dim, unbiased, keepdim):
     return composite_reduction_statistics.var_mean_dim(input, dim, unbiased, keepdim)
 
 
-def var_mean_correction(input, dim, correction, keepdim):
+def var_mean_correction(input, dim=None, correction=None, keepdim=False):
     """var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)
 
     ∂L/∂x = var_backward(g₀, x, dim, correction, keepdim) + expand(g₁ / count(shape(x), dim), shape(x))
@@ -922,7 +922,7 @@ def var_mean_correction(input, dim, correction, keepdim):
     return (result0, result1)
 
 
-def var_mean(input, unbiased):
+def var_mean(input, unbiased=True):
     """var_mean(Tensor self, bool unbiased=True) -> (Tensor, Tensor)
 
     Made of other operators by composite.reduction.var_mean, and differentiable through them.
@@ -933,7 +933,7 @@ def var_mean(input, unbiased):
     return composite_reduction_statistics.var_mean(input, unbiased)
 
 
-def amax(input, dim, keepdim, *, out=None):
+def amax(input, dim=(), keepdim=False, *, out=None):
     """amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
 
     ∂L/∂x = g / (Σ_dim [x = z]) · [x = z]
@@ -998,7 +998,7 @@ def amax(input, dim, keepdim, *, out=None):
     return result
 
 
-def amin(input, dim, keepdim, *, out=None):
+def amin(input, dim=(), keepdim=False, *, out=None):
     """amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor
 
     ∂L/∂x = g / (Σ_dim [x = z]) · [x = z]
@@ -1063,7 +1063,7 @@ def amin(input, dim, keepdim, *, out=None):
     return result
 
 
-def aminmax(input, dim, keepdim, *, out=None):
+def aminmax(input, dim=None, keepdim=False, *, out=None):
     """aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)
 
     ∂L/∂x = g_min / (Σ_dim [x = min]) · [x = min] + g_max / (Σ_dim [x = max]) · [x = max]
@@ -1196,7 +1196,7 @@ def max(input, *, out=None):
     return result
 
 
-def max_dim(input, dim, keepdim, *, out=None):
+def max_dim(input, dim, keepdim=False, *, out=None):
     """max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
 
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
@@ -1323,7 +1323,7 @@ def min(input, *, out=None):
     return result
 
 
-def min_dim(input, dim, keepdim, *, out=None):
+def min_dim(input, dim, keepdim=False, *, out=None):
     """min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
 
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
@@ -1385,7 +1385,7 @@ def min_dim(input, dim, keepdim, *, out=None):
     return min_result((values, indices))
 
 
-def argmax(input, dim, keepdim, *, out=None):
+def argmax(input, dim=None, keepdim=False, *, out=None):
     """argmax(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
 
     Its result never requires a gradient.
@@ -1418,7 +1418,7 @@ def argmax(input, dim, keepdim, *, out=None):
     return result
 
 
-def argmin(input, dim, keepdim, *, out=None):
+def argmin(input, dim=None, keepdim=False, *, out=None):
     """argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor
 
     Its result never requires a gradient.
@@ -1484,7 +1484,7 @@ def all(input, *, out=None):
     return result
 
 
-def all_dims(input, dim, keepdim, *, out=None):
+def all_dims(input, dim=None, keepdim=False, *, out=None):
     """all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor
 
     Its result never requires a gradient.
@@ -1517,7 +1517,7 @@ def all_dims(input, dim, keepdim, *, out=None):
     return result
 
 
-def all_dim(input, dim, keepdim, *, out=None):
+def all_dim(input, dim, keepdim=False, *, out=None):
     """all.dim(Tensor self, int dim, bool keepdim=False) -> Tensor
 
     Its result never requires a gradient.
@@ -1583,7 +1583,7 @@ def any(input, *, out=None):
     return result
 
 
-def any_dims(input, dim, keepdim, *, out=None):
+def any_dims(input, dim=None, keepdim=False, *, out=None):
     """any.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor
 
     Its result never requires a gradient.
@@ -1616,7 +1616,7 @@ def any_dims(input, dim, keepdim, *, out=None):
     return result
 
 
-def any_dim(input, dim, keepdim, *, out=None):
+def any_dim(input, dim, keepdim=False, *, out=None):
     """any.dim(Tensor self, int dim, bool keepdim=False) -> Tensor
 
     Its result never requires a gradient.
@@ -1649,7 +1649,7 @@ def any_dim(input, dim, keepdim, *, out=None):
     return result
 
 
-def count_nonzero(input, dim, *, out=None):
+def count_nonzero(input, dim=None, *, out=None):
     """count_nonzero(Tensor self, int? dim=None) -> Tensor
 
     Its result never requires a gradient.
@@ -1682,7 +1682,7 @@ def count_nonzero(input, dim, *, out=None):
     return result
 
 
-def hash_tensor(input, dim, keepdim, mode, *, out=None):
+def hash_tensor(input, dim=(), keepdim=False, mode=0, *, out=None):
     """hash_tensor(Tensor self, int[1] dim=[], *, bool keepdim=False, int mode=0) -> Tensor
 
     Its result never requires a gradient.
@@ -1817,7 +1817,7 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
     return result
 
 
-def norm_Scalar(input, p, *, out=None):
+def norm_Scalar(input, p=2, *, out=None):
     """norm.Scalar(Tensor self, Scalar p=2) -> Tensor
 
     ∂L/∂x = norm_backward(g, x, p, z)
@@ -1953,7 +1953,7 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
     return result
 
 
-def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
+def norm_ScalarOpt_dim(input, p, dim, keepdim=False, *, out=None):
     """norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor
 
     ∂L/∂x = norm_backward(g, x, p, z, dim, keepdim)
@@ -2020,7 +2020,7 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim, *, out=None):
     return result
 
 
-def frobenius_norm_dim(input, dim, keepdim, *, out=None):
+def frobenius_norm_dim(input, dim, keepdim=False, *, out=None):
     """frobenius_norm.dim(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
 
     Made of other operators by composite.reduction.frobenius_norm, and differentiable through them.
@@ -2033,7 +2033,7 @@ def frobenius_norm_dim(input, dim, keepdim, *, out=None):
     return composite_reduction_statistics.frobenius_norm(input, dim, keepdim)
 
 
-def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
+def linalg_vector_norm(input, ord=2, dim=None, keepdim=False, dtype=None, *, out=None):
     """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
 
     ∂L/∂x = norm_backward(g, x, ord, z, dim, keepdim)
@@ -2104,7 +2104,7 @@ def linalg_vector_norm(input, ord, dim, keepdim, dtype, *, out=None):
     return result
 
 
-def logsumexp(input, dim, keepdim, *, out=None):
+def logsumexp(input, dim, keepdim=False, *, out=None):
     """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
 
     ∂L/∂x = g · exp(x − z)*
@@ -2172,7 +2172,7 @@ def logsumexp(input, dim, keepdim, *, out=None):
     return result
 
 
-def special_logsumexp(input, dim, keepdim, *, out=None):
+def special_logsumexp(input, dim, keepdim=False, *, out=None):
     """special_logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
 
     Made of other operators by composite.reduction.special_logsumexp, and differentiable through them.
@@ -2185,7 +2185,7 @@ def special_logsumexp(input, dim, keepdim, *, out=None):
     return composite_reduction_statistics.special_logsumexp(input, dim, keepdim)
 
 
-def cumsum(input, dim, dtype, *, out=None):
+def cumsum(input, dim, dtype=None, *, out=None):
     """cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
 
     ∂L/∂x = g if shape(g)[dim] < 2, else flip(cumsum(flip(g, dim), dim), dim)
@@ -2250,7 +2250,7 @@ def cumsum(input, dim, dtype, *, out=None):
     return result
 
 
-def cumsum_(self, dim, dtype):
+def cumsum_(self, dim, dtype=None):
     """cumsum_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)
 
     cumsum, written into self; see there for the derivative.
@@ -2303,7 +2303,7 @@ def cumsum_(self, dim, dtype):
     return self
 
 
-def cumprod(input, dim, dtype, *, out=None):
+def cumprod(input, dim, dtype=None, *, out=None):
     """cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor
 
     ∂L/∂x = cumprod_backward(g, x, dim, z)
@@ -2372,7 +2372,7 @@ def cumprod(input, dim, dtype, *, out=None):
     return result
 
 
-def cumprod_(self, dim, dtype):
+def cumprod_(self, dim, dtype=None):
     """cumprod_(Tensor(a!) self, int dim, *, ScalarType? dtype=None) -> Tensor(a!)
 
     cumprod, written into self; see there for the derivative.
@@ -2710,7 +2710,7 @@ def median(input, *, out=None):
     return result
 
 
-def median_dim(input, dim, keepdim, *, out=None):
+def median_dim(input, dim, keepdim=False, *, out=None):
     """median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
 
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
@@ -2837,7 +2837,7 @@ def nanmedian(input, *, out=None):
     return result
 
 
-def nanmedian_dim(input, dim, keepdim, *, out=None):
+def nanmedian_dim(input, dim, keepdim=False, *, out=None):
     """nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)
 
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
@@ -2899,7 +2899,7 @@ def nanmedian_dim(input, dim, keepdim, *, out=None):
     return nanmedian_result((values, indices))
 
 
-def kthvalue(input, k, dim, keepdim, *, out=None):
+def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
     """kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
 
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
@@ -2961,7 +2961,7 @@ def kthvalue(input, k, dim, keepdim, *, out=None):
     return kthvalue_result((values, indices))
 
 
-def mode(input, dim, keepdim, *, out=None):
+def mode(input, dim=-1, keepdim=False, *, out=None):
     """mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
 
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), keepdim)
@@ -3023,7 +3023,7 @@ def mode(input, dim, keepdim, *, out=None):
     return mode_result((values, indices))
 
 
-def quantile(input, q, dim, keepdim, interpolation, *, out=None):
+def quantile(input, q, dim=None, keepdim=False, interpolation='linear', *, out=None):
     """quantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor
 
     Made of other operators by composite.reduction.quantile, and differentiable through them.
@@ -3036,7 +3036,7 @@ def quantile(input, q, dim, keepdim, interpolation, *, out=None):
     return composite_reduction_statistics.quantile(input, q, dim, keepdim, interpolation)
 
 
-def quantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
+def quantile_scalar(input, q, dim=None, keepdim=False, interpolation='linear', *, out=None):
     """quantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor
 
     Made of other operators by composite.reduction.quantile, and differentiable through them.
@@ -3049,7 +3049,7 @@ def quantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
     return composite_reduction_statistics.quantile(input, q, dim, keepdim, interpolation)
 
 
-def nanquantile(input, q, dim, keepdim, interpolation, *, out=None):
+def nanquantile(input, q, dim=None, keepdim=False, interpolation='linear', *, out=None):
     """nanquantile(Tensor self, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor
 
     Made of other operators by composite.reduction.nanquantile, and differentiable through them.
@@ -3062,7 +3062,7 @@ def nanquantile(input, q, dim, keepdim, interpolation, *, out=None):
     return composite_reduction_statistics.nanquantile(input, q, dim, keepdim, interpolation)
 
 
-def nanquantile_scalar(input, q, dim, keepdim, interpolation, *, out=None):
+def nanquantile_scalar(input, q, dim=None, keepdim=False, interpolation='linear', *, out=None):
     """nanquantile.scalar(Tensor self, float q, int? dim=None, bool keepdim=False, *, str interpolation='linear') -> Tensor
 
     Made of other operators by composite.reduction.nanquantile, and differentiable through them.
@@ -3756,7 +3756,7 @@ _TRACE = GuardedOverload("trace", ((
 ),))
 
 
-def diff(input, n, dim, prepend, append, *, out=None):
+def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
     """diff(Tensor self, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor
 
     Made of other operators by composite.reduction.diff, and differentiable through them.
@@ -3769,7 +3769,7 @@ def diff(input, n, dim, prepend, append, *, out=None):
     return composite_reduction_differences.diff(input, n, dim, prepend, append)
 
 
-def trapezoid_x(y, x, dim):
+def trapezoid_x(y, x, dim=-1):
     """trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
 
     Made of other operators by composite.reduction.trapezoid_x, and differentiable through them.
@@ -3780,7 +3780,7 @@ def trapezoid_x(y, x, dim):
     return composite_reduction_differences.trapezoid_x(y, x, dim)
 
 
-def trapezoid_dx(y, dx, dim):
+def trapezoid_dx(y, dx=1, dim=-1):
     """trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor
 
     Made of other operators by composite.reduction.trapezoid_dx, and differentiable through them.
@@ -3791,7 +3791,7 @@ def trapezoid_dx(y, dx, dim):
     return composite_reduction_differences.trapezoid_dx(y, dx, dim)
 
 
-def trapz_x(y, x, dim):
+def trapz_x(y, x, dim=-1):
     """trapz.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
 
     Made of other operators by composite.reduction.trapezoid_x, and differentiable through them.
@@ -3802,7 +3802,7 @@ def trapz_x(y, x, dim):
     return composite_reduction_differences.trapezoid_x(y, x, dim)
 
 
-def trapz_dx(y, dx, dim):
+def trapz_dx(y, dx=1, dim=-1):
     """trapz.dx(Tensor y, *, float dx=1, int dim=-1) -> Tensor
 
     Made of other operators by composite.reduction.trapezoid_dx, and differentiable through them.
@@ -3813,7 +3813,7 @@ def trapz_dx(y, dx, dim):
     return composite_reduction_differences.trapezoid_dx(y, dx, dim)
 
 
-def cumulative_trapezoid_x(y, x, dim):
+def cumulative_trapezoid_x(y, x, dim=-1):
     """cumulative_trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
 
     Made of other operators by composite.reduction.cumulative_trapezoid_x, and differentiable through them.
@@ -3824,7 +3824,7 @@ def cumulative_trapezoid_x(y, x, dim):
     return composite_reduction_differences.cumulative_trapezoid_x(y, x, dim)
 
 
-def cumulative_trapezoid_dx(y, dx, dim):
+def cumulative_trapezoid_dx(y, dx=1, dim=-1):
     """cumulative_trapezoid.dx(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor
 
     Made of other operators by composite.reduction.cumulative_trapezoid_dx, and differentiable through them.
@@ -3976,7 +3976,7 @@ _CORRCOEF = GuardedOverload("corrcoef", ((
 ),), composite_reduction_statistics.corrcoef)
 
 
-def gradient_scalarint(input, spacing, dim, edge_order):
+def gradient_scalarint(input, spacing=None, dim=None, edge_order=1):
     """gradient.scalarint(Tensor self, *, Scalar? spacing=None, int? dim=None, int edge_order=1) -> Tensor[]
 
     Made of other operators by composite.reduction.gradient, and differentiable through them.
@@ -3987,7 +3987,7 @@ def gradient_scalarint(input, spacing, dim, edge_order):
     return composite_reduction_differences.gradient(input, spacing, dim, edge_order)
 
 
-def gradient_scalararray(input, spacing, dim, edge_order):
+def gradient_scalararray(input, spacing, dim, edge_order=1):
     """gradient.scalararray(Tensor self, *, Scalar spacing, int[] dim, int edge_order=1) -> Tensor[]
 
     Made of other operators by composite.reduction.gradient, and differentiable through them.
@@ -3998,7 +3998,7 @@ def gradient_scalararray(input, spacing, dim, edge_order):
     return composite_reduction_differences.gradient(input, spacing, dim, edge_order)
 
 
-def gradient_array(input, dim, edge_order):
+def gradient_array(input, dim, edge_order=1):
     """gradient.array(Tensor self, *, int[] dim, int edge_order=1) -> Tensor[]
 
     Made of other operators by composite.reduction.gradient_along, and differentiable through them.
@@ -4009,7 +4009,7 @@ def gradient_array(input, dim, edge_order):
     return composite_reduction_differences.gradient_along(input, dim, edge_order)
 
 
-def gradient_scalarrayint(input, spacing, dim, edge_order):
+def gradient_scalarrayint(input, spacing, dim=None, edge_order=1):
     """gradient.scalarrayint(Tensor self, *, Scalar[] spacing, int? dim=None, int edge_order=1) -> Tensor[]
 
     Made of other operators by composite.reduction.gradient, and differentiable through them.
@@ -4020,7 +4020,7 @@ def gradient_scalarrayint(input, spacing, dim, edge_order):
     return composite_reduction_differences.gradient(input, spacing, dim, edge_order)
 
 
-def gradient_scalarrayarray(input, spacing, dim, edge_order):
+def gradient_scalarrayarray(input, spacing, dim, edge_order=1):
     """gradient.scalarrayarray(Tensor self, *, Scalar[] spacing, int[] dim, int edge_order=1) -> Tensor[]
 
     Made of other operators by composite.reduction.gradient, and differentiable through them.
@@ -4031,7 +4031,7 @@ def gradient_scalarrayarray(input, spacing, dim, edge_order):
     return composite_reduction_differences.gradient(input, spacing, dim, edge_order)
 
 
-def gradient_tensorarrayint(input, spacing, dim, edge_order):
+def gradient_tensorarrayint(input, spacing, dim=None, edge_order=1):
     """gradient.tensorarrayint(Tensor self, *, Tensor[] spacing, int? dim=None, int edge_order=1) -> Tensor[]
 
     Made of other operators by composite.reduction.gradient, and differentiable through them.
@@ -4042,7 +4042,7 @@ def gradient_tensorarrayint(input, spacing, dim, edge_order):
     return composite_reduction_differences.gradient(input, spacing, dim, edge_order)
 
 
-def gradient_tensorarray(input, spacing, dim, edge_order):
+def gradient_tensorarray(input, spacing, dim, edge_order=1):
     """gradient.tensorarray(Tensor self, *, Tensor[] spacing, int[] dim, int edge_order=1) -> Tensor[]
 
     Made of other operators by composite.reduction.gradient, and differentiable through them.
@@ -4053,7 +4053,7 @@ def gradient_tensorarray(input, spacing, dim, edge_order):
     return composite_reduction_differences.gradient(input, spacing, dim, edge_order)
 
 
-def histogram_bins_tensor(input, bins, weight, density, *, out=None):
+def histogram_bins_tensor(input, bins, weight=None, density=False, *, out=None):
     """histogram.bins_tensor(Tensor self, Tensor bins, *, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)
 
     Its derivative is not implemented.
@@ -4087,7 +4087,7 @@ def histogram_bins_tensor(input, bins, weight, density, *, out=None):
     return histogram_result((hist, bin_edges))
 
 
-def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
+def histogram_bin_ct(input, bins=100, range=None, weight=None, density=False, *, out=None):
     """histogram.bin_ct(Tensor self, int bins=100, *, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor bin_edges)
 
     Its derivative is not implemented.
@@ -4121,7 +4121,7 @@ def histogram_bin_ct(input, bins, range, weight, density, *, out=None):
     return histogram_result((hist, bin_edges))
 
 
-def histogramdd(input, bins, range, weight, density):
+def histogramdd(input, bins, range=None, weight=None, density=False):
     """histogramdd(Tensor self, int[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)
 
     Made of other operators by composite.reduction.histogramdd.
@@ -4132,7 +4132,7 @@ def histogramdd(input, bins, range, weight, density):
     return composite_reduction_statistics.histogramdd(input, bins, range, weight, density)
 
 
-def histogramdd_int_bins(input, bins, range, weight, density):
+def histogramdd_int_bins(input, bins, range=None, weight=None, density=False):
     """histogramdd.int_bins(Tensor self, int bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)
 
     Made of other operators by composite.reduction.histogramdd.
@@ -4143,7 +4143,7 @@ def histogramdd_int_bins(input, bins, range, weight, density):
     return composite_reduction_statistics.histogramdd(input, bins, range, weight, density)
 
 
-def histogramdd_TensorList_bins(input, bins, range, weight, density):
+def histogramdd_TensorList_bins(input, bins, range=None, weight=None, density=False):
     """histogramdd.TensorList_bins(Tensor self, Tensor[] bins, float[]? range=None, Tensor? weight=None, bool density=False) -> (Tensor hist, Tensor[] bin_edges)
 
     Made of other operators by composite.reduction.histogramdd_of_bins.

@@ -95,7 +95,7 @@ def upsample_linear1d_vec(input, output_size, align_corners, scale_factors):
     return composite_resampling.upsample_linear1d(input, output_size, align_corners, scale_factors)
 
 
-def upsample_linear1d(input, output_size, align_corners, scales, *, out=None):
+def upsample_linear1d(input, output_size, align_corners, scales=None, *, out=None):
     """upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor
 
     ∂L/∂x = upsample_linear1d_backward(g, output_size, shape(x), align_corners, scales)
@@ -159,7 +159,7 @@ def upsample_linear1d(input, output_size, align_corners, scales, *, out=None):
     return result
 
 
-def upsample_linear1d_backward(grad_output, output_size, input_size, align_corners, scales):
+def upsample_linear1d_backward(grad_output, output_size, input_size, align_corners, scales=None):
     """upsample_linear1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, bool align_corners, float? scales=None) -> Tensor
 
     ∂L/∂grad_output = upsample_linear1d(g, output_size, align_corners, scales)
@@ -231,7 +231,7 @@ def upsample_bilinear2d_vec(input, output_size, align_corners, scale_factors):
     return composite_resampling.upsample_bilinear2d(input, output_size, align_corners, scale_factors)
 
 
-def upsample_bilinear2d(input, output_size, align_corners, scales_h, scales_w, *, out=None):
+def upsample_bilinear2d(input, output_size, align_corners, scales_h=None, scales_w=None, *, out=None):
     """upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂x = upsample_bilinear2d_backward(g, output_size, shape(x), align_corners, scales_h, scales_w)
@@ -296,7 +296,7 @@ def upsample_bilinear2d(input, output_size, align_corners, scales_h, scales_w, *
     return result
 
 
-def upsample_bilinear2d_backward(grad_output, output_size, input_size, align_corners, scales_h, scales_w):
+def upsample_bilinear2d_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
     """upsample_bilinear2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂grad_output = upsample_bilinear2d(g, output_size, align_corners, scales_h, scales_w)
@@ -369,7 +369,7 @@ def _upsample_bilinear2d_aa_vec(input, output_size, align_corners, scale_factors
     return composite_resampling.upsample_bilinear2d_aa(input, output_size, align_corners, scale_factors)
 
 
-def _upsample_bilinear2d_aa(input, output_size, align_corners, scales_h, scales_w, *, out=None):
+def _upsample_bilinear2d_aa(input, output_size, align_corners, scales_h=None, scales_w=None, *, out=None):
     """_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂x = _upsample_bilinear2d_aa_backward(g, output_size, shape(x), align_corners, scales_h, scales_w)
@@ -434,7 +434,7 @@ def _upsample_bilinear2d_aa(input, output_size, align_corners, scales_h, scales_
     return result
 
 
-def _upsample_bilinear2d_aa_backward(grad_output, output_size, input_size, align_corners, scales_h, scales_w):
+def _upsample_bilinear2d_aa_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
     """_upsample_bilinear2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂grad_output = _upsample_bilinear2d_aa(g, output_size, align_corners, scales_h, scales_w)
@@ -507,7 +507,7 @@ def upsample_trilinear3d_vec(input, output_size, align_corners, scale_factors):
     return composite_resampling.upsample_trilinear3d(input, output_size, align_corners, scale_factors)
 
 
-def upsample_trilinear3d(input, output_size, align_corners, scales_d, scales_h, scales_w, *, out=None):
+def upsample_trilinear3d(input, output_size, align_corners, scales_d=None, scales_h=None, scales_w=None, *, out=None):
     """upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂x = upsample_trilinear3d_backward(g, output_size, shape(x), align_corners, scales_d, scales_h, scales_w)
@@ -573,7 +573,7 @@ def upsample_trilinear3d(input, output_size, align_corners, scales_d, scales_h, 
     return result
 
 
-def upsample_trilinear3d_backward(grad_output, output_size, input_size, align_corners, scales_d, scales_h, scales_w):
+def upsample_trilinear3d_backward(grad_output, output_size, input_size, align_corners, scales_d=None, scales_h=None, scales_w=None):
     """upsample_trilinear3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂grad_output = upsample_trilinear3d(g, output_size, align_corners, scales_d, scales_h, scales_w)
@@ -647,7 +647,7 @@ def upsample_bicubic2d_vec(input, output_size, align_corners, scale_factors):
     return composite_resampling.upsample_bicubic2d(input, output_size, align_corners, scale_factors)
 
 
-def upsample_bicubic2d(input, output_size, align_corners, scales_h, scales_w, *, out=None):
+def upsample_bicubic2d(input, output_size, align_corners, scales_h=None, scales_w=None, *, out=None):
     """upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂x = upsample_bicubic2d_backward(g, output_size, shape(x), align_corners, scales_h, scales_w)
@@ -712,7 +712,7 @@ def upsample_bicubic2d(input, output_size, align_corners, scales_h, scales_w, *,
     return result
 
 
-def upsample_bicubic2d_backward(grad_output, output_size, input_size, align_corners, scales_h, scales_w):
+def upsample_bicubic2d_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
     """upsample_bicubic2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂grad_output = upsample_bicubic2d(g, output_size, align_corners, scales_h, scales_w)
@@ -785,7 +785,7 @@ def _upsample_bicubic2d_aa_vec(input, output_size, align_corners, scale_factors)
     return composite_resampling.upsample_bicubic2d_aa(input, output_size, align_corners, scale_factors)
 
 
-def _upsample_bicubic2d_aa(input, output_size, align_corners, scales_h, scales_w, *, out=None):
+def _upsample_bicubic2d_aa(input, output_size, align_corners, scales_h=None, scales_w=None, *, out=None):
     """_upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂x = _upsample_bicubic2d_aa_backward(g, output_size, shape(x), align_corners, scales_h, scales_w)
@@ -850,7 +850,7 @@ def _upsample_bicubic2d_aa(input, output_size, align_corners, scales_h, scales_w
     return result
 
 
-def _upsample_bicubic2d_aa_backward(grad_output, output_size, input_size, align_corners, scales_h, scales_w):
+def _upsample_bicubic2d_aa_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
     """_upsample_bicubic2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂grad_output = _upsample_bicubic2d_aa(g, output_size, align_corners, scales_h, scales_w)
@@ -923,7 +923,7 @@ def _upsample_lanczos2d_aa_vec(input, output_size, align_corners, scale_factors)
     return composite_resampling.upsample_lanczos2d_aa(input, output_size, align_corners, scale_factors)
 
 
-def _upsample_lanczos2d_aa(input, output_size, align_corners, scales_h, scales_w, *, out=None):
+def _upsample_lanczos2d_aa(input, output_size, align_corners, scales_h=None, scales_w=None, *, out=None):
     """_upsample_lanczos2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂x = _upsample_lanczos2d_aa_backward(g, output_size, shape(x), align_corners, scales_h, scales_w)
@@ -988,7 +988,7 @@ def _upsample_lanczos2d_aa(input, output_size, align_corners, scales_h, scales_w
     return result
 
 
-def _upsample_lanczos2d_aa_backward(grad_output, output_size, input_size, align_corners, scales_h, scales_w):
+def _upsample_lanczos2d_aa_backward(grad_output, output_size, input_size, align_corners, scales_h=None, scales_w=None):
     """_upsample_lanczos2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂grad_output = _upsample_lanczos2d_aa(g, output_size, align_corners, scales_h, scales_w)
@@ -1061,7 +1061,7 @@ def upsample_nearest1d_vec(input, output_size, scale_factors):
     return composite_resampling.upsample_nearest1d(input, output_size, scale_factors)
 
 
-def upsample_nearest1d(input, output_size, scales, *, out=None):
+def upsample_nearest1d(input, output_size, scales=None, *, out=None):
     """upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor
 
     ∂L/∂x = upsample_nearest1d_backward(g, output_size, shape(x), scales)
@@ -1124,7 +1124,7 @@ def upsample_nearest1d(input, output_size, scales, *, out=None):
     return result
 
 
-def upsample_nearest1d_backward(grad_output, output_size, input_size, scales):
+def upsample_nearest1d_backward(grad_output, output_size, input_size, scales=None):
     """upsample_nearest1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None) -> Tensor
 
     ∂L/∂grad_output = upsample_nearest1d(g, output_size, scales)
@@ -1195,7 +1195,7 @@ def _upsample_nearest_exact1d_vec(input, output_size, scale_factors):
     return composite_resampling.upsample_nearest_exact1d(input, output_size, scale_factors)
 
 
-def _upsample_nearest_exact1d(input, output_size, scales, *, out=None):
+def _upsample_nearest_exact1d(input, output_size, scales=None, *, out=None):
     """_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor
 
     ∂L/∂x = _upsample_nearest_exact1d_backward(g, output_size, shape(x), scales)
@@ -1258,7 +1258,7 @@ def _upsample_nearest_exact1d(input, output_size, scales, *, out=None):
     return result
 
 
-def _upsample_nearest_exact1d_backward(grad_output, output_size, input_size, scales):
+def _upsample_nearest_exact1d_backward(grad_output, output_size, input_size, scales=None):
     """_upsample_nearest_exact1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None) -> Tensor
 
     ∂L/∂grad_output = _upsample_nearest_exact1d(g, output_size, scales)
@@ -1329,7 +1329,7 @@ def upsample_nearest2d_vec(input, output_size, scale_factors):
     return composite_resampling.upsample_nearest2d(input, output_size, scale_factors)
 
 
-def upsample_nearest2d(input, output_size, scales_h, scales_w, *, out=None):
+def upsample_nearest2d(input, output_size, scales_h=None, scales_w=None, *, out=None):
     """upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂x = upsample_nearest2d_backward(g, output_size, shape(x), scales_h, scales_w)
@@ -1393,7 +1393,7 @@ def upsample_nearest2d(input, output_size, scales_h, scales_w, *, out=None):
     return result
 
 
-def upsample_nearest2d_backward(grad_output, output_size, input_size, scales_h, scales_w):
+def upsample_nearest2d_backward(grad_output, output_size, input_size, scales_h=None, scales_w=None):
     """upsample_nearest2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂grad_output = upsample_nearest2d(g, output_size, scales_h, scales_w)
@@ -1465,7 +1465,7 @@ def _upsample_nearest_exact2d_vec(input, output_size, scale_factors):
     return composite_resampling.upsample_nearest_exact2d(input, output_size, scale_factors)
 
 
-def _upsample_nearest_exact2d(input, output_size, scales_h, scales_w, *, out=None):
+def _upsample_nearest_exact2d(input, output_size, scales_h=None, scales_w=None, *, out=None):
     """_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂x = _upsample_nearest_exact2d_backward(g, output_size, shape(x), scales_h, scales_w)
@@ -1529,7 +1529,7 @@ def _upsample_nearest_exact2d(input, output_size, scales_h, scales_w, *, out=Non
     return result
 
 
-def _upsample_nearest_exact2d_backward(grad_output, output_size, input_size, scales_h, scales_w):
+def _upsample_nearest_exact2d_backward(grad_output, output_size, input_size, scales_h=None, scales_w=None):
     """_upsample_nearest_exact2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂grad_output = _upsample_nearest_exact2d(g, output_size, scales_h, scales_w)
@@ -1601,7 +1601,7 @@ def upsample_nearest3d_vec(input, output_size, scale_factors):
     return composite_resampling.upsample_nearest3d(input, output_size, scale_factors)
 
 
-def upsample_nearest3d(input, output_size, scales_d, scales_h, scales_w, *, out=None):
+def upsample_nearest3d(input, output_size, scales_d=None, scales_h=None, scales_w=None, *, out=None):
     """upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂x = upsample_nearest3d_backward(g, output_size, shape(x), scales_d, scales_h, scales_w)
@@ -1666,7 +1666,7 @@ def upsample_nearest3d(input, output_size, scales_d, scales_h, scales_w, *, out=
     return result
 
 
-def upsample_nearest3d_backward(grad_output, output_size, input_size, scales_d, scales_h, scales_w):
+def upsample_nearest3d_backward(grad_output, output_size, input_size, scales_d=None, scales_h=None, scales_w=None):
     """upsample_nearest3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂grad_output = upsample_nearest3d(g, output_size, scales_d, scales_h, scales_w)
@@ -1739,7 +1739,7 @@ def _upsample_nearest_exact3d_vec(input, output_size, scale_factors):
     return composite_resampling.upsample_nearest_exact3d(input, output_size, scale_factors)
 
 
-def _upsample_nearest_exact3d(input, output_size, scales_d, scales_h, scales_w, *, out=None):
+def _upsample_nearest_exact3d(input, output_size, scales_d=None, scales_h=None, scales_w=None, *, out=None):
     """_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂x = _upsample_nearest_exact3d_backward(g, output_size, shape(x), scales_d, scales_h, scales_w)
@@ -1804,7 +1804,7 @@ def _upsample_nearest_exact3d(input, output_size, scales_d, scales_h, scales_w, 
     return result
 
 
-def _upsample_nearest_exact3d_backward(grad_output, output_size, input_size, scales_d, scales_h, scales_w):
+def _upsample_nearest_exact3d_backward(grad_output, output_size, input_size, scales_d=None, scales_h=None, scales_w=None):
     """_upsample_nearest_exact3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor
 
     ∂L/∂grad_output = _upsample_nearest_exact3d(g, output_size, scales_d, scales_h, scales_w)

@@ -206,7 +206,7 @@ _DETACH_COPY = GuardedOverload("detach_copy", ((
 ),))
 
 
-def clone(input, memory_format, *, out=None):
+def clone(input, memory_format=None, *, out=None):
     """clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor
 
     ∂L/∂x = g
@@ -340,7 +340,7 @@ _COPY_ = GuardedOverload("copy_", ((
 ),))
 
 
-def contiguous(self, memory_format):
+def contiguous(self, memory_format=None):
     """contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)
 
     Made of other operators by composite.shape.contiguous, and differentiable through them.
@@ -351,7 +351,7 @@ def contiguous(self, memory_format):
     return composite_shape_memory.contiguous(self, memory_format)
 
 
-def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_format, requires_grad=False):
+def _to_copy(input, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, memory_format=None, requires_grad=False):
     """_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor
 
     ∂L/∂x = _to_copy(Re(g) if (g is complex and not dtype(x) is complex), else g, dtype = dtype(x))
@@ -415,7 +415,7 @@ def _to_copy(input, dtype, layout, device, pin_memory, non_blocking, memory_form
     return result
 
 
-def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format):
+def to_dtype_layout(self, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=False, copy=False, memory_format=None):
     """to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
 
     Made of other operators by composite.shape.to_dtype_layout, and differentiable through them.
@@ -430,7 +430,7 @@ def to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy,
     return composite_shape_memory.to_dtype_layout(self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format)
 
 
-def to_device(self, device, dtype, non_blocking, copy, memory_format):
+def to_device(self, device, dtype, non_blocking=False, copy=False, memory_format=None):
     """to.device(Tensor(a) self, Device device, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
 
     Made of other operators by composite.shape.to_device, and differentiable through them.
@@ -443,7 +443,7 @@ def to_device(self, device, dtype, non_blocking, copy, memory_format):
     return composite_shape_memory.to_device(self, device, dtype, non_blocking, copy, memory_format)
 
 
-def to_prim_Device(self, device, dtype, non_blocking, copy):
+def to_prim_Device(self, device, dtype=None, non_blocking=False, copy=False):
     """to.prim_Device(Tensor(a) self, Device? device, ScalarType? dtype=None, bool non_blocking=False, bool copy=False) -> Tensor(a)
 
     Made of other operators by composite.shape.to_prim_device, and differentiable through them.
@@ -456,7 +456,7 @@ def to_prim_Device(self, device, dtype, non_blocking, copy):
     return composite_shape_memory.to_prim_device(self, device, dtype, non_blocking, copy)
 
 
-def to_dtype(self, dtype, non_blocking, copy, memory_format):
+def to_dtype(self, dtype, non_blocking=False, copy=False, memory_format=None):
     """to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
 
     Made of other operators by composite.shape.to_dtype, and differentiable through them.
@@ -467,7 +467,7 @@ def to_dtype(self, dtype, non_blocking, copy, memory_format):
     return composite_shape_memory.to_dtype(self, dtype, non_blocking, copy, memory_format)
 
 
-def to_other(self, other, non_blocking, copy, memory_format):
+def to_other(self, other, non_blocking=False, copy=False, memory_format=None):
     """to.other(Tensor(a) self, Tensor other, bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)
 
     Made of other operators by composite.shape.to_other, and differentiable through them.
@@ -1047,7 +1047,7 @@ _RAVEL = GuardedOverload("ravel", ((
 ),), composite_shape_reshapes.ravel)
 
 
-def expand(self, size, implicit):
+def expand(self, size, implicit=False):
     """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)
 
     ∂L/∂x = sum_to(g, shape(x))
@@ -1104,7 +1104,7 @@ def expand(self, size, implicit):
     return result
 
 
-def expand_copy(input, size, implicit, *, out=None):
+def expand_copy(input, size, implicit=False, *, out=None):
     """expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor
 
     ∂L/∂x = sum_to(g, shape(x))
@@ -2743,7 +2743,7 @@ _UNSQUEEZE_ = GuardedOverload("unsqueeze_", ((
 ),))
 
 
-def as_strided(input, size, stride, storage_offset):
+def as_strided(input, size, stride, storage_offset=None):
     """as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)
 
     ∂L/∂x = as_strided_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
@@ -2808,7 +2808,7 @@ def as_strided(input, size, stride, storage_offset):
     return result
 
 
-def as_strided_copy(input, size, stride, storage_offset, *, out=None):
+def as_strided_copy(input, size, stride, storage_offset=None, *, out=None):
     """as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor
 
     ∂L/∂x = as_strided_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
@@ -2877,7 +2877,7 @@ def as_strided_copy(input, size, stride, storage_offset, *, out=None):
     return result
 
 
-def as_strided_(input, size, stride, storage_offset):
+def as_strided_(input, size, stride, storage_offset=None):
     """as_strided_(Tensor(a!) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a!)
 
     ∂L/∂x = as_strided_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
@@ -3147,7 +3147,7 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
     return result
 
 
-def slice_Tensor(input, dim, start, end, step):
+def slice_Tensor(input, dim=0, start=None, end=None, step=1):
     """slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)
 
     ∂L/∂x = slice_backward(g, shape(x), dim, 0 if start = None, else start, shape(x)[dim] if end = None, else end, step)
@@ -3208,7 +3208,7 @@ def slice_Tensor(input, dim, start, end, step):
     return result
 
 
-def slice_copy_Tensor(input, dim, start, end, step, *, out=None):
+def slice_copy_Tensor(input, dim=0, start=None, end=None, step=1, *, out=None):
     """slice_copy.Tensor(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor
 
     ∂L/∂x = slice_backward(g, shape(x), dim, 0 if start = None, else start, shape(x)[dim] if end = None, else end, step)
@@ -3578,7 +3578,7 @@ _DIAGONAL_COPY = GuardedOverload("diagonal_copy", ((
 ),))
 
 
-def fill_diagonal_(self, fill_value, wrap_):
+def fill_diagonal_(self, fill_value, wrap_=False):
     """fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool wrap=False) -> Tensor(a!)
 
     Made of other operators by composite.shape.fill_diagonal_, and differentiable through them.
@@ -3887,7 +3887,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
     return result
 
 
-def unbind_int(input, dim):
+def unbind_int(input, dim=0):
     """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]
 
     ∂L/∂x = unbind_backward(g, dim)
@@ -3941,7 +3941,7 @@ def unbind_int(input, dim):
     return tuple(results)
 
 
-def unbind_copy_int(input, dim, *, out=None):
+def unbind_copy_int(input, dim=0, *, out=None):
     """unbind_copy.int(Tensor self, int dim=0) -> Tensor[]
 
     ∂L/∂x = unbind_backward(g, dim)
@@ -3999,7 +3999,7 @@ def unbind_copy_int(input, dim, *, out=None):
     return tuple(results)
 
 
-def split_Tensor(input, split_size, dim):
+def split_Tensor(input, split_size, dim=0):
     """split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]
 
     ∂L/∂x = split_with_sizes_backward(g, shape(x), [min(split_size, shape(x)[dim] − i) for i in range(0, max(shape(x)[dim], 1), split_size or 1)], dim)
@@ -4055,7 +4055,7 @@ def split_Tensor(input, split_size, dim):
     return tuple(results)
 
 
-def split_copy_Tensor(input, split_size, dim, *, out=None):
+def split_copy_Tensor(input, split_size, dim=0, *, out=None):
     """split_copy.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]
 
     ∂L/∂x = split_with_sizes_backward(g, shape(x), [min(split_size, shape(x)[dim] − i) for i in range(0, max(shape(x)[dim], 1), split_size or 1)], dim)
@@ -4115,7 +4115,7 @@ def split_copy_Tensor(input, split_size, dim, *, out=None):
     return tuple(results)
 
 
-def unsafe_split_Tensor(input, split_size, dim):
+def unsafe_split_Tensor(input, split_size, dim=0):
     """unsafe_split.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]
 
     ∂L/∂x = split_with_sizes_backward(g, shape(x), [min(split_size, shape(x)[dim] − i) for i in range(0, max(shape(x)[dim], 1), split_size or 1)], dim)
@@ -4173,7 +4173,7 @@ def unsafe_split_Tensor(input, split_size, dim):
     return tuple(results)
 
 
-def split_with_sizes(input, split_sizes, dim):
+def split_with_sizes(input, split_sizes, dim=0):
     """split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]
 
     ∂L/∂x = split_with_sizes_backward(g, shape(x), split_sizes, dim)
@@ -4229,7 +4229,7 @@ def split_with_sizes(input, split_sizes, dim):
     return tuple(results)
 
 
-def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
+def split_with_sizes_copy(input, split_sizes, dim=0, *, out=None):
     """split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]
 
     ∂L/∂x = split_with_sizes_backward(g, shape(x), split_sizes, dim)
@@ -4289,7 +4289,7 @@ def split_with_sizes_copy(input, split_sizes, dim, *, out=None):
     return tuple(results)
 
 
-def unsafe_split_with_sizes(input, split_sizes, dim):
+def unsafe_split_with_sizes(input, split_sizes, dim=0):
     """unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]
 
     ∂L/∂x = split_with_sizes_backward(g, shape(x), split_sizes, dim)
@@ -4347,7 +4347,7 @@ def unsafe_split_with_sizes(input, split_sizes, dim):
     return tuple(results)
 
 
-def split_sizes(input, split_size, dim):
+def split_sizes(input, split_size, dim=0):
     """split.sizes(Tensor(a -> *) self, int[] split_size, int dim=0) -> Tensor(a)[]
 
     Made of other operators by composite.shape.split_sizes, and differentiable through them.
@@ -4358,7 +4358,7 @@ def split_sizes(input, split_size, dim):
     return composite_shape_parts.split_sizes(input, split_size, dim)
 
 
-def chunk(input, chunks, dim):
+def chunk(input, chunks, dim=0):
     """chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]
 
     Made of other operators by composite.shape.chunk, and differentiable through them.
@@ -4369,7 +4369,7 @@ def chunk(input, chunks, dim):
     return composite_shape_parts.chunk(input, chunks, dim)
 
 
-def unsafe_chunk(input, chunks, dim):
+def unsafe_chunk(input, chunks, dim=0):
     """unsafe_chunk(Tensor self, int chunks, int dim=0) -> Tensor[]
 
     Made of other operators by composite.shape.unsafe_chunk, and differentiable through them.
@@ -4380,7 +4380,7 @@ def unsafe_chunk(input, chunks, dim):
     return composite_shape_parts.unsafe_chunk(input, chunks, dim)
 
 
-def tensor_split_sections(input, sections, dim):
+def tensor_split_sections(input, sections, dim=0):
     """tensor_split.sections(Tensor(a -> *) self, int sections, int dim=0) -> Tensor(a)[]
 
     Made of other operators by composite.shape.tensor_split_sections, and differentiable through them.
@@ -4391,7 +4391,7 @@ def tensor_split_sections(input, sections, dim):
     return composite_shape_parts.tensor_split_sections(input, sections, dim)
 
 
-def tensor_split_indices(input, indices, dim):
+def tensor_split_indices(input, indices, dim=0):
     """tensor_split.indices(Tensor(a -> *) self, int[] indices, int dim=0) -> Tensor(a)[]
 
     Made of other operators by composite.shape.tensor_split_indices, and differentiable through them.
@@ -4402,7 +4402,7 @@ def tensor_split_indices(input, indices, dim):
     return composite_shape_parts.tensor_split_indices(input, indices, dim)
 
 
-def tensor_split_tensor_indices_or_sections(input, tensor_indices_or_sections, dim):
+def tensor_split_tensor_indices_or_sections(input, tensor_indices_or_sections, dim=0):
     """tensor_split.tensor_indices_or_sections(Tensor(a -> *) self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor(a)[]
 
     Made of other operators by composite.shape.tensor_split_tensor, and differentiable through them.
@@ -4561,7 +4561,7 @@ _SELECT_SCATTER = GuardedOverload("select_scatter", ((
 ),))
 
 
-def slice_scatter(input, src, dim, start, end, step, *, out=None):
+def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     """slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor
 
     ∂L/∂x = slice_scatter(g, 0, dim, start, end, step)
@@ -4718,7 +4718,7 @@ _DIAGONAL_SCATTER = GuardedOverload("diagonal_scatter", ((
 ),))
 
 
-def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
+def as_strided_scatter(input, src, size, stride, storage_offset=None, *, out=None):
     """as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor
 
     ∂L/∂x = as_strided_scatter_backward(g, shape(x), stride(x), storage_offset(x), size, stride, storage_offset)
@@ -4795,7 +4795,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset, *, out=None):
     return result
 
 
-def resize_(self, size, memory_format):
+def resize_(self, size, memory_format=None):
     """resize_(Tensor(a!) self, int[] size, *, MemoryFormat? memory_format=None) -> Tensor(a!)
 
     Made of other operators by composite.shape.resize_, and differentiable through them.
@@ -4806,7 +4806,7 @@ def resize_(self, size, memory_format):
     return composite_shape_memory.resize_(self, size, memory_format)
 
 
-def resize_as_(input, the_template, memory_format):
+def resize_as_(input, the_template, memory_format=None):
     """resize_as_(Tensor(a!) self, Tensor the_template, *, MemoryFormat? memory_format=None) -> Tensor(a!)
 
     Made of other operators by composite.shape.as_resized_, and differentiable through them.
@@ -4839,7 +4839,7 @@ def set__source_Storage(self, source):
     return composite_shape_memory.set_storage_(self, source)
 
 
-def set__source_Storage_storage_offset(self, source, storage_offset, size, stride):
+def set__source_Storage_storage_offset(self, source, storage_offset, size, stride=()):
     """set_.source_Storage_storage_offset(Tensor(a!) self, Storage source, int storage_offset, int[] size, int[] stride=[]) -> Tensor(a!)
 
     Made of other operators by composite.shape.set_storage_offset_, and differentiable through them.
@@ -4861,7 +4861,7 @@ def set__source_Tensor(self, source):
     return composite_shape_memory.set_tensor_(self, source)
 
 
-def set__source_Tensor_storage_offset(self, source, storage_offset, size, stride):
+def set__source_Tensor_storage_offset(self, source, storage_offset, size, stride=()):
     """set_.source_Tensor_storage_offset(Tensor(a!) self, Tensor source, int storage_offset, int[] size, int[] stride=[]) -> Tensor(a!)
 
     Made of other operators by composite.shape.set_tensor_offset_, and differentiable through them.
@@ -4909,7 +4909,7 @@ def _chunk_cat(tensors, dim, num_chunks, *, out=None):
     return result
 
 
-def cat(tensors, dim, *, out=None):
+def cat(tensors, dim=0, *, out=None):
     """cat(Tensor[] tensors, int dim=0) -> Tensor
 
     ∂L/∂tensors = cat_backward(g, [shape(t) for t in tensors], [dtype(t) for t in tensors], dim)
@@ -4975,7 +4975,7 @@ def cat(tensors, dim, *, out=None):
     return result
 
 
-def concat(tensors, dim, *, out=None):
+def concat(tensors, dim=0, *, out=None):
     """concat(Tensor[] tensors, int dim=0) -> Tensor
 
     Made of other operators by composite.shape.concat, and differentiable through them.
@@ -4988,7 +4988,7 @@ def concat(tensors, dim, *, out=None):
     return composite_shape_joins.concat(tensors, dim)
 
 
-def concatenate(tensors, dim, *, out=None):
+def concatenate(tensors, dim=0, *, out=None):
     """concatenate(Tensor[] tensors, int dim=0) -> Tensor
 
     Made of other operators by composite.shape.concat, and differentiable through them.
@@ -5001,7 +5001,7 @@ def concatenate(tensors, dim, *, out=None):
     return composite_shape_joins.concat(tensors, dim)
 
 
-def stack(tensors, dim, *, out=None):
+def stack(tensors, dim=0, *, out=None):
     """stack(Tensor[] tensors, int dim=0) -> Tensor
 
     ∂L/∂tensors = stack_backward(g, dim, [dtype(t) for t in tensors])
@@ -5336,7 +5336,7 @@ def tile(input, dims):
     return composite_shape_joins.tile(input, dims)
 
 
-def repeat_interleave_Tensor(repeats, output_size):
+def repeat_interleave_Tensor(repeats, output_size=None):
     """repeat_interleave.Tensor(Tensor repeats, *, int? output_size=None) -> Tensor
 
     Its derivative is not implemented.
@@ -5371,7 +5371,7 @@ def repeat_interleave_Tensor(repeats, output_size):
     return result
 
 
-def repeat_interleave_self_Tensor(input, repeats, dim, output_size):
+def repeat_interleave_self_Tensor(input, repeats, dim=None, output_size=None):
     """repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, int? output_size=None) -> Tensor
 
     Made of other operators by composite.shape.repeat_interleave_tensor, and differentiable through them.
@@ -5382,7 +5382,7 @@ def repeat_interleave_self_Tensor(input, repeats, dim, output_size):
     return composite_shape_joins.repeat_interleave_tensor(input, repeats, dim, output_size)
 
 
-def repeat_interleave_self_int(input, repeats, dim, output_size):
+def repeat_interleave_self_int(input, repeats, dim=None, output_size=None):
     """repeat_interleave.self_int(Tensor self, int repeats, int? dim=None, *, int? output_size=None) -> Tensor
 
     Made of other operators by composite.shape.repeat_interleave_int, and differentiable through them.
@@ -5393,7 +5393,7 @@ def repeat_interleave_self_int(input, repeats, dim, output_size):
     return composite_shape_joins.repeat_interleave_int(input, repeats, dim, output_size)
 
 
-def roll(input, shifts, dims, *, out=None):
+def roll(input, shifts, dims=(), *, out=None):
     """roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor
 
     ∂L/∂x = roll(g, [−s for s in shifts], dims)
@@ -5562,7 +5562,7 @@ _FLIPUD = GuardedOverload("flipud", ((
 ),), composite_shape_joins.flipud)
 
 
-def rot90(input, k, dims, *, out=None):
+def rot90(input, k=1, dims=(0, 1), *, out=None):
     """rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor
 
     ∂L/∂x = rot90(g, −k, dims)
@@ -6075,7 +6075,7 @@ _COMBINATIONS = GuardedOverload("combinations", ((
 ),), composite_shape_joins.combinations)
 
 
-def constant_pad_nd(input, pad, value, *, out=None):
+def constant_pad_nd(input, pad, value=0, *, out=None):
     """constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor
 
     ∂L/∂x = constant_pad_nd(g, [−n for n in pad])

@@ -51,7 +51,7 @@ sort_result = result_class("sort", ("values", "indices", ))
 topk_result = result_class("topk", ("values", "indices", ))
 
 
-def sort(input, dim, descending, *, out=None):
+def sort(input, dim=-1, descending=False, *, out=None):
     """sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
 
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), True)
@@ -112,7 +112,7 @@ def sort(input, dim, descending, *, out=None):
     return sort_result((values, indices))
 
 
-def sort_stable(input, stable, dim, descending, *, out=None):
+def sort_stable(input, stable, dim=-1, descending=False, *, out=None):
     """sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)
 
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), True)
@@ -173,7 +173,7 @@ def sort_stable(input, stable, dim, descending, *, out=None):
     return sort_result((values, indices))
 
 
-def argsort(input, dim, descending):
+def argsort(input, dim=-1, descending=False):
     """argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor
 
     Made of other operators by composite.sorting.argsort.
@@ -184,7 +184,7 @@ def argsort(input, dim, descending):
     return composite_sorting.argsort(input, dim, descending)
 
 
-def argsort_stable(input, stable, dim, descending, *, out=None):
+def argsort_stable(input, stable, dim=-1, descending=False, *, out=None):
     """argsort.stable(Tensor self, *, bool stable, int dim=-1, bool descending=False) -> Tensor
 
     Made of other operators by composite.sorting.argsort_stable.
@@ -222,7 +222,7 @@ _MSORT = GuardedOverload("msort", ((
 ),), composite_sorting.msort)
 
 
-def topk(input, k, dim, largest, sorted, *, out=None):
+def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
     """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)
 
     ∂L/∂x = selected_backward(g, dim, indices, shape(x), True)
@@ -455,7 +455,7 @@ _UNIQUE_DIM = GuardedOverload("unique_dim", ((
 ),))
 
 
-def unique_consecutive(input, return_inverse, return_counts, dim):
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)
 
     ∂L/∂x = not implemented: unique_consecutive

@@ -607,3 +607,23 @@ def test_remembered_calls_are_bounded(x):
         t = type(f"T{i}", (FakeTensor,), {})()
         assert f(t) == ("f", (t, 0))
     assert len(f.__wrapped__.plans) <= 256
+
+
+def test_a_wrapper_with_the_defaults_of_its_schema_is_called_without_them(x):
+    calls = []
+
+    def same(a, n=0, flag=False):
+        calls.append((a, n, flag))
+
+    def other(a, n=1, flag=0):
+        calls.append((a, n, flag))
+
+    parameters = (("self", "Tensor"), ("n", "int", 0), ("flag", "bool", False))
+    for wrapper in (same, other):
+        f = overloaded_function("f", [(parameters, wrapper)])
+        f(x), f(x, 2), f(x, flag=True), f(x, 2, True)
+        assert [*map(repr, calls)] == [*map(repr, [(x, 0, False), (x, 2, False), (x, 0, True), (x, 2, True)])]
+        calls.clear()
+    of_same = overloaded_function("f", [(parameters, same)])
+    of_same(x)
+    assert of_same.__wrapped__.plans == {type(x): same}

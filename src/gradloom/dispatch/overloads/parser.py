@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import takewhile
 
 from ..interception import has_operand, intercept
-from .plans import Bound, bind, in_turn, make_plan, no_plan
+from .plans import Bound, bind, in_turn, make_plan, no_plan, tail_of
 from .registry import MISSING, Fallback, Mismatch, Overridden, learn_plain, types
 from .signature import REQUIRED, Signature, in_order_of_trial
 from .types import keep
@@ -99,7 +99,8 @@ class Overloads:
         signature, other = found
         if signature is not other:
             return None
-        wrapper, tail = signature.wrapper, tuple(signature.template[2:])
+        wrapper = signature.wrapper
+        tail = tail_of(wrapper, signature.template, 2)
         return (lambda tensor, sizes: wrapper(tensor, sizes, *tail)) if tail else wrapper
 
     @property
@@ -320,21 +321,21 @@ def _public(overloads, qualified_name, doc, module):
     # to Overloads.__call__. Trying a plan twice is harmless: it converts before it calls.
     def function(a=MISSING, b=MISSING, c=MISSING, /, *rest, **kwargs):
         if not kwargs:
-            if not rest:
-                key = (type(a), type(b), type(c))
-                plan = find(key) or learn(key, (a, b, c), kwargs)
-                try:
-                    return plan(a, b, c)
-                except Fallback:
-                    pass
-            else:
+            try:
+                if b is MISSING:
+                    key = type(a)
+                    return (find(key) or learn(key, (a,), kwargs))(a)
+                if c is MISSING:
+                    key = type(a), type(b)
+                    return (find(key) or learn(key, (a, b), kwargs))(a, b)
+                if not rest:
+                    key = type(a), type(b), type(c)
+                    return (find(key) or learn(key, (a, b, c), kwargs))(a, b, c)
                 values = (a, b, c, *rest)
                 key = tuple(map(type, values))
-                plan = find(key) or learn(key, values, kwargs)
-                try:
-                    return plan(*values)
-                except Fallback:
-                    pass
+                return (find(key) or learn(key, values, kwargs))(*values)
+            except Fallback:
+                pass
         elif a is not MISSING and c is MISSING:
             if len(kwargs) == 1:
                 ((name, value),) = kwargs.items()

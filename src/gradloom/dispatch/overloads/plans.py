@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from types import FunctionType
 
+from ..function_code import own_code
 from .registry import Mismatch, Overridden, overrides, types
 from .signature import Misfit, Signature
 from .types import accept_varargs, alone, is_wrap, keep
@@ -82,8 +83,7 @@ def _no_elements(_):
     return ()
 
 
-# A plan takes single values. The public function always passes three, MISSING in place of absent ones, so a plan for
-# fewer values ignores the rest.
+# A plan takes the values of a call, each as an argument of its own. The best plan is the wrapper itself.
 
 
 def make_plan(bound: Bound):
@@ -100,70 +100,30 @@ def make_plan(bound: Bound):
     if not moves or any(slot != place or source != place for place, (slot, source, _) in enumerate(moves)):
         return _general_plan(wrapper, moves, template)
     converters = [None if convert is keep else convert for _, _, convert in moves]
+    return _plan_in_order(wrapper, converters, tail_of(wrapper, template, count))
+
+
+def tail_of(wrapper, template, count: int) -> tuple:
+    """Return the defaults to pass after `count` arguments: none if the wrapper's own defaults are the same."""
     tail = tuple(template[count:])
-    if count > 3:
-        return _plan_of_many(wrapper, converters, tail)
-    make: Callable = (_plan_of_1, _plan_of_2, _plan_of_3)[count - 1]
-    return make(wrapper, *converters, tail)
+    if tail and type(wrapper) is FunctionType and own_code(wrapper).co_argcount == len(template):
+        own = (wrapper.__defaults__ or ())[-len(tail) :]
+        if [*map(type, own)] == [*map(type, tail)] and own == tail:
+            return ()
+    return tail
 
 
 def _overridden(*_):
     raise Overridden
 
 
-def _plan_of_1(wrapper, convert, tail):
-    if convert is None:
-        return (lambda a, _b=0, _c=0: wrapper(a, *tail)) if tail else (lambda a, _b=0, _c=0: wrapper(a))
-    return lambda a, _b=0, _c=0: wrapper(convert(a), *tail)
-
-
-def _plan_of_2(wrapper, first, second, tail):
-    if first is None:
-        if second is None:
-            return (lambda a, b, _c=0: wrapper(a, b, *tail)) if tail else (lambda a, b, _c=0: wrapper(a, b))
-        if second is alone:
-            return lambda a, b, _c=0: wrapper(a, (b,), *tail)
-        return lambda a, b, _c=0: wrapper(a, second(b), *tail)
-    if second is None:
-        return lambda a, b, _c=0: wrapper(first(a), b, *tail)
-    return lambda a, b, _c=0: wrapper(first(a), second(b), *tail)
-
-
-def _plan_of_3(wrapper, first, second, third, tail):
-    if first is None:
-        if second is None and third is None:
-            return (lambda a, b, c: wrapper(a, b, c, *tail)) if tail else (lambda a, b, c: wrapper(a, b, c))
-        if third is None:
-            return lambda a, b, c: wrapper(a, second(b), c, *tail)
-        if second is None:
-            return lambda a, b, c: wrapper(a, b, third(c), *tail)
-    first, second, third = first or keep, second or keep, third or keep
-    return lambda a, b, c: wrapper(first(a), second(b), third(c), *tail)
-
-
-def _varargs_plan(wrapper, moves, template):
-    """Return a plan for x.view(2, 3) or zeros(2, 3): after at most a self, all values form one list."""
-    slot, source, convert = moves[-1]
-    count = source.stop
-    if convert is keep and slot == source.start == 0 and len(moves) == 1 and count in (2, 3):
-        tail = tuple(template[1:])
-        if count == 2:
-            return lambda a, b, _c=0: wrapper((a, b), *tail)
-        return lambda a, b, c: wrapper((a, b, c), *tail)
-    if convert is keep and source.start == slot == 1 == len(template) - 1:
-        if count == 2:
-            return lambda a, b, _c=0: wrapper(a, (b,))
-        if count == 3:
-            return lambda a, b, c: wrapper(a, (b, c))
-        return lambda a, *rest: wrapper(a, rest)
-    return _general_plan(wrapper, moves, template)
-
-
-def _plan_of_many(wrapper, converters, tail):
-    """Return a plan for more than three values in the wrapper's order."""
+def _plan_in_order(wrapper, converters, tail):
+    """Return a plan for values in the wrapper's order, followed by `tail`."""
     converted = [(place, convert) for place, convert in enumerate(converters) if convert]
     if not converted:
         return (lambda *values: wrapper(*values, *tail)) if tail else wrapper
+    if not tail and len(converters) <= 3:
+        return (_plan_of_1, _plan_of_2, _plan_of_3)[len(converters) - 1](wrapper, *converters)
     if len(converted) == 1 and converted[0][0] == 1:  # such as normalized_shape
         ((_, second),) = converted
         return lambda a, b, *rest: wrapper(a, second(b), *rest, *tail)
@@ -175,6 +135,41 @@ def _plan_of_many(wrapper, converters, tail):
         return wrapper(*arguments)
 
     return plan
+
+
+def _plan_of_1(wrapper, convert):
+    return lambda a: wrapper(convert(a))
+
+
+def _plan_of_2(wrapper, first, second):
+    if first is None:
+        if second is alone:
+            return lambda a, b: wrapper(a, (b,))
+        return lambda a, b: wrapper(a, second(b))
+    if second is None:
+        return lambda a, b: wrapper(first(a), b)
+    return lambda a, b: wrapper(first(a), second(b))
+
+
+def _plan_of_3(wrapper, first, second, third):
+    if first is None:
+        if third is None:
+            return lambda a, b, c: wrapper(a, second(b), c)
+        if second is None:
+            return lambda a, b, c: wrapper(a, b, third(c))
+    first, second, third = first or keep, second or keep, third or keep
+    return lambda a, b, c: wrapper(first(a), second(b), third(c))
+
+
+def _varargs_plan(wrapper, moves, template):
+    """Return a plan for x.view(2, 3) or zeros(2, 3): after at most a self, all values form one list."""
+    slot, source, convert = moves[-1]
+    if convert is keep and len(moves) == slot + 1 == source.start + 1 and not tail_of(wrapper, template, slot + 1):
+        if slot == 0:
+            return (lambda a, b: wrapper((a, b))) if source.stop == 2 else (lambda *sizes: wrapper(sizes))
+        if slot == 1:
+            return lambda a, *sizes: wrapper(a, sizes)
+    return _general_plan(wrapper, moves, template)
 
 
 def _general_plan(wrapper, moves, template):
