@@ -12,6 +12,7 @@ import numpy as np
 
 from ...memory.ownership import address, owner
 from ...types.device import channels_last, channels_last_3d, preserve_format
+from .direct import empty_like
 
 _LAST = {channels_last: (4, (0, 3, 1, 2), (0, 2, 3, 1)), channels_last_3d: (5, (0, 4, 1, 2, 3), (0, 2, 3, 4, 1))}
 
@@ -33,7 +34,7 @@ def new_like(array, dtype=None, memory_format=None, make=np.empty_like) -> np.nd
     if not array.size or array.flags.c_contiguous and 1 not in array.shape:
         if make is np.zeros_like:  # NumPy makes it in two steps
             return np.zeros(array.shape, dtype or array.dtype)
-        return make(array, dtype, "K")
+        return (empty_like if make is np.empty_like else make)(array, dtype, "K")
     dtype = np.dtype(dtype or array.dtype)
     made = np.ndarray(array.shape, dtype, strides=[s * dtype.itemsize for s in strides_like(array)])
     if make is not np.empty_like:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._common.direct import empty_like
 from .._common.errors import not_implemented, refuse
 from .._common.layout import row_major
 from .._common.numbers import is_half, widen
@@ -116,7 +117,7 @@ def _by_rows(kernel, *arrays) -> np.ndarray:
     shape."""
     width = arrays[0].shape[-1]
     rows = [a.reshape(-1, width) for a in arrays]
-    out = np.empty_like(rows[0])
+    out = empty_like(rows[0])
     step = max(1, _BLOCK // width)
 
     def work(part) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...types.dtype import c_name
+from .._common import direct
 from .._common.errors import refuse, type_name
 from .._common.layout import as_operands, as_type, new_like
 from .._common.numbers import is_half, number_as, widen
@@ -35,7 +36,7 @@ def keep_where(values: np.ndarray, mask: np.ndarray) -> np.ndarray:
 def select(mask: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """`a` where `mask` holds, `b` elsewhere, for arrays of one dtype; shapes broadcast."""
     if mask.size < _FEW or a.dtype.itemsize > 8:
-        return np.where(mask, a, b)
+        return direct.where(mask, a, b)
     bits = _BITS[a.dtype.itemsize]
     kept = b.view(bits)
     found = np.subtract(a.view(bits), kept)  # overflow wraps around here and is undone below
@@ -133,7 +134,7 @@ def where(condition, self, other):
                 "where expected condition to be a boolean tensor, but got a tensor with dtype "
                 f"{type_name(condition.dtype)}"
             )
-    found = select(condition, self, other) if self.dtype is other.dtype else np.where(condition, self, other)
+    found = select(condition, self, other) if self.dtype is other.dtype else direct.where(condition, self, other)
     return as_operands(found, condition, self, other)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...types.device import preserve_format
 from .._common.dims import wrap_dim, wrap_dims
+from .._common.direct import concatenate, where
 from .._common.errors import check_sizes, negative_size, type_name
 from .._common.layout import (
     check_no_internal_overlap,
@@ -137,7 +138,7 @@ def roll(self, shifts, dims=()):
 def _rolled(array, shift, axis):
     """Return `np.roll` of a contiguous array along one axis, in a fraction of its time for a small one."""
     before, start = (_every,) * axis, -shift % array.shape[axis]
-    return np.concatenate((array[(*before, slice(start, None))], array[(*before, slice(start))]), axis)
+    return concatenate((array[(*before, slice(start, None))], array[(*before, slice(start))]), axis)
 
 
 def flip(self, dims):
@@ -173,10 +174,10 @@ def tril(self, diagonal=0):
     if self.ndim < 2:
         raise RuntimeError("tril: input tensor must have at least 2 dimensions")
     rows, columns = self.shape[-2:]
-    diagonal = _in_matrix(self, diagonal)
+    diagonal = _in_matrix(self, diagonal) if diagonal else 0
     if rows * columns <= _SMALL_MATRIX and type(self) is np.ndarray and self.dtype.char in _BITS:
         return _masked(self, _few_bits(rows, columns, diagonal, _BITS[self.dtype.char], False))
-    return np.where(_triangle(rows, columns, diagonal), np.ascontiguousarray(self), number(0, self.dtype))
+    return where(_triangle(rows, columns, diagonal), np.ascontiguousarray(self), number(0, self.dtype))
 
 
 def triu(self, diagonal=0):
@@ -187,7 +188,7 @@ def triu(self, diagonal=0):
     diagonal = _in_matrix(self, diagonal) - 1
     if rows * columns <= _SMALL_MATRIX and type(self) is np.ndarray and self.dtype.char in _BITS:
         return _masked(self, _few_bits(rows, columns, diagonal, _BITS[self.dtype.char], True))
-    return np.where(_triangle(rows, columns, diagonal), number(0, self.dtype), np.ascontiguousarray(self))
+    return where(_triangle(rows, columns, diagonal), number(0, self.dtype), np.ascontiguousarray(self))
 
 
 # char of a dtype -> integers of its size, which differs between platforms for long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._common.dims import wrap_dim
+from .._common.direct import concatenate
 from .._common.layout import new_array, suggested_format
 from . import views
 from .copies import clone
@@ -21,7 +22,7 @@ def cat(tensors, dim=0):
             break
     else:
         try:
-            return np.concatenate(tensors, dim)
+            return concatenate(tensors, dim)
         except (ValueError, OverflowError):
             pass
     kept = []
@@ -39,7 +40,7 @@ def cat(tensors, dim=0):
     shape[dim] = 0
     for a in kept:
         shape[dim] += _length(first, a, dim, tensors)
-    return np.concatenate(kept, dim, out=_new_like_all(kept, shape, dtype), casting="unsafe")
+    return concatenate(kept, dim, out=_new_like_all(kept, shape, dtype), casting="unsafe")
 
 
 def _new_like_all(arrays, shape, dtype):
@@ -87,7 +88,7 @@ def chunk_cat(tensors, dim, num_chunks):
         more = -a.shape[dim] % num_chunks
         widths = [(0, more if d == dim else 0) for d in range(a.ndim)]
         rows.append(np.pad(a, widths).reshape((*a.shape[:dim], num_chunks, -1)))
-    return np.ascontiguousarray(np.concatenate(rows, -1))
+    return np.ascontiguousarray(concatenate(rows, -1))
 
 
 def stack(tensors, dim=0):
@@ -101,7 +102,7 @@ def stack(tensors, dim=0):
             if a.dtype is not first.dtype or not a.flags.c_contiguous or a.shape != shape:
                 break
         else:
-            return np.concatenate(tensors).reshape((len(tensors), *shape))
+            return concatenate(tensors).reshape((len(tensors), *shape))
     dim = wrap_dim(dim, len(shape) + 1)
     for i, a in enumerate(tensors):
         if a.shape != shape:
