@@ -153,6 +153,8 @@ def nll_loss_nd(self, target, weight=None, reduction=1, ignore_index=-100):
             f"Expected input batch_size ({self.shape[0]}) to match target batch_size "
             f"({target.shape[0] if target._array.ndim else 1})."
         )
+    if ndim == 2 and not state.flags:  # as `cross_entropy_loss`
+        return ops.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
     if ndim <= 2:
         return ops.nll_loss(self, target, weight, reduction, ignore_index)
     if ndim == 4:

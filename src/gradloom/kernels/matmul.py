@@ -236,6 +236,10 @@ def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) ->
         keep_wide: return the product of halves in float32, for a caller that computes on.
     """
     dtype = a.dtype
+    plain = a.__class__ is b.__class__ is np.ndarray
+    if plain and b.ndim < 3 and dtype.char in "fd" and a.size * b.shape[-1] <= SMALL:  # the common case
+        found = a.dot(b)
+        return found if found.__class__ is np.ndarray else np.asarray(found)
     if dtype.kind == "b":
         raise not_implemented(name, a)
     half = is_half(dtype)
@@ -243,7 +247,7 @@ def product(a: np.ndarray, b: np.ndarray, name: str, keep_wide: bool = False) ->
         a, b = widen(a), widen(b)
     work = a.size * b.shape[-1]
     if b.ndim < 3 and (work <= FEW or work <= SMALL and dtype.kind != "c"):
-        found = a.dot(b) if a.__class__ is b.__class__ is np.ndarray else np.dot(a, b)
+        found = a.dot(b) if plain else np.dot(a, b)
         if found.__class__ is not np.ndarray:
             found = np.asarray(found)
     else:

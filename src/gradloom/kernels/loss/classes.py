@@ -38,8 +38,8 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
             losses = x[starts[rows, 1], classes]
         kind = self.dtype
         if weight is None and reduction != NONE and kind.char in "fd":  # nothing but the sum is to be negated
-            total = 0.0 - sums.total(losses)  # never -0.0, as in PyTorch
-            found = total / rows if reduction == MEAN else total  # NaN without rows
+            total = 0.0 - float(sums.total(losses))  # never -0.0, as in PyTorch
+            found = total / (rows or math.nan) if reduction == MEAN else total
             return np.array(found, kind), np.array(rows, kind)
     else:
         losses = x[chosen, classes[chosen]]

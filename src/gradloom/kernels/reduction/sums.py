@@ -35,6 +35,7 @@ from .._common.tables import LONGEST, number, ones
 
 add = np.add.reduce
 _BLOCK = 256  # elements of a row summed by one product
+_SHORT = 1024  # elements, whose sum BLAS finds as exactly as NumPy, by several partial sums at once
 _COLUMN = 32  # elements of a column, far from each other, summed by one product
 _FEW = 512  # elements, up to which one NumPy call is the fastest way
 _EXACT = 1 << 15  # elements, up to which a variance in double precision costs little
@@ -43,10 +44,13 @@ _FLAT = LONGEST  # the same for the sum of all elements, which NumPy adds pairwi
 
 def total(array: np.ndarray):
     """Return the sum of all elements of a float32, float64 or complex array, in its dtype."""
-    if array.size <= _BLOCK and array.ndim == 1:
-        return array.dot(ones[array.dtype.char, array.size])
+    size = array.size
+    if size <= _BLOCK and array.ndim == 1:
+        return array.dot(ones[array.dtype.char, size])
     flags = array.flags
-    if array.size <= _FLAT:
+    if size <= _SHORT and flags.c_contiguous:
+        return array.reshape(-1).dot(ones[array.dtype.char, size])
+    if size <= _FLAT:
         return add(array, None)
     flat = array.reshape(-1, order="C" if flags.c_contiguous or not flags.f_contiguous else "F")
     while flat.size > _FLAT:

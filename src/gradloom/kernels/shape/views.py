@@ -278,7 +278,12 @@ def unfold(self, dimension, size, step):
 def diagonal(self, offset=0, dim1=0, dim2=1):
     """Return a view in which a diagonal of two dimensions is the last dimension."""
     ndim = self.ndim
-    if not (offset == dim1 == 0 and dim2 == 1 < ndim):
+    if offset == dim1 == 0 and dim2 == 1 < ndim:
+        if ndim == 2 and self.flags.c_contiguous and self.size:  # NumPy's is read-only, and to change that takes time
+            rows, columns = self.shape
+            step = columns + 1
+            return self.reshape(-1)[: (columns if columns < rows else rows) * step : step]
+    else:
         dim1, dim2 = _two_dims(dim1, dim2, ndim)
     return diagonal_view(self, offset, dim1, dim2)
 
