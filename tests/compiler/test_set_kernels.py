@@ -530,6 +530,21 @@ def test_addcmul_multiplies_from_left_to_right(kernels):
             torch.testing.assert_close(torch.addcmul(torch.zeros(16), x, y, value=1e-20)[1], torch.tensor(1e20))
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16], ids=str)
+@pytest.mark.parametrize("exponent", [2, 3, 4, 2.0, 1, 0.5, -1, 0, True])
+def test_gradients_of_powers_are_those_of_numpy_to_the_bit(exponent, dtype):
+    def gradients():
+        x = torch.linspace(-2, 3, 37, dtype=torch.float64).to(dtype).requires_grad_()
+        power = x**exponent
+        return torch.autograd.grad(power, x, x.detach() + 1, retain_graph=True) + torch.autograd.grad(power.sum(), x)
+
+    expected = gradients()
+    with torch.set_kernels("llvm"):
+        for _ in range(2):
+            found = gradients()
+    assert [g.numpy().tobytes() for g in found] == [g.numpy().tobytes() for g in expected]
+
+
 def test_large_operands_without_elements(large_from_64):
     with torch.set_kernels("llvm"):
         for _ in range(2):

@@ -540,6 +540,7 @@ def replaced() -> dict[str, dict[str, Callable[[Any], Any]]]:
         place = f"kernels.{module}"
         found[place] = {**found.get(place, {}), **kernels}
     found["dispatch.state"] = {"new_updates": _updates}
+    found["generated.functions.elementwise"] = {"pow_backward": _of_kernels("pow_backward", "_eager_gradients")}
     found["core.engine"] = {"add_arrays": _of_kernels("addition", "_eager_large")}
     return found
 

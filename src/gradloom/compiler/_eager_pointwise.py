@@ -70,7 +70,18 @@ def replacement(
         kept: compiled programs.
         compiled: compiles one for a key.
     """
-    source, names = definition(operator)
+    return replacement_by(*definition(operator), operator, places, kept, compiled)
+
+
+def replacement_by(
+    source: str,
+    names: list[str],
+    operator: str,
+    places: tuple[int, ...],
+    kept: dict[Any, Any],
+    compiled: Callable[..., Any],
+) -> Callable[[Any], Any]:
+    """As `replacement`, by a definition and its parameters; `operator` only names it in keys."""
     arrays_of = [names[i] for i in places]
     others = [i for i in range(len(names)) if i not in places]
     deciding = _deciding(source)
