@@ -63,7 +63,7 @@ def _run(request: pytest.FixtureRequest):
     }
     everything = families >= {*in_database(), "modules", "optimizers"}
     selection = session.Selection(families=() if everything else tuple(sorted(families)))
-    run = session.run(session.load_candidate("gradloom"), selection, time_per_op=LIMIT)
+    run = session.run_in_new_process("gradloom", selection, time_per_op=LIMIT)
     report.write(run, Path(request.config.rootpath / report.DEFAULT_FOLDER))
     text = f"{report.text(run)}\nwritten: {report.DEFAULT_FOLDER}/"
     getattr(request.config, "workeroutput", {})["conformance"] = text

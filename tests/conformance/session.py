@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import pickle
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -50,6 +53,9 @@ class Selection:
         plain = task.name.partition(".")[0] if task.name.count(".") == 1 else task.name.rpartition(".")[0]
         named = not self.names or any(name in (task.name, plain) or fnmatchcase(task.name, name) for name in self.names)
         return named and (not self.families or task.family in self.families) and task.kind in self.kinds
+
+
+_RUN = b"\nthe run, pickled:\n"  # comes before the answer of a new process, after what operators print
 
 
 @dataclass
@@ -127,6 +133,29 @@ def run(
     return Run(candidate.name, selection, results, verdict, time.monotonic() - started)
 
 
+def run_in_new_process(candidate: str, selection: Selection = Selection(), **options: Any) -> Run:
+    """Do what `run` does, from a process that has done nothing else.
+
+    Forks inherit what their parent has done. After deeply nested backward passes PyTorch has threads, and refuses to
+    compute gradients in forks; the harness would take the operators for ones that have none.
+    """
+    given = pickle.dumps((candidate, selection, options))
+    above = Path(__file__).parents[__name__.count(".")]  # the folder in which Python finds this module by its name
+    done = subprocess.run([sys.executable, "-m", __name__], input=given, capture_output=True, cwd=above)
+    if done.returncode:
+        raise RuntimeError(f"the run of the databases failed:\n{done.stderr.decode(errors='replace')}")
+    return pickle.loads(done.stdout[done.stdout.index(_RUN) + len(_RUN) :])
+
+
+def _run_for_other_process() -> None:
+    assert __spec__ is not None
+    session = importlib.import_module(__spec__.name)  # its classes are pickled by this name, not as those of __main__
+    candidate, selection, options = pickle.loads(sys.stdin.buffer.read())
+    found = session.run(session.load_candidate(candidate), selection, **options)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(_RUN + pickle.dumps(found))
+
+
 def _slow_first(tasks: Sequence[Task]) -> list[Task]:
     """Tasks that are known to take long go first, so that no process is left with one at the end."""
     slow = ("conv", "attention", "pool", "modules")
@@ -137,4 +166,8 @@ def names_of(results: Iterable[OpResult]) -> list[str]:
     return [result.name for result in results]
 
 
-__all__ = ["ALL_STAGES", "Run", "Selection", "all_tasks", "load_candidate", "run", "torch"]
+__all__ = ["ALL_STAGES", "Run", "Selection", "all_tasks", "load_candidate", "run", "run_in_new_process", "torch"]
+
+
+if __name__ == "__main__":
+    _run_for_other_process()
