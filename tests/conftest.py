@@ -3,9 +3,24 @@
 from __future__ import annotations
 
 import gc
+import sys
+
+import pytest
 
 
 def pytest_collection_finish() -> None:
     """Leave what is imported and collected out of the garbage collector's passes, of which tests ask for many."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def distributions_that_check_their_arguments():
+    """PyTorch's compiler switches these checks off for the whole process; the next test finds them as they were."""
+    distributions = sys.modules.get("torch.distributions")
+    if distributions is None or not hasattr(distributions, "Distribution"):
+        yield
+        return
+    before = distributions.Distribution._validate_args
+    yield
+    distributions.Distribution.set_default_validate_args(before)

@@ -46,14 +46,6 @@ def updated(lib, x, a):
     return p + x
 
 
-@pytest.fixture(autouse=True, scope="module")
-def distributions_that_check_their_arguments():
-    """PyTorch's compiler switches these checks off for the whole process."""
-    before = torch.distributions.Distribution._validate_args
-    yield
-    torch.distributions.Distribution.set_default_validate_args(before)
-
-
 @pytest.mark.parametrize("function", [gated, powered, branching, scaled, activated, updated], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_schedules_agree_with_pytorch(function, dtype):
