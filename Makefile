@@ -16,7 +16,7 @@ TORCH_VENV := .venv-torch
 ECO_VENV := .venv-ecosystem
 # Tests are handed out in the order of the files, so that what a file sets up is set up once or twice. The limit for one
 # test is the last resort against one that hangs: every wait in the tests has an end of its own, much sooner.
-IN_PARALLEL := -n $(WORKERS) --maxprocesses 16 --dist worksteal --timeout 900
+IN_PARALLEL := -n $(WORKERS) --maxprocesses 16 --dist worksteal --timeout 600
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:

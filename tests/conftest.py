@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
+import signal
 import sys
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Where a run is ended from outside because it takes too long, each of its processes shows what it is doing."""
+    stash = session.config.stash
+    if fault_handler_stderr_fd_key in stash and hasattr(faulthandler, "register"):
+        faulthandler.register(signal.SIGTERM, stash[fault_handler_stderr_fd_key], chain=True)
 
 
 def pytest_collection_finish() -> None:

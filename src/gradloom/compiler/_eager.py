@@ -12,13 +12,13 @@ import math
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
-from threading import Lock
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 from ..dispatch.function_code import set_global
+from ..memory.locks import new_lock
 from ..types.public import found_in as _found_in
 from ._eager_pointwise import LARGE, replacement
 from ._eager_programs import (
@@ -38,7 +38,7 @@ KEPT = 1024  # compiled shapes; more start anew
 _DTYPES = {"f": "float32", "d": "float64"}
 
 _current = "numpy"
-_switching = Lock()
+_switching = new_lock()
 _kernels: dict[Any, Any] = {}  # (kernel, shape, ...) -> compiled program; at most KEPT
 _originals: dict[tuple[str, str], Any] = {}  # what is replaced now, by module and name
 _made: dict[tuple[str, str], tuple[Any, Any]] = {}  # the kernel and its replacement, by module and name

@@ -12,12 +12,12 @@ import ctypes
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache
-from threading import Lock
 from typing import Any
 
 import numpy as np
 
 from ...kernels._common.threads import get_num_threads
+from ...memory.locks import new_lock
 from . import direct
 from .cache import GoneError
 from .code import load_code, name_of, read_code
@@ -44,7 +44,7 @@ class Code:
 
 
 _codes: dict[str, Code] = {}  # for each structure that this process uses, and what follows from sizes
-_lock = Lock()
+_lock = new_lock()
 
 
 def code_of(key: Sequence[str], entries: tuple[str, ...], text: Callable[[], str]) -> Code:
