@@ -13,6 +13,7 @@ entry whose kernel is an elementwise expression, and so its own definition.
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import SpecError, did_you_mean, shorten
@@ -227,6 +228,79 @@ class _Filled(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self.arguments[node.id]
+
+
+Defined = Mapping[str, Sequence[tuple[Scalar, FunctionSchema]]]  # operators with a definition, by name
+
+
+def from_formula(formula: str, tensors: Collection[str], operators: Defined) -> Scalar | None:
+    """Return what a formula of derivatives.yaml computes for one element, in real numbers: that of `grad *
+    other.conj()` is `grad * other`. None if it calls something else than the operators with a definition.
+
+    Args:
+        tensors: its names that stand for tensors.
+    """
+    try:
+        tree = _FromFormula(frozenset(tensors), operators).visit(ast.parse(formula, mode="eval").body)
+    except ValueError:
+        return None
+    return Scalar(ast.unparse(tree), tree) if names_in(tree) & set(tensors) else None
+
+
+class _FromFormula(ast.NodeTransformer):
+    """Writes a formula as a definition. Raises ValueError for a part that has no place in one."""
+
+    def __init__(self, tensors: frozenset[str], operators: Defined) -> None:
+        self.tensors, self.operators = tensors, operators
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        given: list[ast.expr] = []
+        if isinstance(node.func, ast.Attribute):
+            name, given = node.func.attr, [node.func.value]
+        else:
+            name = ast.unparse(node.func)
+        arguments = [self.visit(argument) for argument in (*given, *node.args)]
+        if name == "conj" and len(arguments) == 1:
+            return arguments[0]  # type: ignore[no-any-return]
+        named = {k.arg: self.visit(k.value) for k in node.keywords}
+        for scalar, schema in self.operators.get(name, ()):
+            filled = self._filled(schema, arguments, named)
+            if filled is not None:
+                written: ast.expr = _Named(filled).visit(ast.parse(scalar.source, mode="eval").body)
+                return written
+        raise ValueError(ast.unparse(node))
+
+    def _filled(
+        self, schema: FunctionSchema, arguments: list[ast.expr], named: dict[str | None, ast.expr]
+    ) -> dict[str, ast.expr] | None:
+        """Return the arguments of an overload by name; None if it does not take them."""
+        names = [a.python_name for a in schema.inputs]
+        if len(arguments) > len(names) or not {*named} <= {*names[len(arguments) :]}:
+            return None
+        found = dict(zip(names, arguments, strict=False)) | {k: v for k, v in named.items() if k is not None}
+        for a in schema.inputs:
+            if a.python_name not in found:
+                if a.default is None:
+                    return None
+                found[a.python_name] = ast.Constant(a.default_value)  # type: ignore[arg-type]  # a number, str or None
+            if (str(a.type) == "Tensor") != bool(names_in(found[a.python_name]) & self.tensors):
+                return None
+        return found
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if not isinstance(node, (*_PARTS, ast.Name, ast.Constant)) or isinstance(node, ast.IfExp | ast.BoolOp):
+            raise ValueError(ast.unparse(node))
+        return super().generic_visit(node)
+
+
+class _Named(ast.NodeTransformer):
+    """Puts arguments for names."""
+
+    def __init__(self, arguments: Mapping[str, ast.expr]) -> None:
+        self.arguments = arguments
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return self.arguments.get(node.id, node)
 
 
 # Functions of NumPy that the language writes by operators.

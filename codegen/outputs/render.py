@@ -28,7 +28,7 @@ from ..target import Target, own
 from ..wrappers.calls import module_alias
 from ..wrappers.wrappers import NodeClass, PublicName, Wrapper, make_all, public_names
 from .stubs import package_stubs, render_stubs
-from .tables import batching_table, by_values, defined_kernels, overload_table, row_table, scalar_table
+from .tables import batching_table, by_values, defined_kernels, gradient_table, overload_table, row_table, scalar_table
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 DEBUG = "debug"  # the folder of nodes and wrappers with assertions, in a generated package
@@ -199,6 +199,7 @@ def render(
             "operators": scalar_table(wrappers),
             "rows": row_table(wrappers),
             "kernels": defined_kernels(wrappers),
+            "gradients": gradient_table(nodes_of, wrappers),
         }
         files["scalars.py"] = fill("package.jinja", "scalars", **tables, target=target)
     if package is not None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from ..language.scalars import is_worth_code, is_worth_code_if_large
+from ..language.scalars import (
+    FUNCTIONS,
+    NUMBERS,
+    Defined,
+    Scalar,
+    from_formula,
+    is_worth_code,
+    is_worth_code_if_large,
+    names_in,
+)
 from ..operators.keys import Batch
 from ..operators.native_functions import NativeFunction
 from ..schema import Base, FunctionSchema
-from ..wrappers.wrappers import Wrapper
+from ..wrappers.wrappers import NodeClass, Wrapper
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +149,56 @@ def defined_kernels(wrappers: Collection[Wrapper]) -> list[tuple[str, list[Defin
         if place not in found or ranks[place] < rank:
             found[place], ranks[place] = DefinedKernel(place[1], w.name, arrays, large), rank
     return [(module, [k for (m, _), k in found.items() if m == module]) for module in sorted({m for m, _ in found})]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGradients:
+    """A node class whose gradients have definitions; for each edge the definition (or None), and the names of the saved
+    tensors and of the other saved values in it."""
+
+    name: str
+    edges: tuple[tuple[str, tuple[str, ...], tuple[str, ...]] | None, ...]
+
+
+def gradient_table(
+    nodes: Mapping[str, Iterable[NodeClass]], wrappers: Iterable[Wrapper]
+) -> list[tuple[str, list[NodeGradients]]]:
+    """Return, by family, the nodes with formulas that follow from the definitions of operators."""
+    operators: dict[str, list[tuple[Scalar, FunctionSchema]]] = {}
+    for w in wrappers:
+        if w.native.scalar is not None and w.native.schema is w.schema:
+            operators.setdefault(w.schema.name.name, []).append((w.native.scalar, w.schema))
+    found = []
+    for family, classes in nodes.items():
+        rows = [row for node in classes if (row := _gradients(node, operators)) is not None]
+        if rows:
+            found.append((family, rows))
+    return found
+
+
+def _gradients(node: NodeClass, operators: Defined) -> NodeGradients | None:
+    info = node.info
+    if not node.single_gradient or any(i.is_list for i in info.inputs):
+        return None
+    saved = {s.name: s for s in info.saved}
+    tensors = {name for name, s in saved.items() if s.kind == "tensor" and not s.is_optional}
+    edges: list[tuple[str, tuple[str, ...], tuple[str, ...]] | None] = []
+    for i in info.inputs:
+        d = info.derivatives[i.derivative]
+        scalar = None
+        if i.position is None and d.not_implemented is None and not d.mask and not d.retain_variables:
+            scalar = from_formula(d.source, {"grad", *tensors}, operators)
+        if (
+            scalar is None
+            or isinstance(scalar.tree, ast.Name)
+            or not "grad" in names_in(scalar.tree) <= {"grad", *saved, *NUMBERS, *FUNCTIONS}
+        ):
+            edges.append(None)
+            continue
+        used = names_in(scalar.tree)
+        values = tuple(sorted(used & {s for s in saved if s not in tensors}))
+        edges.append((scalar.source, tuple(sorted(used & tensors)), values))
+    return NodeGradients(node.name, tuple(edges)) if any(edges) else None
 
 
 def _have_one_dtype(w: Wrapper, arrays: tuple[int, ...]) -> bool:

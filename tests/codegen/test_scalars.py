@@ -10,7 +10,14 @@ import pytest
 import gradloom
 from gradloom.codegen.errors import SpecError
 from gradloom.codegen.language.kernels import analyse
-from gradloom.codegen.language.scalars import Scalar, analyse_scalar, array_expression, from_kernel, is_worth_code
+from gradloom.codegen.language.scalars import (
+    Scalar,
+    analyse_scalar,
+    array_expression,
+    from_formula,
+    from_kernel,
+    is_worth_code,
+)
 from gradloom.codegen.operators import native_functions
 from gradloom.codegen.reading.python_files import FunctionIndex
 from gradloom.codegen.reading.yaml_files import parse_entries
@@ -159,3 +166,38 @@ def test_most_pointwise_operators_are_defined():
     assert len(defined) >= 140
     silu = next(o for o in defined if o.name == "silu").joined.function.scalar
     np.testing.assert_allclose(evaluate(silu, {"self": gradloom.tensor([0.0, 1.0])}), [0, 1 / (1 + np.exp(-1))])
+
+
+FORMULA_OPERATORS = {
+    "cos": [(Scalar("cos(self)", None), parse("cos(Tensor self) -> Tensor"))],
+    "add": [
+        (
+            Scalar("self + other * alpha", None),
+            parse("add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"),
+        ),
+        (Scalar("self - other", None), parse("add.Scalar(Tensor self, Scalar other) -> Tensor")),
+    ],
+    "pick": [(Scalar("self if mode == 'a' else 0", None), parse("pick(Tensor self, *, str mode='a') -> Tensor"))],
+}
+
+
+@pytest.mark.parametrize(
+    ("formula", "definition"),
+    [
+        ("grad * self.cos().conj()", "grad * cos(self)"),
+        ("grad * cos(self + 1)", "grad * cos(self + 1)"),
+        ("-grad.add(self, alpha=value)", "-(grad + self * value)"),
+        ("add(grad, value)", "grad - value"),
+        ("pick(grad)", "grad if 'a' == 'a' else 0"),
+        ("pick(grad, mode=word)", "grad if word == 'a' else 0"),
+        ("grad.add(self, beta=2)", None),
+        ("grad if value else self", None),
+        ("grads[0]", None),
+        ("grad.reshape(value)", None),
+        ("helper(grad)", None),
+        ("value * 2", None),
+    ],
+)
+def test_a_formula_as_a_definition(formula, definition):
+    found = from_formula(formula, ("grad", "self"), FORMULA_OPERATORS)
+    assert (found and found.source) == definition

@@ -5,7 +5,8 @@ from functools import cache
 
 import numpy as np
 
-from gradloom.compiler import _eager, _eager_large, _eager_pointwise
+from gradloom.compiler import _eager, _eager_gradients, _eager_large, _eager_pointwise
+from gradloom.core import engine
 from gradloom.generated.variable_type import elementwise
 
 
@@ -30,7 +31,7 @@ def counted_replacements(monkeypatch) -> Counter:
 
 def take_as_large(count: int, monkeypatch) -> None:
     """Let kernels for large arrays take those of `count` elements, from the next `set_kernels` on."""
-    for module in (_eager, _eager_large, _eager_pointwise, elementwise):
+    for module in (_eager, _eager_gradients, _eager_large, _eager_pointwise, elementwise, engine):
         monkeypatch.setattr(module, "LARGE", count)
     monkeypatch.setattr(_eager, "_made", {})
     monkeypatch.setattr(_eager, "_gated_numpy", cache(_eager._gated_numpy.__wrapped__))

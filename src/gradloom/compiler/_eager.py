@@ -541,7 +541,10 @@ def replaced() -> dict[str, dict[str, Callable[[Any], Any]]]:
         found[place] = {**found.get(place, {}), **kernels}
     found["dispatch.state"] = {"new_updates": _updates}
     found["generated.functions.elementwise"] = {"pow_backward": _of_kernels("pow_backward", "_eager_gradients")}
-    found["core.engine"] = {"add_arrays": _of_kernels("addition", "_eager_large")}
+    found["core.engine"] = {
+        "add_arrays": _of_kernels("addition", "_eager_large"),
+        "apply_adding": _of_kernels("apply_adding", "_eager_gradients"),
+    }
     return found
 
 

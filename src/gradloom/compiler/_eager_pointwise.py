@@ -37,7 +37,7 @@ def definition(name: str) -> tuple[str, list[str]]:
     return source, parameters.split(", ")
 
 
-def _deciding(source: str) -> set[str]:
+def deciding_in(source: str) -> set[str]:
     """Return the parameters whose values choose a branch of a definition."""
     found: set[str] = set()
     for choice in ast.walk(ast.parse(source, mode="eval")):
@@ -84,7 +84,7 @@ def replacement_by(
     """As `replacement`, by a definition and its parameters; `operator` only names it in keys."""
     arrays_of = [names[i] for i in places]
     others = [i for i in range(len(names)) if i not in places]
-    deciding = _deciding(source)
+    deciding = deciding_in(source)
 
     def build(arrays: tuple[Any, ...], parameters: dict[str, Any], result: Any) -> tuple[Any, Any, list[Any]]:
         """Return the code for such a call, False if it stays with the kernel; the dtype of the result; and the numbers

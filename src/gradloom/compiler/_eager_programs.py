@@ -23,6 +23,7 @@ def pointwise(
     numbers: tuple[str, ...] = (),
     result: str | None = None,
     expanded: Collection[str] = (),
+    in_place: bool = False,
 ) -> LoopProgram:
     """Return the program that computes a scalar definition for contiguous arrays of `count` elements, in `dtype`.
 
@@ -32,6 +33,7 @@ def pointwise(
         numbers: names that stand for floats, which are passed at each call.
         result: the dtype of the result, if it is another than `dtype`.
         expanded: names of arrays that are one number for all elements.
+        in_place: the result takes the place of the first array.
     """
     result = result or dtype
     exprs = Exprs()
@@ -46,8 +48,8 @@ def pointwise(
     body = [Instruction(names[id(e)], e.op, tuple(names[id(a)] for a in e.args), e.dtype, e.attribute) for e in order]
     body.append(Instruction("", "store", (body[-1].name,), "", 0))
     inputs = tuple(Buffer(kind, (0 if name in expanded else 1,)) for name, kind in arrays.items())
-    output = (Buffer(result, (1,)),)
-    return LoopProgram((count,), 0, inputs, output, (Pass(tuple(body)),), ("float64",) * len(numbers))
+    output, aliases = (Buffer(result, (1,)),), ((0, 0),) if in_place else ()
+    return LoopProgram((count,), 0, inputs, output, (Pass(tuple(body)),), ("float64",) * len(numbers), aliases)
 
 
 _SOFTMAX = """

@@ -6,6 +6,13 @@ Note [One backward pass]
 3. Nodes that have received all gradients wait in a heap, latest made first. For each, hooks and `apply` run, and each
    gradient is checked against the next node's metadata and added to that node's buffer.
 
+Note [Gradients added where they are computed]
+A gradient that is computed, stored, read again and added to another one takes twice the memory traffic of one that is
+added while it is computed. So once a large gradient waits in a buffer for others, `set_kernels("llvm")` lets
+`apply_adding` run the nodes in the place of `Node.apply`: it adds what a node computes to sums that only their buffers
+refer to, and returns None for these gradients. Hooks, modes, anomaly mode and `create_graph` see no difference, because
+nodes with hooks are run as ever, and with the others `apply_adding` is not used, or computes nothing itself.
+
 Each pass has its own GraphTask, whichever thread runs it. A nested pass runs on the same stack; beyond a certain depth
 it continues in a new thread (`_in_another_thread`).
 """
@@ -31,6 +38,9 @@ from .node import NO_EDGE, GraphRoot, Node, as_pair
 
 _task_id = count().__next__
 add_arrays = np.add  # `set_kernels` replaces it
+# `set_kernels` sets it: Note [Gradients added where they are computed]. It takes a task, a node, and what `apply` does.
+apply_adding = None
+LARGE = 1 << 17  # elements of a gradient that makes `apply_adding` worth its time
 LEVELS_PER_THREAD = 20  # nested passes that share a stack; each takes a dozen of the thread's thousand frames
 MOST_LEVELS = 3000
 
@@ -247,7 +257,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
     """Run nodes until none is ready. The loop's body runs once per node, so all names are local; a node that is the
     only ready one waits in `next_node` instead of the heap."""
     pending, plan, keep_graph = task.pending, task.plan, task.keep_graph
-    add = add_arrays
+    add, adding = add_arrays, apply_adding
     ready: list = []
     watched = state.flags & (ANOMALY | INTERCEPT)
     while True:
@@ -264,10 +274,12 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                 outputs = (
                     node.apply(grads, wanted)
                     if node.hooks is None and not watched
+                    else adding(task, node, grads, wanted)
+                    if node.hooks is None and watched is adding
                     else hook_calls.run(node, grads, wanted)
                 )
             except NoValuesError as error:
-                if node.hooks is not None or watched:
+                if node.hooks is not None or watched and watched is not adding:
                     raise
                 outputs = hook_calls.apply_by_operators(node, grads, wanted, error)
             if not keep_graph:
@@ -303,6 +315,9 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                         buffer[nr] = grad
                     if entry is not None:
                         entry[1] = buffer
+                        if adding is not None and not watched and grad is not None:
+                            if array.__class__ is np.ndarray and array.size >= LARGE:
+                                watched = adding
                 elif buffer[nr] is None:
                     buffer[nr] = grad
                 elif grad is not None:
@@ -323,7 +338,7 @@ def _run(task: GraphTask, node: Node, grads: list) -> None:
                         next_node, next_grads = following, buffer
                     else:
                         heappush(ready, (-following.sequence_nr, following, buffer))
-            array = total = grad = outputs = buffer = grads = None  # only the buffer may refer to a sum (`accumulate`)
+            array = total = grad = outputs = buffer = grads = None  # only the buffer may refer to a sum (`own_array`)
         if next_node is None:
             if not ready:
                 return
@@ -343,22 +358,31 @@ def accumulate(entry: list, nr: int, grad) -> None:
     """
     buffer = entry[1]
     if state.flags & (GRAD_OFF | FORWARD_AD) == GRAD_OFF and grad.__class__ is _operators.Tensor:
-        total = buffer[nr]
-        array = total._array
-        if (
-            getrefcount(total) <= _ALONE[0]
-            and getrefcount(array) <= _ALONE[1]
-            and array.base is None
-            and total.__class__ is _operators.Tensor
-            and total._vc is None
-            and array.flags.writeable
-        ):
-            add_arrays(array, grad._array, array)
+        array = own_array(entry, nr)
+        if array is None:
+            buffer[nr] = _added(buffer[nr], grad)
         else:
-            buffer[nr] = _added(total, grad)
+            add_arrays(array, grad._array, array)
         entry[2] = nr
     else:
         buffer[nr] = _added(buffer[nr], grad)
+
+
+def own_array(entry: list, nr: int):
+    """Return the array of gradient `nr` of a buffer if nothing else refers to it, else None."""
+    buffer = entry[1]
+    total = buffer[nr]
+    array = total._array
+    if (
+        getrefcount(total) <= _ALONE[0]
+        and getrefcount(array) <= _ALONE[1]
+        and array.base is None
+        and total.__class__ is _operators.Tensor
+        and total._vc is None
+        and array.flags.writeable
+    ):
+        return array
+    return None
 
 
 def _added(total, grad):
@@ -367,12 +391,12 @@ def _added(total, grad):
 
 
 def _calibrate():
-    """Return the reference counts, as `accumulate` sees them, of a sum to which only its buffer refers."""
+    """Return the reference counts, as `own_array` sees them, of a sum to which only its buffer refers."""
 
     class Probe:
         __slots__ = ("_array",)
 
-    def look(entry, nr, grad):
+    def look(entry, nr):
         buffer = entry[1]
         total = buffer[nr]
         array = total._array
@@ -382,7 +406,7 @@ def _calibrate():
     probe._array = np.empty(2)
     buffer = [probe]
     del probe
-    return look([1, buffer], 0, None)
+    return look([1, buffer], 0)
 
 
 _ALONE = _calibrate()
