@@ -339,8 +339,8 @@ def parse(text: str) -> FunctionSchema:
 # Names that a generated module imports or defines besides its operators.
 MODULE_NAMES = frozenset(
     """ANOMALY AUTOCAST AUTOCAST_RULES FORWARD_AD GRAD_OFF GuardedOverload INFERENCE INTERCEPT LARGE MISSING
-    MULTI_OUTPUT NO_EDGE NUMBERS Node REDISPATCH RELEASED SavedVariable Tensor asarray bump_version checked
-    elsewhere check_inplace check_layout default_float factory_dtype fits gradient_edge intercept make_view
+    NO_EDGE NUMBERS Node REDISPATCH RELEASED SavedVariable Tensor asarray bump_version checked
+    elsewhere check_inplace check_layout default_float factory_dtype fits gradient_edge intercept make_view make_views
     mark_inference as_pair debug_checks metadata_of ndarray new next_sequence_nr no_gradients not_differentiable
     on_threads not_implemented_history not_implemented_write ops own promote promote_exact promote_fitting
     promote_numbers

@@ -15,8 +15,7 @@ from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, up
 from gradloom.core.node import bump_version, next_sequence_nr
 from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
-from gradloom.core.views import (
-    MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
+from gradloom.core.views import check_inplace, make_view, make_views, rebase_history, replace_history, share_version
 from gradloom.types.device import check_layout
 from gradloom.types.dtype import TYPE_OF
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state

@@ -15,8 +15,7 @@ from gradloom.core.tangents import set_tangent, tangent_of, tangent_to_write, up
 from gradloom.core.node import bump_version, next_sequence_nr
 from gradloom.core.saved_variable import SavedVariable, save, save_list, save_output
 from gradloom.core.user_stack import warn_deprecated
-from gradloom.core.views import (
-    MULTI_OUTPUT, check_inplace, make_view, rebase_history, replace_history, share_version)
+from gradloom.core.views import check_inplace, make_view, make_views, rebase_history, replace_history, share_version
 from gradloom.types.device import check_layout
 from gradloom.types.dtype import TYPE_OF
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
@@ -3925,8 +3924,7 @@ def unbind_int(input, dim=0):
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             edge = fn
-    for nr, r in enumerate(results):
-        make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
+    make_views(results, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -4039,8 +4037,7 @@ def split_Tensor(input, split_size, dim=0):
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             edge = fn
-    for nr, r in enumerate(results):
-        make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
+    make_views(results, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:
@@ -4213,8 +4210,7 @@ def split_with_sizes(input, split_sizes, dim=0):
                 remember(fn)
             fn.input_metadata = tuple([m for r in results for m in (r._array.shape, r._array.dtype)])
             edge = fn
-    for nr, r in enumerate(results):
-        make_view(r, input, edge if edge is NO_EDGE else (fn, nr), flags, MULTI_OUTPUT)
+    make_views(results, input, edge, flags)
     if flags and flags & FORWARD_AD:
         self_t = tangent_of(input)
         if self_t is not None:

@@ -156,6 +156,37 @@ def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
     return result
 
 
+def make_views(results, source, edge, flags):
+    """Register the outputs of an operator as views of one tensor: `make_view` for each.
+
+    Args:
+        results: new Tensors.
+        source: the input they are views of.
+        edge: the operator's node, whose output number i is results[i]; or NO_EDGE.
+        flags: the thread's dispatch flags when the operator was called.
+    """
+    if flags or source._view is not None or source._inference:
+        for nr, result in enumerate(results):
+            make_view(result, source, edge if edge is NO_EDGE else (edge, nr), flags, MULTI_OUTPUT)
+        return
+    counter = source._vc
+    if counter is None:
+        counter = source._vc = [0]
+    version = counter[0]
+    nr = 0
+    for result in results:
+        result._vc = counter
+        result._edge = None
+        result._view = view = ViewMeta()
+        view.base = source
+        view.edge = edge if edge is NO_EDGE else (edge, nr)
+        view.version = version
+        view.creation = MULTI_OUTPUT
+        view.replay = None
+        view.is_own_leaf = False
+        nr += 1
+
+
 def replay_by_operator(result, call) -> None:
     """Let a view be recreated by the operators that made it.
 
