@@ -48,6 +48,11 @@ def _accumulate_in_place(ufunc, array, dim, dtype, name):
 
 
 def _accumulate(ufunc, array, dim, dtype, name):
+    last = array.ndim - 1
+    if array.dtype.char == "f" and ufunc is np.add and (dtype is None or dtype is array.dtype) and last >= 0:
+        found = _short_sums(array) if dim in (last, -1) and array.size and array.shape[last] <= _SHORT else None
+        if found is not None:
+            return found
     axis = axes(dim, array.ndim)
     kind = sum_type(array) if dtype is None else dtype
     if kind.kind == "b" and array.size and axis is not None:
@@ -57,10 +62,6 @@ def _accumulate(ufunc, array, dim, dtype, name):
     array = array.copy() if array.dtype == kind and axis is None else cast(array, kind)
     if axis is None:
         return array
-    if ufunc is np.add and kind.char == "f" and axis == array.ndim - 1 and 0 < array.shape[axis] <= _SHORT:
-        found = _short_sums(array)
-        if found is not None:
-            return found
     wide = np.float32 if is_half(kind) else _WIDER.get(kind.char, kind)
     found = ufunc.accumulate(array, axis, wide)
     found = found if found.dtype is kind else found.astype(kind)
@@ -69,6 +70,7 @@ def _accumulate(ufunc, array, dim, dtype, name):
     return row_major(found)
 
 
+_FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 _SHORT = 32  # elements, up to which a row's running sums are a product
 _BLOCK = 1 << 14  # elements whose temporaries stay in a core's cache
 
@@ -77,16 +79,17 @@ def _short_sums(array):
     """Return the running sums of float32 rows as products with a triangle of ones, in double precision; None if a
     number is not finite. `accumulate` would run one loop for each row."""
     n = array.shape[-1]
-    rows = array.reshape(-1, n)
+    rows = array if array.ndim == 2 else array.reshape(-1, n)
     if rows.size <= FEW:
-        wide = rows.astype(np.float64, order="C")
+        wide = rows.astype(_FLOAT64, "C")
         flat = wide.reshape(-1)
         squares = flat.dot(flat)
         if squares - squares != 0:
             return None
         wide = wide.dot(triangle(n))
         wide += number(0, wide.dtype)  # as below
-        return wide.astype(np.float32).reshape(array.shape)
+        found = wide.astype(_FLOAT32)
+        return found if rows is array else found.reshape(array.shape)
     out, zero = np.empty(rows.shape, array.dtype), number(0, array.dtype)
 
     def work(part) -> bool:

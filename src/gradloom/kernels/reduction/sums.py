@@ -293,6 +293,8 @@ def prod_dim(self, dim, keepdim=False, dtype=None):
 
 
 def _prod(self, axis, keepdim, dtype):
+    if dtype is None and self.dtype.char in "fdFD":
+        return reduce(np.multiply, self, axis, keepdim)
     kind = sum_type(self) if dtype is None else dtype
     if dtype is not None:
         refuse_float8("prod_out_cpu", dtype)

@@ -11,7 +11,7 @@ from .._common.dims import infer_size, wrap_dim, wrap_dims
 from .._common.errors import check_count, type_name
 from .._common.layout import is_plain
 
-_every, _slice = slice(None), slice
+_every, _slice, _ndarray = slice(None), slice, np.ndarray
 _SMALL = frozenset(range(-64, 64))  # NumPy has no more dimensions
 
 
@@ -93,9 +93,10 @@ def expand(self, size, implicit=False):
             f"{list(size)}): the number of sizes provided ({len(size)}) must be greater or equal to "
             f"the number of dimensions in the tensor ({self.ndim})"
         )
-    if self.size and type(self) is np.ndarray and self.flags.c_contiguous and size[lead:] == old_shape and lead == 1:
-        if size[0] > 1 and self.dtype.kind != "V":  # the common case: one dimension in front
-            return np.ndarray(size, self.dtype, self, 0, (0, *old_strides))
+    if lead == 1 and size[1:] == old_shape and type(self) is _ndarray and self.flags.c_contiguous and self.size:
+        dtype = self.dtype
+        if size[0] > 1 and dtype.kind != "V":  # the common case: one dimension in front
+            return _ndarray(size, dtype, self, 0, (0, *old_strides))
     shape, strides, step = [], [], self.itemsize
     negative = False
     for d in range(len(size) - 1, -1, -1):
@@ -329,7 +330,10 @@ def split(self, split_size, dim=0):
             raise RuntimeError(f"split_size can only be 0 if dimension size is 0, but got dimension size of {total}")
         return [self[...]]
     check_count(total // split_size, self)
-    return [self[(*lead, _slice(i, i + split_size))] for i in range(0, max(total, 1), split_size)]
+    starts = range(0, total or 1, split_size)
+    if not lead:
+        return [self[i : i + split_size] for i in starts]
+    return [self[(*lead, _slice(i, i + split_size))] for i in starts]
 
 
 def split_with_sizes(self, split_sizes, dim=0):
