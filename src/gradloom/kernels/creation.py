@@ -19,8 +19,9 @@ from ._common.tables import number
 
 
 def _checked(size, name=None):
-    if size and min(size) < 0:
-        raise RuntimeError(f"{name}: Dimension size must be non-negative.") if name else negative_size(size)
+    for n in size:  # `min` takes longer
+        if n < 0:
+            raise RuntimeError(f"{name}: Dimension size must be non-negative.") if name else negative_size(size)
     return size
 
 
@@ -31,8 +32,10 @@ def zeros(size, dtype=None):
 
 def ones(size, dtype=None):
     """Return ones, by default of the default floating dtype."""
-    found = np.empty(_checked(size), default.numpy_float if dtype is None else dtype)
-    found[...] = number(1, found.dtype)
+    if dtype is None:
+        dtype = default.numpy_float
+    found = np.empty(_checked(size), dtype)
+    found[...] = number(1, dtype)
     return found
 
 

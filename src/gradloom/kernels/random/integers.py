@@ -13,6 +13,7 @@ from ...types.dtype import c_name
 from .._common.errors import refuse_float8, type_name
 from .streams import BLOCK, DIGITS, LARGEST, Stream, fill, name_of, narrowed, require
 
+_INT64 = np.dtype(np.int64)
 _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 _WIDE = 1 << 28  # range, from which on a number takes 64 bits, so that the remainder stays close to uniform
 _LARGE_PERMUTATION = ((1 << 32) - 1) // 20  # size, from which on each step of a permutation takes 64 bits
@@ -79,18 +80,18 @@ def _over_dtype(stream: Stream, dtype: np.dtype) -> Callable[[int], np.ndarray]:
     return lambda n: _remainders(words(n), span).astype(np.int64)
 
 
+def _narrow(stream: Stream, n: int, span: int, base: int) -> np.ndarray:
+    values = _remainders(stream.words(n), span)
+    values = values.view(_INT64) if values.itemsize == 8 else values.astype(_INT64)
+    if base:
+        values += base
+    return values
+
+
 def _over_range(stream: Stream, span: int, base: int) -> Callable[[int], np.ndarray]:
     """Return the function that draws base + word % span, int64; with 64-bit words for wide spans."""
     if span < _WIDE:
-
-        def narrow(n):
-            values = _remainders(stream.words(n), span)
-            values = values.view(np.int64) if values.itemsize == 8 else values.astype(np.int64)
-            if base:
-                values += base
-            return values
-
-        return narrow
+        return lambda n: _narrow(stream, n, span, base)
 
     def wide(n):
         values = stream.words64(n)
@@ -197,10 +198,10 @@ def is_narrow(low: int, high: int) -> bool:
 
 def draw_integers(stream: Stream, low: int, high: int, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """Draw a new array of integers low <= value < high: `torch.randint`. Raises as `fill_integers`."""
-    if dtype.char == "l" and is_narrow(low, high) and 0 < prod(shape) <= BLOCK:
-        draw = _over_range(stream, high - low, low)
+    if dtype.char == "l" and is_narrow(low, high) and 0 < (count := prod(shape)) <= BLOCK:
         with stream.lock:
-            return draw(prod(shape)).reshape(shape)
+            found = _narrow(stream, count, high - low, low)
+        return found if len(shape) == 1 else found.reshape(shape)
     return fill_integers(stream, np.empty(shape, dtype), low, high)
 
 

@@ -16,8 +16,9 @@ _INT64 = np.dtype(np.int64)
 
 
 def _size(size):
-    if size and min(size) < 0:
-        raise negative_size(size)
+    for n in size:
+        if n < 0:
+            raise negative_size(size)
     return size
 
 
