@@ -42,6 +42,8 @@ windows.hann(3, dtype=()) : ValueError
 windows.gaussian(2.5) : TypeError ; windows.hann(3, dtype=ones(2, 2)) : ValueError
 F.avg_pool1d(ones(1, 3), ()) : RuntimeError ; F.max_pool1d(ones(1, 3), 2, padding=()) : RuntimeError
 F.batch_norm(ones(2, 3), None, ones(3), training=True) : ValueError
+F.batch_norm(ones(1, 0), None, None, training=True) : ValueError
+F.batch_norm(ones(1), None, None, training=True) : ValueError
 F.instance_norm(ones(1, 1, 4), ones(1)) : ValueError
 native_group_norm(ones(1, 2, 3), None, None, 1, -2, 3, 1, 0.0) : RuntimeError
 native_group_norm(ones(1, 2, 3), ones(3), None, 1, 2, 3, 1, 0.0) : RuntimeError

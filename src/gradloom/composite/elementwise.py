@@ -73,7 +73,7 @@ def positive(self):
 
 def square(self):
     """`self ** 2`."""
-    return ops.pow(self, 2)
+    return ops.pow_Tensor_Scalar(self, 2)
 
 
 def square_(self):

@@ -270,6 +270,9 @@ def add_scaled(self: np.ndarray, found: np.ndarray, beta, alpha) -> np.ndarray:
     """beta * self + alpha * found, computed in the memory of `found` and returned in self's dtype. Integer dtypes use
     the integer part of beta and alpha."""
     dtype = self.dtype
+    if beta == 1 and alpha == 1 and found.dtype is dtype and complex not in (beta.__class__, alpha.__class__):
+        found += self
+        return found
     if dtype.kind in "iu":
         beta, alpha = _wrap(beta, dtype), _wrap(alpha, dtype)
     elif (beta.__class__ is complex or alpha.__class__ is complex) and dtype.kind != "c":
@@ -291,7 +294,8 @@ def _wrap(number, dtype) -> np.generic:
 
 def check_expand(self: np.ndarray, shape: tuple) -> None:
     """Raise RuntimeError unless an array broadcasts to `shape`, as PyTorch's expand does."""
-    if self.shape == shape:
+    own = self.shape
+    if own == shape or len(own) == 1 and shape and own[0] == shape[-1]:
         return
     if self.ndim > len(shape):
         from ..types.dtype import type_text

@@ -157,6 +157,7 @@ def _plan_of_3(wrapper, first, second, third):
             return lambda a, b, c: wrapper(a, second(b), c)
         if second is None:
             return lambda a, b, c: wrapper(a, b, third(c))
+        return lambda a, b, c: wrapper(a, second(b), third(c))
     first, second, third = first or keep, second or keep, third or keep
     return lambda a, b, c: wrapper(first(a), second(b), third(c))
 

@@ -31,6 +31,8 @@ def _check_clamp(self: np.ndarray, refusal: str) -> None:
 
 def relu(self: np.ndarray) -> np.ndarray:
     """max(self, 0); NaN stays."""
+    if self.dtype.char in "fd":
+        return bounded(np.maximum, self, number(0, self.dtype))
     _check_clamp(self, "Boolean inputs not supported for relu")
     return bounded(np.maximum, self, number(0, self.dtype))
 

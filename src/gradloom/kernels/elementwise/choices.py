@@ -51,9 +51,9 @@ def bounded(
     """`ufunc(self, bound)` for np.maximum or np.minimum and a number of self's dtype; of two zeros, that of `self`.
     `out` is None, or an array of self's shape and strides, which may be `self`."""
     if self.dtype.char == "e":  # of two zeros NumPy returns the first in float16, the second in other types
-        return ufunc(self, bound) if out is None else ufunc(self, bound, out=out)
+        return ufunc(self, bound) if out is None else ufunc(self, bound, out)
     if self.size < _FEW or not self.flags.forc:
-        return ufunc(bound, self) if out is None else ufunc(bound, self, out=out)
+        return ufunc(bound, self) if out is None else ufunc(bound, self, out)
     if out is None:
         out = np.empty_like(self)
     source, target = self.ravel("K"), out.ravel("K")  # contiguous: no copies
@@ -69,16 +69,17 @@ _BITS = {1: np.dtype(np.int8), 2: np.dtype(np.int16), 4: np.dtype(np.int32), 8: 
 
 def clamp(self, min=None, max=None):
     """Bound by numbers or arrays, either of which may be None; the upper bound has precedence; NaN stays NaN."""
-    if self.dtype.kind == "c":
+    kind = self.dtype.kind
+    if kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
-    if self.dtype.kind == "b":
+    if kind == "b":
         bounds = [bound for bound in (min, max) if bound is not None]
         if len(bounds) != 1 or bounds[0].__class__ is not np.ndarray:
             refuse("clamp_cpu", self, "b")
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
     low, high = _bound(min, self), _bound(max, self)
-    if self.dtype.kind == "f":  # one pass for either bound or both, several times as fast as maximum with a number
+    if kind == "f":  # one pass for either bound or both, several times as fast as maximum with a number
         low = number(-np.inf, self.dtype) if low is None else low
         found = _clip(self, low, number(np.inf, self.dtype) if high is None else high)
     else:

@@ -22,14 +22,19 @@ _UNSIGNED = {char: np.dtype(char.upper()) for char in "ilq"}  # char of a dtype 
 _FEW = 4096  # elements, up to which argmax is faster than a reduction
 
 
+def is_in_range(index, n: int) -> bool:
+    """Return whether 0 <= index < n everywhere."""
+    if not index.size:
+        return True
+    numbers = index.view(_UNSIGNED.get(index.dtype.char, index.dtype))  # a negative number becomes larger than any size
+    return (numbers.item(numbers.argmax()) if index.size <= _FEW else np.maximum.reduce(numbers, None)) < n
+
+
 def check_range(index, n: int, axis: int, error=RuntimeError) -> None:
     """Raise `error` unless 0 <= index < n everywhere."""
-    if index.size:
-        # Seen without a sign, negative numbers are beyond every size.
-        numbers = index.view(_UNSIGNED.get(index.dtype.char, index.dtype))
-        if (numbers.item(numbers.argmax()) if index.size <= _FEW else np.maximum.reduce(numbers, None)) >= n:
-            first = index[(index < 0) | (index >= n)][0]
-            raise error(f"index {first} is out of bounds for dimension {axis} with size {n}")
+    if not is_in_range(index, n):
+        first = index[(index < 0) | (index >= n)][0]
+        raise error(f"index {first} is out of bounds for dimension {axis} with size {n}")
 
 
 _INT64 = np.dtype(np.int64)
@@ -150,7 +155,9 @@ _MANY = 1 << 15  # elements, from which on a sparse product pays
 def update(ufunc, self, places, values) -> None:
     """Set `self[place] = ufunc(self[place], value)` for each of the flat places in turn."""
     work = workspace(self)
-    ufunc.at(work.reshape(-1), places.reshape(-1), values.astype(work.dtype, copy=False).reshape(-1))
+    if type(values) is not _ndarray or values.dtype is not work.dtype:
+        values = values.astype(work.dtype, copy=False)
+    ufunc.at(work.reshape(-1), places.reshape(-1), values.reshape(-1))
     if work is not self:
         self[...] = work
 

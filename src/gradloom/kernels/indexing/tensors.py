@@ -15,7 +15,7 @@ from .masks import check_mask
 from .places import add_rows, still_writable, workspace
 
 _every = slice(None)
-_UNSIGNED = np.dtype(np.uint64)
+_UNSIGNED, _INT64 = np.dtype(np.uint64), np.dtype(np.int64)
 
 
 def index(self, indices):
@@ -31,7 +31,10 @@ def index(self, indices):
                 and (last.ndim < 2 or last.flags.c_contiguous)
             ):
                 return self.take(last, len(key) - 1)
-            if last.__class__ is np.ndarray and all(k is not _every and k.ndim == 1 for k in key):
+            for k in key:
+                if k is _every or k.ndim != 1:
+                    break
+            else:
                 return row_major(self[tuple(key)])
         out = self[tuple(key)]
     except IndexError:
@@ -135,7 +138,7 @@ def _key(self, indices):
             dim += 1
             continue
         kind = found.dtype
-        if kind == np.uint8:
+        if kind is not _INT64 and kind == np.uint8:
             import warnings
 
             warnings.warn(
@@ -144,9 +147,9 @@ def _key(self, indices):
                 stacklevel=6,
             )
             found = found.astype(bool)
-        elif kind.kind != "b" and kind != np.int64 and kind != np.int32:
+        elif kind is not _INT64 and kind.kind != "b" and kind != np.int64 and kind != np.int32:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")
-        if found.dtype.kind == "b":
+        if kind is not _INT64 and found.dtype.kind == "b":
             require_fitting_mask(found.shape, self.shape, dim)
             dim += found.ndim
         else:

@@ -10,7 +10,7 @@ from .._common.numbers import is_half, number_as
 from .._common.tables import flat_places
 from ..shape.copies import clone
 from .along_dim import combine
-from .places import add_rows, check_range, on_a_copy, still_writable, workspace, writable
+from .places import add_rows, check_range, is_in_range, on_a_copy, still_writable, workspace, writable
 
 
 def index_select(self, dim, index):
@@ -18,7 +18,7 @@ def index_select(self, dim, index):
     axis = wrap_dim(dim, self.ndim)
     if index.ndim > 1:
         raise IndexError("index_select(): Index is supposed to be a vector")
-    if index.dtype not in (np.int64, np.int32):
+    if index.dtype.char not in "li" and index.dtype not in (np.int64, np.int32):
         raise RuntimeError("index_select(): Expected dtype int32 or int64 for index")
     if not self.ndim and index.size != 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
@@ -29,7 +29,7 @@ def index_select(self, dim, index):
 
 def _check_inside(index, n):
     """Raise IndexError unless 0 <= index < n everywhere."""
-    if index.size and (index.min() < 0 or index.max() >= n):
+    if not is_in_range(index, n):
         raise IndexError("index out of range in self")
 
 

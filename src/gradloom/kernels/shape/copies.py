@@ -247,23 +247,33 @@ def diag_embed(self, offset=0, dim1=-2, dim2=-1):
 
 def constant_pad_nd(self, pad, value=0):
     """Pad with a number; `pad` has (before, after) for the last dimension, then the one before. Negatives crop."""
-    if len(pad) % 2:
+    sides, ndim = len(pad), self.ndim
+    if sides % 2:
         raise RuntimeError(f"Length of pad must be even but instead it equals {len(pad)}")
-    if len(pad) > 2 * self.ndim:
+    if sides > 2 * ndim:
         raise RuntimeError(
             "Length of pad should be no more than twice the number of dimensions of the input. Pad "
-            f"length is {len(pad)}while the input has {self.ndim}dimensions."
+            f"length is {sides}while the input has {ndim}dimensions."
         )
-    source, target, shape = [_every] * self.ndim, [_every] * self.ndim, list(self.shape)
-    for i in range(len(pad) // 2):
-        d, before, after = self.ndim - 1 - i, pad[2 * i], pad[2 * i + 1]
-        n = self.shape[d]
-        shape[d] = n + before + after
-        if n + min(before, 0) + min(after, 0) < 0:  # cropping comes first
+    source, target, shape, grows = [_every] * ndim, [_every] * ndim, list(self.shape), False
+    for i in range(0, sides, 2):
+        before, after = pad[i], pad[i + 1]
+        d = ndim - 1 - i // 2
+        n = shape[d]
+        shape[d] = whole = n + before + after
+        start, stop, first, last = 0, n, 0, whole
+        if before > 0:
+            first, grows = before, True
+        elif before:
+            start = -before
+        if after > 0:
+            last, grows = whole - after, True
+        elif after:
+            stop = n + after
+        if start > stop:  # cropping comes first
             raise RuntimeError("narrow(): length must be non-negative.")
-        source[d] = _slice(max(-before, 0), n - max(-after, 0))
-        target[d] = _slice(max(before, 0), shape[d] - max(after, 0))
-    if max(pad, default=0) <= 0:
+        source[d], target[d] = _slice(start, stop), _slice(first, last)
+    if not grows:
         return clone(self[tuple(source)])
     order = suggested_format(self)
     out = np.empty(shape, self.dtype) if order is None else new_array(shape, self.dtype, order)

@@ -35,9 +35,13 @@ def batch_norm(
         ValueError: in training for one value per channel or an eps of 0; for a negative eps.
     """
     if training:
-        values = input.numel() // input.shape[1] if input.dim() > 1 and input.shape[1] else 0
+        size = input.size()
+        values = 1
+        for d, n in enumerate(size):
+            if d != 1:
+                values *= n
         if values == 1:
-            raise ValueError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
+            raise ValueError(f"Expected more than 1 value per channel when training, got input size {size}")
     if eps < 0 or training and eps == 0:
         must = "positive during training" if training else "non-negative"
         raise ValueError(f"batch_norm eps must be {must}, but got {eps}")
