@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 
 import pytest
 
@@ -100,3 +101,65 @@ def test_names_in_explanations():
     module = Block()
     module.compile()
     assert optimized_of(module._compiled_call_impl).name == "Block"
+
+
+def test_hooks_on_the_compiled_module_run():
+    net, log = Block(), []
+    module, x = torch.compile(net), torch.randn(2, 4, requires_grad=True)
+    expected = net(x)
+    handles = [
+        module.register_forward_pre_hook(lambda *_: log.append("before")),
+        module.register_forward_hook(lambda module, args, result: log.append(type(module).__name__) or result * 2),
+        module.register_full_backward_hook(lambda *_: log.append("backward")),
+    ]
+    for _ in range(3):
+        result = module(x)
+        torch.testing.assert_close(result, expected * 2)
+        result.sum().backward()
+        assert log == ["before", "OptimizedModule", "backward"]
+        log.clear()
+    assert optimized_of(module).calls == [2, 1]
+    torch.testing.assert_close(module.forward(x), expected)
+    for handle in handles:
+        handle.remove()
+    torch.testing.assert_close(module(x), expected)
+    assert not log
+
+
+def test_hooks_on_a_compiled_module_in_a_compiled_function():
+    module, log = torch.compile(Block()), []
+
+    @torch.compile
+    def outer(x):
+        return torch.tanh(module(x)) + 1
+
+    x = torch.randn(2, 4)
+    expected = outer(x)
+    outer(x)
+    handle = module.register_forward_hook(lambda *_: log.append(1))
+    for _ in range(3):
+        torch.testing.assert_close(outer(x), expected)
+    assert len(log) == 3
+    handle.remove()
+    torch.testing.assert_close(outer(x), expected)
+    assert len(log) == 3
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda module: pickle.loads(pickle.dumps(module))])
+def test_copies_of_compiled_modules_have_the_same_options(copied):
+    made = copied(torch.compile(Block(), backend="numpy", fullgraph=True, dynamic=True))
+    options = optimized_of(made)
+    assert (options.backend.name, options.fullgraph, options.dynamic) == ("numpy", True, True)
+    x = torch.randn(2, 4)
+    expected = made._orig_mod(x)
+    for _ in range(2):
+        torch.testing.assert_close(made(x), expected)
+    assert options.calls == [1, 1]
+
+
+def test_copies_keep_a_backend_that_is_a_function():
+    def backend(graph, inputs):
+        return graph.forward
+
+    made = copy.deepcopy(torch.compile(Block(), backend=backend))
+    assert optimized_of(made).backend.asked is backend

@@ -17,15 +17,16 @@ class InvalidBackend(RuntimeError):
 
 
 @lru_cache(16)
-def _named(name: str) -> Backend:
+def _named(asked: str) -> Backend:
+    name = asked
     if name == "inductor":
         name = "llvm" if has_llvm() else "numpy"
     if name == "llvm":
         import_module("gradloom.compiler._llvm").divide_products()
-        return Backend(name, _machine_code, True)
+        return Backend(name, _machine_code, True, asked)
     if name == "numpy":
-        return Backend(name, _numpy_loops, False)
-    return Backend(name, None, False)
+        return Backend(name, _numpy_loops, False, asked)
+    return Backend(name, None, False, asked)
 
 
 def _machine_code(program: Any) -> Any:

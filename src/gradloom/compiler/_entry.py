@@ -354,12 +354,13 @@ class Backend:
         machine_code: whether loops are machine code. Then operators on rows are loops, too, and the backward pass
             computes expensive functions again rather than read their results; NumPy's kernels are faster than blocks.
         takes_numbers: whether numbers can be arguments of its graphs; Note [Numbers].
+        asked: what `compile` was given for it, a name or a function.
     """
 
     takes_numbers = True
 
-    def __init__(self, name: str, loops: Callable[[Any], Any] | None, machine_code: bool) -> None:
-        self.name, self.loops, self.machine_code = name, loops, machine_code
+    def __init__(self, name: str, loops: Callable[[Any], Any] | None, machine_code: bool, asked: Any) -> None:
+        self.name, self.loops, self.machine_code, self.asked = name, loops, machine_code, asked
 
     def entry(self, recorder: Recorder, arguments: Arguments, result: Any, key: Any) -> Entry:
         """Compile a recording."""

@@ -81,11 +81,10 @@ class _Function(Backend):
     takes_numbers = False
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(getattr(function, "__name__", "function"), None, False)
-        self.function = function
+        super().__init__(getattr(function, "__name__", "function"), None, False, function)
 
     def entry(self, recorder: Recorder, arguments: Arguments, result: Any, key: Any) -> Entry:
-        return _FunctionEntry(recorder, arguments, result, self.function, key)
+        return _FunctionEntry(recorder, arguments, result, self.asked, key)
 
 
 def of_function(function: Callable[..., Any]) -> Backend:

@@ -116,7 +116,10 @@ def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: 
         return _builtin(hooks, r, function, args, kwargs)
     if known.is_module(function):
         if "_optimized" in function.__dict__:
-            function = r.read(function.__dict__["_modules"]["_orig_mod"])
+            original = _original_of(r, function)
+            if r.reason is not None:
+                return untracked(r, function, args, kwargs)
+            function = original
         return _module_called(hooks, r, function, args, kwargs)
     method = static(cls, "__call__")
     if isinstance(method, FunctionType):
@@ -437,6 +440,17 @@ def _module_called(hooks: Hooks, r: Any, module: Any, args: tuple[Any, ...], kwa
         return _called(hooks, r, method, (module, *args), kwargs)
     r.taint(f"it calls a {cls.__name__}, which has a __call__ of its own")
     return untracked(r, module, args, kwargs)
+
+
+def _original_of(r: Any, module: Any) -> Any:
+    """Return the module that a compiled one is made of, if nothing hooks into the latter."""
+    members = module.__dict__
+    if any(members[f"_{kind}_hooks"] for kind in ("forward", "forward_pre", "backward", "backward_pre")):
+        r.taint("hooks are registered on a compiled module")
+    r.guard(("hooks", id(module)), _HAS_NO_HOOKS, members)
+    original = members["_modules"]["_orig_mod"]
+    r.guard(("original", id(module)), "{0}['_orig_mod'] is {1}", members["_modules"], original)
+    return r.read(original)
 
 
 def _calls_module(function: Any) -> bool:

@@ -6,11 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ..nn import Module
+from ..nn.modules._calling import call_with_hooks
 from . import compile
 
 
 class OptimizedModule(Module):
-    """A compiled module: calls run its graphs, everything else is the original's.
+    """A compiled module: calls run its graphs, and hooks that were registered on it around them; everything else is the
+    original's.
 
     Attributes:
         _orig_mod: the original module.
@@ -26,9 +28,19 @@ class OptimizedModule(Module):
         self.__dict__["_optimized"] = optimized
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.__dict__["_optimized"](*args, **kwargs)
+        members = self.__dict__
+        if (
+            members["_forward_hooks"]
+            or members["_forward_pre_hooks"]
+            or members["_backward_hooks"]
+            or members["_backward_pre_hooks"]
+        ):
+            return call_with_hooks(self, args, kwargs, members["_optimized"])
+        return members["_optimized"](*args, **kwargs)
 
-    forward = __call__
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the graphs, without the hooks of this module."""
+        return self.__dict__["_optimized"](*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         original = self.__dict__["_modules"]["_orig_mod"]
@@ -37,7 +49,7 @@ class OptimizedModule(Module):
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "_orig_mod":
             self._modules["_orig_mod"] = value
-        elif name in type(self).__dict__ or name in ("_modules", "_parameters", "_buffers"):
+        elif name in type(self).__dict__ or name in self.__dict__:
             object.__setattr__(self, name, value)
         else:
             setattr(self._orig_mod, name, value)
@@ -64,4 +76,10 @@ class OptimizedModule(Module):
         return sorted({*super().__dir__(), *dir(self._orig_mod)})
 
     def __reduce__(self) -> Any:
-        return compile, (self._orig_mod,)
+        optimized = self.__dict__["_optimized"]
+        return _compiled_as, (self._orig_mod, optimized.backend.asked, optimized.fullgraph, optimized.dynamic)
+
+
+def _compiled_as(module: Module, backend: Any, fullgraph: bool, dynamic: bool | None) -> Any:
+    """Return a compiled module: what a copy or pickle is made with."""
+    return compile(module, backend=backend, fullgraph=fullgraph, dynamic=dynamic)
