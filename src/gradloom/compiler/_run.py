@@ -257,9 +257,12 @@ def run(compiled: Compiled, inputs: Sequence[Any], numbers: tuple[Any, ...] = ()
     state.flags = flags | GRAD_OFF
     try:
         found = compiled.forward.run(list(arrays), numbers)
-    except IndexError:  # of a loop that reads a table
+    except BaseException as error:
         state.flags = flags
-        _refused(compiled, inputs, numbers)
+        for position in compiled.mutated:  # some of their elements may have been written
+            bump_version(inputs[position])
+        if isinstance(error, IndexError):  # of a loop that reads a table
+            _refused(compiled, inputs, numbers)
         raise
     finally:
         state.flags = flags
@@ -297,10 +300,9 @@ def _record(compiled: Compiled, inputs: Any, results: list[Any], found: list[Any
     count = compiled.results
     saved = fn.saved_arrays = tuple(found[count : count + len(compiled.saved)])
     if compiled.shared is None:
-        compiled.shared = [
-            (_sharing(array, [t._array for t in inputs]), _sharing(array, found[:count])) for array in saved
-        ]
-        compiled.shared_results = sorted({n for _, numbers in compiled.shared for n in numbers})
+        shared = [(_sharing(array, [t._array for t in inputs]), _sharing(array, found[:count])) for array in saved]
+        compiled.shared_results = sorted({n for _, numbers in shared for n in numbers})
+        compiled.shared = shared  # last: another thread's call reads both
     fn.versions = {n: _version_of(results[n]) for n in compiled.shared_results}
     metadata: list[Any] = []
     for position, number in enumerate(compiled.differentiable):
