@@ -6,6 +6,7 @@ Every attack compiles a function, runs its graph, changes something, and compare
 from __future__ import annotations
 
 import copy
+import functools
 import sys
 
 import pytest
@@ -376,3 +377,56 @@ def test_a_conjugate_within_is_a_reason_to_run_as_python(recwarn):
         torch.testing.assert_close(x.grad, torch.full((3,), -1.0))
     assert "conjugate" in optimized_of(g).breaks[0][1]
     assert not [w for w in recwarn.list if "runs as Python" in str(w.message)]
+
+
+def uses_method(x):
+    return torch.sigmoid(x) + x.tanh()
+
+
+@pytest.mark.parametrize("name", ["tanh", "__add__"])
+def test_methods_of_tensors_may_change(name, monkeypatch):
+    function, x = compiled(uses_method), torch.ones(4)
+    for _ in range(3):
+        same(function, uses_method, x)
+    assert graphs_run(function) == 2
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.Tensor, name, lambda self, *_: self * 10)
+        for _ in range(3):
+            same(function, uses_method, x)
+    same(function, uses_method, x)
+
+
+def test_a_function_in_the_place_of_an_operator_is_followed(monkeypatch):
+    original, seen = torch.sigmoid, []
+
+    @functools.wraps(original)
+    def noted(x):
+        seen.append(1)
+        return original(x)
+
+    monkeypatch.setattr(torch, "sigmoid", noted)
+    function = compiled(uses_method)
+    for _ in range(4):
+        function(torch.ones(4))
+    assert len(seen) == 4
+
+
+def test_an_error_after_a_write_is_seen_by_backward_passes():
+    @compiled
+    def add_and_take(x, index):
+        x.mul_(3)
+        taken = x.gather(0, index) * 2 + 1
+        x.add_(1)
+        return taken
+
+    for index in (3, 3, 9):
+        x, w = torch.ones(4), torch.ones(4, requires_grad=True)
+        before = (w * x).sum()
+        if index == 9:
+            with pytest.raises(RuntimeError, match="index 9 is out of bounds"):
+                add_and_take(x, torch.tensor([0, 1, 2, index]))
+        else:
+            add_and_take(x, torch.tensor([0, 1, 2, index]))
+        assert graphs_run(add_and_take) or index == 3
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            before.backward()

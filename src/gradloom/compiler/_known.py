@@ -134,8 +134,10 @@ def _is_operator(function: FunctionType) -> bool:
     name = function.__name__
     if name in _DENIED or function in _denied():
         return False
+    if not str(function.__globals__.get("__name__")).startswith("gradloom"):
+        return False  # a program's, which may be in the place of one of the library's, with its name
     place = own_code(function).co_filename.replace("\\", "/")
-    if any(room in place for room in _ROOMS) and (function.__module__ or "").startswith("gradloom"):
+    if any(room in place for room in _ROOMS):
         return True
     spaces = [*_spaces().values()]
     if _computes(name, function) and any(space.get(name) is function for space in spaces):

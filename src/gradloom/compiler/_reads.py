@@ -150,6 +150,7 @@ class Reads:
             return obj[index]
         cls = type(obj)
         if isinstance(obj, Tensor):
+            _stays(r, type(obj), "__getitem__")
             return r.step(_operator.getitem, (obj, index), {})
         index = r.taken(index)
         if isinstance(obj, (str, range)) or cls.__name__ == "Size":
@@ -230,6 +231,11 @@ class Reads:
                 r.taint(f"it computes with a tensor and a {type(operands[-1]).__name__}")
             if symbol in ("==", "!=") and None in [o for o in operands if not isinstance(o, Tensor)]:
                 return function(*operands)
+            name = function.__name__.strip("_")
+            if isinstance(operands[0], Tensor):
+                _stays(r, type(operands[0]), f"__{name}__")
+            else:
+                _stays(r, type(operands[-1]), f"__r{name}__")
             return r.step(function, operands, {})
         for o in operands:
             self.used(r, o)
@@ -437,7 +443,17 @@ def _attr_of_tensor(r: Any, obj: Any, name: str) -> Any:
     if r.reason is None and name not in known.METADATA:
         if name in obj.__dict__ or not isinstance(static(type(obj), name), FunctionType):
             r.taint(f"it reads the attribute {name} of a tensor")
+        else:
+            _stays(r, type(obj), name)
     return found
+
+
+def _stays(r: Any, cls: type, name: str) -> None:
+    """Require that a class of tensors has the same method under a name: programs may replace it."""
+    method = getattr(cls, name, None)
+    r.guard(("class", id(cls), name), f"getattr({{0}}, {name!r}, None) is {{1}}", cls, method)
+    if name.startswith("__") and method is not None and not known.is_operator(method):
+        r.taint(f"the program replaced {cls.__name__}.{name}")
 
 
 def _attr_of_module(r: Any, obj: ModuleType, name: str) -> Any:
