@@ -206,6 +206,19 @@ def test_large_arrays_are_shared_by_threads(count, workers, threads, monkeypatch
     assert bool(shared) == (count > 1)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_threads_that_add_rows_share_no_line_of_the_cache(dtype, threads, monkeypatch):
+    threads(2)
+    shared, in_threads = [], pool.in_threads
+    monkeypatch.setattr(pool, "in_threads", lambda *args: shared.append(args[2].tolist()) or in_threads(*args))
+    lines = -(-70 * np.dtype(dtype).itemsize // 64)
+    x = torch.from_numpy(np.random.default_rng(1).standard_normal((3000, 70)).astype(dtype))
+    with torch.set_kernels("llvm"):
+        found = torch.zeros(50, 70, dtype=x.dtype).index_add(0, torch.arange(3000) % 50, x)
+    np.testing.assert_allclose(found.numpy(), x.numpy().reshape(60, 50, 70).sum(0), rtol=1e-4, atol=1e-4)
+    assert shared == [[[0, lines // 2], [lines // 2, lines]]]  # whole lines, and one part for each thread
+
+
 SIZES = (1, 15, 16, 17, 311, 312, 623, 624, 625, 4097, 40_000)
 DRAWS = {
     "rand": lambda n: torch.rand(n),

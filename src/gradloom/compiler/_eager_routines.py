@@ -281,8 +281,8 @@ def _add(x: Any, dim: int, index: Any, source: Any, omitted: int = -1) -> bool |
     dim %= x.ndim
     before, count, after = prod(source.shape[:dim]), source.shape[dim], prod(source.shape[dim + 1 :])
     code = places.add_parts(_DTYPES[x.dtype.char])
-    cost = source.nbytes * _BYTE * 2
-    return code.over(after, cost, (x, index, source), (before, x.shape[dim], count, after, omitted))
+    cost, lines = source.nbytes * _BYTE * 2, -(-after * x.itemsize // places.LINE)
+    return code.over(lines, cost, (x, index, source), (before, x.shape[dim], count, after, omitted), 0, 1)
 
 
 def embedding_dense_backward(original: Any) -> Any:

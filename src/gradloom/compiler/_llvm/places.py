@@ -12,6 +12,7 @@ from .lower import ELEMENTS
 from .routines import Routine, Writer
 
 _LANES = 8
+LINE = 64  # bytes of a line of the cache
 
 
 @cache
@@ -92,19 +93,22 @@ def _scatter_add(w: Writer, dtype: str) -> str:
 def add_parts(dtype: str) -> Routine:
     """Return the routine of (out, index, src), which adds the parts of src to those of out at the places in a vector.
 
-    A piece is an element after the dimension. The integers are: dimensions before it, parts of out, places, elements
-    after it; and a place whose parts are left out.
+    A piece is `LINE` bytes of each part, so that threads write to different lines of the cache. The integers are:
+    dimensions before the one of the parts, parts of out, places, elements after it; and a place whose parts are left
+    out.
     """
     sizes = ("before", "size", "count", "after", "omitted")
     return Routine(f"add_parts {dtype}", lambda: _add_parts(Writer(("out", "index", "src"), sizes), dtype), 3, 5)
 
 
 def _add_parts(w: Writer, dtype: str) -> str:
-    f, first, last = w.f, w.first, w.last
+    f = w.f
     before, size, count, after, omitted = w.size.values()
     out, index, src = w.address.values()
     elem = ELEMENTS[dtype]
     nbytes = BITS[elem] // 8
+    first, last = w.first * (LINE // nbytes), w.last * (LINE // nbytes)
+    last = (last < after).where(last, after)
     bad = _any_outside(f, index, f.const(0, I64), count, size)
     whole = first + ((last - first) & -_LANES)
 

@@ -62,13 +62,20 @@ class Routine:
         return True if self._function(0, *arguments) else None
 
     def over(
-        self, count: int, cost: float, arrays: Sequence[Any], integers: Sequence[int], memory: int = 0
+        self,
+        count: int,
+        cost: float,
+        arrays: Sequence[Any],
+        integers: Sequence[int],
+        memory: int = 0,
+        each: int = _PARTS,
     ) -> bool | None:
         """Compute the pieces 0 ... count, which threads share if they take long.
 
         Args:
             cost: about how many nanoseconds they take on one thread.
             memory: bytes that each part needs; the routine's first array has them, one part after another.
+            each: parts for each thread, at most: 1 where every part reads all of an index.
 
         Returns:
             as `call`; some parts may be done if one of them is refused.
@@ -77,7 +84,7 @@ class Routine:
             own = (empty(memory, _BYTE),) if memory else ()
             return self.call(*own, *arrays, 0, count, *integers)
         threads = get_num_threads()
-        most = 1 if threads == 1 else threads * _WITH_MEMORY if memory else _PARTS
+        most = 1 if threads == 1 else threads * _WITH_MEMORY if memory else min(threads * each, _PARTS)
         parts = min(count, most, int(cost / SHARED_FROM * 2))
         if memory:
             arrays = (empty(memory * parts, _BYTE), *arrays)
