@@ -324,3 +324,13 @@ def test_equal_numbers_stay_apart(numbers):
             assert y.grad_fn._saved_other.dtype is (torch.int64 if type(number) is int else torch.float64)
             y.sum().backward()
             assert repr(x.grad.tolist()) == repr([float(number)])
+
+
+@pytest.mark.parametrize("hold", [lambda g: g, lambda g: g.detach(), lambda g: g[0], lambda g: g.numpy()[1:]])
+def test_a_gradient_that_a_hook_keeps_is_not_shared_by_a_view_of_it(hold):
+    x, kept = torch.ones(4, requires_grad=True), []
+    y = x.view(2, 2)
+    y.register_hook(lambda grad: kept.append(hold(grad)))
+    (y * 3).sum().backward()
+    x.grad.zero_()
+    assert kept[0].min() == 3

@@ -34,6 +34,31 @@ def test_a_gradient_that_nobody_else_holds_becomes_grad_without_a_copy(torch):
     assert a.grad.data_ptr() == made[0]
 
 
+@pytest.mark.parametrize(
+    "reshape",
+    [lambda x: x.view(2, 3), lambda x: x.reshape(3, 2).unsqueeze(0), lambda x: x.view(2, 3).t(), lambda x: x[None]],
+    ids=["view", "views", "transposed", "indexed"],
+)
+def test_a_view_of_a_gradient_that_nobody_else_holds_becomes_grad_without_a_copy(torch, reshape):
+    x, places = leaf(torch, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0), []
+    y = reshape(x)
+    y.register_hook(lambda grad: places.append(grad.data_ptr()))
+    (y * y.detach()).sum().backward()
+    assert x.grad.data_ptr() == places[0] and not x.grad._is_view()
+    assert x.grad.tolist() == x.tolist()
+    x.grad.add_(1)
+    assert x.grad[0].item() == 2
+
+
+def test_views_of_a_gradient_that_somebody_holds_are_copied(torch):
+    x = leaf(torch, 1.0, 2.0, 3.0, 4.0)
+    y = x.view(2, 2)
+    y.retain_grad()
+    (y * 3).sum().backward()
+    x.grad.zero_()
+    assert y.grad.tolist() == [[3.0, 3.0], [3.0, 3.0]]
+
+
 def test_a_gradient_that_somebody_holds_is_copied(torch):
     a, kept = leaf(torch, 1.0, 2.0), []
 

@@ -143,6 +143,8 @@ def _own(grad, variable):
         and grad._view is None
         and (base is None or (base.__class__ is np.ndarray and base.size == array.size))
     )
+    if not alone and of_tensor <= _ALONE[0] and of_array <= _ALONE[1] and _is_view_alone(grad):
+        alone, grad = True, _operators.wrap(array)  # no view any more
     if alone and array.flags.writeable and (array.strides == variable._array.strides or not state.grad_layout):
         return grad
     out = _laid_out_as(variable, array)
@@ -152,6 +154,23 @@ def _own(grad, variable):
         out = with_bits(out, array.conj_bit, array.neg_bit)
     out[...] = array
     return _operators.wrap(out)
+
+
+def _is_view_alone(grad) -> bool:
+    """Return whether `grad` shows all elements of a tensor without history that only its view metadata refers to, such
+    as the gradient that a reshape made another view of."""
+    view = grad._view
+    if view is None or view.requires_grad or grad.__class__ is not _operators.Tensor:
+        return False
+    if view.base.__class__ is not _operators.Tensor or view.base._array is not grad._array.base:
+        return False
+    of_tensor, of_array = _view_references(grad)
+    return of_tensor <= _ALONE_VIEW[0] and of_array <= _ALONE_VIEW[1] and view.base._array.size == grad._array.size
+
+
+def _view_references(grad):
+    """Return the reference counts of a view's base and the base's array, as a callee sees them."""
+    return getrefcount(grad._view.base), getrefcount(grad._array.base)
 
 
 def _laid_out_as(variable, array):
@@ -171,16 +190,16 @@ def _laid_out_as(variable, array):
     return new_like(like, array.dtype) if is_dense(like) else np.empty(like.shape, array.dtype)
 
 
-_ALONE = (0, 0, 0)
+_ALONE, _ALONE_VIEW = (0, 0, 0), (0, 0)
 
 
 def _calibrate():
     """Measure the reference counts of a gradient that only the engine holds; they differ between Python versions."""
-    global _ALONE
+    global _ALONE, _ALONE_VIEW
     seen = []
 
     class Probe:
-        __slots__ = ("_array",)
+        __slots__ = ("_array", "_view", "base")
 
     def own(grad, variable):
         array = grad._array
@@ -200,6 +219,12 @@ def _calibrate():
         del probe
         apply(grads)
     _ALONE = (seen[0][0], seen[0][1], seen[1][2])
+    probe, probe._view, probe._view.base = Probe(), Probe(), Probe()
+    probe._view.base._array = np.empty((2, 2))
+    probe._array = probe._view.base._array.reshape(4)
+    base = probe._array.base  # `_own` has a variable for it, too
+    _ALONE_VIEW = _view_references(probe)
+    del base
 
 
 _calibrate()
