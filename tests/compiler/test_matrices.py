@@ -93,7 +93,8 @@ def processor(request, monkeypatch):
 @pytest.mark.parametrize("layout", LAYOUTS, ids="".join)
 def test_every_tail_in_every_layout(processor, layout, dtype):
     rng = np.random.default_rng(0)
-    rows, vectors, *_ = tiles.tile_of(host.host().register)
+    tile = tiles.tile_of(host.host().register)
+    rows, vectors = tile.rows, tile.vectors
     lanes = host.host().register // np.dtype(dtype).itemsize // 8
     most = {0: 2 * rows + 1, 1: 2 * vectors * lanes + 1}
     sizes = [*((m, 19) for m in range(1, most[0] + 1)), *((9, n) for n in range(1, most[1] + 1))]

@@ -60,7 +60,8 @@ sha256 = _own_sha256()
 
 def folder() -> Path | None:
     """Return the folder of cached code, made if need be; None if there is none that can be trusted."""
-    return _checked(*map(os.environ.get, _VARIABLES))
+    named = os.environ.get(_VARIABLES[0])
+    return _checked(named) if named is not None else _checked(None, *map(os.environ.get, _VARIABLES[1:]))
 
 
 def _default() -> Path:
@@ -116,8 +117,7 @@ def read(name: str) -> bytes | None:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode) or not _own(found):
                 return None
-            with open(descriptor, "rb", 0, closefd=False) as file:
-                data = file.read()
+            data = os.read(descriptor, found.st_size)  # a part of it has another checksum
         finally:
             os.close(descriptor)
     except OSError:  # it is not there, or cannot be read

@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,10 @@ from .._loops import LoopProgram
 from . import host
 from .kernel import Kernel, code_of, header_size, library, prototypes
 from .plan import make_plan
-from .product import Matrices, Parts, Product, places
+from .product import Parts, Product, places
+
+if TYPE_CHECKING:
+    from .product import Matrices
 
 ENTRIES = ("kernel", "shared")
 _PARTS = 4  # for each thread

@@ -28,13 +28,17 @@ WORDS = (
 )
 
 
+class _Frame(np.ndarray):
+    """A frame that keeps alive what it has the addresses of."""
+
+    owner: Any
+
+
 def builtin(address: int, geometry: int, library: int, rows: int, lanes: int, owner: Any) -> Callable[..., bool | None]:
     """Return the function whose entry is at `address`; it keeps `owner` alive. See `entry.write_entry`."""
-    block = (ctypes.c_int64 * (METHOD + len(WORDS)))()
-    block.owner = owner  # type: ignore[attr-defined]
-    frame = np.frombuffer(memoryview(block), np.int64)
-    frame[:METHOD] = ctypes.addressof(_NAME), address, _FASTCALL, 0
-    frame[METHOD:] = geometry, library, rows, lanes, *_addresses()
+    words = ctypes.addressof(_NAME), address, _FASTCALL, 0, geometry, library, rows, lanes, *_addresses()
+    frame = np.array(words, np.int64).view(_Frame)
+    frame.owner = owner
     return new_builtin(frame)
 
 

@@ -13,16 +13,18 @@ import ctypes
 import mmap
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 _PAGE = 4096
 
 
-class Loaded(NamedTuple):
+class Loaded:
     """Code in memory: the addresses of its functions, and what keeps the memory."""
 
-    addresses: list[int]
-    owner: Any
+    __slots__ = ("addresses", "owner")
+
+    def __init__(self, addresses: list[int], owner: Any) -> None:
+        self.addresses, self.owner = addresses, owner
 
 
 def load_image(image: bytes, starts: Sequence[int]) -> Loaded:

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -37,43 +37,43 @@ _CACHE = 1 << 20  # bytes of the second level, about
 _ELEMENTS = {"float32": "float", "float64": "double"}
 
 
-class Matrices(Protocol):
-    """Where a batch of matrices is in the memory of an array: `Value` of the graph is such a thing."""
+if TYPE_CHECKING:  # a cached start takes its time for each Protocol and NamedTuple
+    from typing import Protocol
 
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    dtype: Any
+    class Matrices(Protocol):
+        """Where a batch of matrices is in the memory of an array: `Value` of the graph is such a thing."""
+
+        shape: tuple[int, ...]
+        strides: tuple[int, ...]
+        offset: int
+        dtype: Any
 
 
-class Place(NamedTuple):
+class Place:
     """Matrices, without the memory."""
 
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    offset: int
-    dtype: Any
+    __slots__ = ("shape", "strides", "offset", "dtype")
+
+    def __init__(self, shape: tuple[int, ...], strides: tuple[int, ...], offset: int, dtype: Any) -> None:
+        self.shape, self.strides, self.offset, self.dtype = shape, strides, offset, dtype
 
 
-class _Layout(NamedTuple):
-    """How a product is computed, with the strides that Note [Generated products] names.
+class _Layout:
+    """How a product is computed.
 
     Attributes:
         panel: which factor is the panel.
         across: whether lanes are rows of the result as it lies in memory.
+        strides: of a panel's lane and k, a row and its k, and the result: see Note [Generated products].
     """
 
-    panel: int
-    across: bool
-    packing: int
-    lanes: int
-    rows: int
-    depth: int
-    panel_lane: int
-    panel_k: int
-    row: int
-    row_k: int
-    result: int
+    __slots__ = ("panel", "across", "packing", "lanes", "rows", "depth", "strides")
+
+    def __init__(
+        self, panel: int, across: bool, packing: int, lanes: int, rows: int, depth: int, *strides: int
+    ) -> None:
+        self.panel, self.across, self.packing = panel, across, packing
+        self.lanes, self.rows, self.depth, self.strides = lanes, rows, depth, strides
 
 
 def reason_for_blas(a: Matrices, b: Matrices, out: Matrices) -> str | None:
@@ -221,19 +221,23 @@ class Product(Parts):
     def __init__(self, a: Matrices, b: Matrices, out: Matrices, adds: bool = False) -> None:
         layout = _layout(a, b, out)
         self.dtype = out.dtype.name
-        if layout is None or self.dtype not in _ELEMENTS or not min(layout[3:6]):
+        if layout is None or self.dtype not in _ELEMENTS or not min(layout.lanes, layout.rows, layout.depth):
             raise Unsupported(f"a product of matrices with shapes {a.shape} and {b.shape} in this layout")
-        self.made_by = Product, (*[Place(x.shape, x.strides, x.offset, x.dtype) for x in (a, b, out)], adds)
+        self.made_by = restored, ([(x.shape, x.strides, x.offset, x.dtype) for x in (a, b, out)], adds)
         self.layout, self.adds, self.batch = layout, adds, prod(out.shape[:-2])
         self._owner = code = _code(self.dtype, layout.across)
         factors = (a, b) if layout.panel == 0 else (b, a)
-        offsets = np.stack([places(x, out.shape[:-2]) for x in (*factors, out)], -1)
-        numbers = [_scratch().ctypes.data, layout.rows, layout.depth, *layout[6:], layout.packing, adds]
-        self._geometry = np.array([*numbers, *offsets.ravel().tolist()], np.int64)
+        batch = out.shape[:-2]
+        offsets = [x.offset for x in (*factors, out)]
+        if batch:
+            offsets = np.stack([places(x, batch) for x in (*factors, out)], -1).ravel().tolist()
+        numbers = [_scratch().ctypes.data, layout.rows, layout.depth, *layout.strides, layout.packing, adds]
+        self._geometry = np.array([*numbers, *offsets], np.int64)
         first, shared, last = code.loaded.addresses
-        self.addresses = first, self._geometry.ctypes.data
+        address = self._geometry.ctypes.data
+        self.addresses = first, address
         kernel, job = prototypes(3, ())
-        super().__init__(kernel(first), job(shared), (self._geometry.ctypes.data, ctypes.addressof(library())))
+        super().__init__(kernel(first), job(shared), (address, ctypes.addressof(library())))
         self.cost = self.batch * layout.lanes * layout.rows * layout.depth * host_module.FLOP[self.dtype]
         self._direct = None
         if self.cost < _SHORT and direct.available() and _has_gil():
@@ -270,6 +274,12 @@ class Product(Parts):
             return [(0, rows, *edge) for edge in _edges(lanes, parts, width)]
         step = layout.rows if self.batch >= count else tile.rows
         return [(*edge, 0, lanes) for edge in _edges(rows, count, step)]
+
+
+def restored(matrices: Sequence[tuple[Any, ...]], adds: bool) -> Product:
+    """Return a Product for matrices as `made_by` names them."""
+    a, b, out = [Place(*x) for x in matrices]
+    return Product(a, b, out, adds)
 
 
 def _edges(total: int, count: int, step: int) -> list[tuple[int, int]]:

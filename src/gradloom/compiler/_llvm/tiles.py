@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 DEPTH = 512  # the most terms of a block
 IN_PLACE, COPIED, TURNED = 0, 1, 2
 # The numbers of a product, in the geometry, after which come the offsets of each product of a batch.
@@ -11,7 +9,7 @@ NUMBERS = ("scratch", "rows", "depth", "panel_lane", "panel_k", "row", "row_k", 
 PLACES = 3  # offsets of the panel's factor, the rows' factor, and the result, in bytes
 
 
-class Tile(NamedTuple):
+class Tile:
     """Sizes that depend on the width of vector registers.
 
     rows, vectors: of a tile; these, a panel's vectors and a number fit the registers. Rows are a power of two.
@@ -19,10 +17,10 @@ class Tile(NamedTuple):
     most: the most bytes of a matrix; see Note [Which products are generated].
     """
 
-    rows: int
-    vectors: int
-    few: int
-    most: int
+    __slots__ = ("rows", "vectors", "few", "most")
+
+    def __init__(self, rows: int, vectors: int, few: int, most: int) -> None:
+        self.rows, self.vectors, self.few, self.most = rows, vectors, few, most
 
 
 def tile_of(register: int) -> Tile:
