@@ -51,9 +51,9 @@ def bounded(
     """`ufunc(self, bound)` for np.maximum or np.minimum and a number of self's dtype; of two zeros, that of `self`.
     `out` is None, or an array of self's shape and strides, which may be `self`."""
     if self.dtype.char == "e":  # of two zeros NumPy returns the first in float16, the second in other types
-        return ufunc(self, bound) if out is None else ufunc(self, bound, out)
+        return ufunc(self, bound) if out is None else ufunc(self, bound, out=out)
     if self.size < _FEW or not self.flags.forc:
-        return ufunc(bound, self) if out is None else ufunc(bound, self, out)
+        return ufunc(bound, self) if out is None else ufunc(bound, self, out=out)
     if out is None:
         out = np.empty_like(self)
     source, target = self.ravel("K"), out.ravel("K")  # contiguous: no copies
