@@ -166,8 +166,9 @@ def group_norm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> M
                 grad_input = empty(input.shape, dtype)
                 found[0].call(grad, input, *others, grad_input)
             if output_mask[1] or output_mask[2]:
-                grad_weight, grad_bias = empty(C, dtype), empty(C, dtype)
-                found[1].call(grad, input, mean, rstd, grad_weight, grad_bias)
+                of_samples = empty((2, N, C), dtype)
+                found[1].call(grad, input, mean, rstd, *of_samples)
+                grad_weight, grad_bias = of_samples.sum(1)
             return grad_input, grad_weight if output_mask[1] else None, grad_bias if output_mask[2] else None
 
         return native_group_norm_backward

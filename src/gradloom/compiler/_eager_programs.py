@@ -254,11 +254,12 @@ def group_norm_input(batch: int, groups: int, each: int, after: int, dtype: str,
 
 
 def group_norm_parameters(batch: int, groups: int, each: int, after: int, dtype: str) -> str:
-    """Return the program of the gradients of group_norm's weight and bias from: gradient, input, mean and rstd."""
-    whole = f"strides [{each * after}, {after}, {groups * each * after}, 1]"
-    head = f"loop [{groups}, {each}, {batch}, {after}] inner 2\n"
-    inputs = whole, whole, *(f"strides [1, 0, {groups}, 0]",) * 2
-    return head + _normalized_parameters(inputs, f"strides [{each}, 1, 0, 0]", dtype)
+    """Return the program of the gradients of group_norm's weight and bias from: gradient, input, mean and rstd. They
+    are those of each sample, whose sum is left to the caller: a row of the loop is contiguous then."""
+    whole, of_group, _ = _walks_of_groups(batch, groups, each, after)
+    head = f"loop [{batch}, {groups}, {each}, {after}] inner 1\n"
+    of_channel = f"strides [{groups * each}, {each}, 1, 0]"
+    return head + _normalized_parameters((whole, whole, of_group, of_group), of_channel, dtype)
 
 
 def batch_norm_gradients(shape: tuple[int, ...], dtype: str, weighted: bool) -> str:
