@@ -344,10 +344,10 @@ MODULE_NAMES = frozenset(
     mark_inference as_pair debug_checks metadata_of ndarray new next_sequence_nr no_gradients not_differentiable
     on_threads not_implemented_history not_implemented_write ops own promote promote_exact promote_fitting
     promote_numbers
-    promote_quotient promote_to_float promote_to_float_exact rebase_history refusal refuse_tangents remember
-    replace_history require_gradient result_class save save_list save_output edges_of TYPE_OF set_tangent
-    share_version state take_kernel tangent_of tangent_to_write unpack unpack_list update_tangent warn_deprecated
-    wrap wrapped_number write_inplace write_out xp zeros_for zeros_of exact""".split()
+    promote_quotient promote_to_float promote_to_float_exact rebase_history refusal refuse_tangents
+    refused_write remember replace_history require_gradient result_class save save_list save_output edges_of
+    TYPE_OF set_tangent share_version state take_kernel tangent_of tangent_to_write unpack unpack_list update_tangent
+    warn_deprecated wrap wrapped_number write_inplace write_out xp zeros_for zeros_of exact""".split()
 )
 
 # Local variables and keyword parameters of wrappers and nodes.

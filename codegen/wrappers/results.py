@@ -90,6 +90,11 @@ class KernelCalls(Calls):
         return f"refusal(error, {', '.join([repr(self.python_name.rstrip('_')), *told])})"
 
     @property
+    def refusal_of_write(self) -> str:
+        """`refusal` of an in-place operator whose arrays were promoted."""
+        return self.refusal.replace("refusal(error", f"refused_write(error, written, {self.first_array}", 1)
+
+    @property
     def ufunc_out(self) -> str | None:
         """The kernel as a ufunc that writes to the first argument's array; None if it is not a single ufunc."""
         kernel = self.native.kernel

@@ -28,7 +28,7 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace, write_out)
 from gradloom.kernels.activation import piecewise as kernels_activation_piecewise, smooth as kernels_activation_smooth, softmax as kernels_activation_softmax
 from gradloom.composite import activation as composite_activation
 from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_jvp, mish_second, silu_second, softmax_backward_jvp, softplus_second

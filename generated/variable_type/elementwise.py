@@ -28,7 +28,7 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace, write_out)
 from gradloom.kernels.elementwise import arithmetic as kernels_elementwise_arithmetic, choices as kernels_elementwise_choices, dtypes as kernels_elementwise_dtypes, functions as kernels_elementwise_functions, special as kernels_elementwise_special
 from gradloom.composite import elementwise as composite_elementwise
 from gradloom.formulas.elementwise import abs_jvp, acosh_backward, clamp_backward, clamp_jvp, div_mode_jvp, div_mode_self_backward, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
@@ -290,7 +290,7 @@ def add_(input, other, *more, alpha=1):
         try:
             changed = xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
         except Exception as error:
-            raise refusal(error, 'add', self_, other_) from None
+            raise refused_write(error, written, self_, 'add', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -572,7 +572,7 @@ def sub_(input, other, *more, alpha=1):
         try:
             changed = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else kernels_elementwise_arithmetic.subtract_scaled(self_, other_, alpha)
         except Exception as error:
-            raise refusal(error, 'sub', self_, other_) from None
+            raise refused_write(error, written, self_, 'sub', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -992,7 +992,7 @@ def mul_(input, other):
         try:
             changed = xp.multiply(self_, other_)
         except Exception as error:
-            raise refusal(error, 'mul', self_, other_) from None
+            raise refused_write(error, written, self_, 'mul', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -1123,7 +1123,7 @@ def mul__Scalar(input, other):
         try:
             changed = kernels_elementwise_arithmetic.mul_scalar(self_, other)
         except Exception as error:
-            raise refusal(error, 'mul', self_) from None
+            raise refused_write(error, written, self_, 'mul', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -1262,7 +1262,7 @@ def div__Tensor(input, other):
         try:
             changed = xp.true_divide(self_, other_)
         except Exception as error:
-            raise refusal(error, 'div', self_, other_) from None
+            raise refused_write(error, written, self_, 'div', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -1387,7 +1387,7 @@ def div__Scalar(input, other):
         try:
             changed = kernels_elementwise_arithmetic.div_scalar(self_, other)
         except Exception as error:
-            raise refusal(error, 'div', self_) from None
+            raise refused_write(error, written, self_, 'div', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -1526,7 +1526,7 @@ def div__Tensor_mode(input, other, rounding_mode):
         try:
             changed = kernels_elementwise_arithmetic.div_mode(self_, other_, rounding_mode)
         except Exception as error:
-            raise refusal(error, 'div', self_, other_) from None
+            raise refused_write(error, written, self_, 'div', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -1652,7 +1652,7 @@ def div__Scalar_mode(input, other, rounding_mode):
         try:
             changed = kernels_elementwise_arithmetic.div_scalar_mode(self_, other, rounding_mode)
         except Exception as error:
-            raise refusal(error, 'div', self_) from None
+            raise refused_write(error, written, self_, 'div', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -1751,7 +1751,7 @@ def floor_divide_(self, other):
         try:
             changed = kernels_elementwise_arithmetic.floor_divide(self_, other_)
         except Exception as error:
-            raise refusal(error, 'floor_divide', self_, other_) from None
+            raise refused_write(error, written, self_, 'floor_divide', self_, other_) from None
         write_inplace(written, changed)
     bump_version(self)
     if not flags or not flags & GRAD_OFF:
@@ -1833,7 +1833,7 @@ def floor_divide__Scalar(input, other):
         try:
             changed = kernels_elementwise_arithmetic.floor_divide_scalar(self_, other)
         except Exception as error:
-            raise refusal(error, 'floor_divide', self_) from None
+            raise refused_write(error, written, self_, 'floor_divide', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if not flags or not flags & GRAD_OFF:
@@ -1944,7 +1944,7 @@ def remainder__Scalar(input, other):
         try:
             changed = kernels_elementwise_arithmetic.remainder_scalar(self_, other)
         except Exception as error:
-            raise refusal(error, 'remainder', self_) from None
+            raise refused_write(error, written, self_, 'remainder', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -2082,7 +2082,7 @@ def remainder__Tensor(input, other):
         try:
             changed = kernels_elementwise_arithmetic.remainder(self_, other_)
         except Exception as error:
-            raise refusal(error, 'remainder', self_, other_) from None
+            raise refused_write(error, written, self_, 'remainder', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -2246,7 +2246,7 @@ def fmod__Scalar(input, other):
         try:
             changed = kernels_elementwise_arithmetic.fmod_scalar(self_, other)
         except Exception as error:
-            raise refusal(error, 'fmod', self_) from None
+            raise refused_write(error, written, self_, 'fmod', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -2384,7 +2384,7 @@ def fmod__Tensor(input, other):
         try:
             changed = kernels_elementwise_arithmetic.fmod(self_, other_)
         except Exception as error:
-            raise refusal(error, 'fmod', self_, other_) from None
+            raise refused_write(error, written, self_, 'fmod', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -2592,7 +2592,7 @@ def pow__Scalar(self, exponent):
         try:
             changed = kernels_elementwise_arithmetic.pow_scalar(self_, exponent)
         except Exception as error:
-            raise refusal(error, 'pow', self_) from None
+            raise refused_write(error, written, self_, 'pow', self_) from None
         write_inplace(written, changed)
     bump_version(self)
     if records:
@@ -2655,7 +2655,7 @@ def pow__Tensor(self, exponent):
         try:
             changed = kernels_elementwise_arithmetic.pow(self_, exponent_)
         except Exception as error:
-            raise refusal(error, 'pow', self_, exponent_) from None
+            raise refused_write(error, written, self_, 'pow', self_, exponent_) from None
         write_inplace(written, changed)
     bump_version(self)
     if records:
@@ -2896,7 +2896,7 @@ def addcmul_(input, tensor1, tensor2, *more, value=1):
         try:
             changed = kernels_elementwise_arithmetic.addcmul(self_, tensor1_, tensor2_, value)
         except Exception as error:
-            raise refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
+            raise refused_write(error, written, self_, 'addcmul', self_, tensor1_, tensor2_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -3080,7 +3080,7 @@ def addcdiv_(input, tensor1, tensor2, *more, value=1):
         try:
             changed = kernels_elementwise_arithmetic.addcdiv(self_, tensor1_, tensor2_, value)
         except Exception as error:
-            raise refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
+            raise refused_write(error, written, self_, 'addcdiv', self_, tensor1_, tensor2_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -3236,7 +3236,7 @@ def sin_(input):
         try:
             changed = xp.sin(self_)
         except Exception as error:
-            raise refusal(error, 'sin', self_) from None
+            raise refused_write(error, written, self_, 'sin', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -3381,7 +3381,7 @@ def cos_(input):
         try:
             changed = xp.cos(self_)
         except Exception as error:
-            raise refusal(error, 'cos', self_) from None
+            raise refused_write(error, written, self_, 'cos', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -3521,7 +3521,7 @@ def tan_(input):
         try:
             changed = xp.tan(self_)
         except Exception as error:
-            raise refusal(error, 'tan', self_) from None
+            raise refused_write(error, written, self_, 'tan', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -3667,7 +3667,7 @@ def asin_(input):
         try:
             changed = xp.arcsin(self_)
         except Exception as error:
-            raise refusal(error, 'asin', self_) from None
+            raise refused_write(error, written, self_, 'asin', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -3812,7 +3812,7 @@ def acos_(input):
         try:
             changed = xp.arccos(self_)
         except Exception as error:
-            raise refusal(error, 'acos', self_) from None
+            raise refused_write(error, written, self_, 'acos', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -3957,7 +3957,7 @@ def atan_(input):
         try:
             changed = xp.arctan(self_)
         except Exception as error:
-            raise refusal(error, 'atan', self_) from None
+            raise refused_write(error, written, self_, 'atan', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -4102,7 +4102,7 @@ def sinh_(input):
         try:
             changed = xp.sinh(self_)
         except Exception as error:
-            raise refusal(error, 'sinh', self_) from None
+            raise refused_write(error, written, self_, 'sinh', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -4247,7 +4247,7 @@ def cosh_(input):
         try:
             changed = xp.cosh(self_)
         except Exception as error:
-            raise refusal(error, 'cosh', self_) from None
+            raise refused_write(error, written, self_, 'cosh', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -4387,7 +4387,7 @@ def tanh_(input):
         try:
             changed = xp.tanh(self_)
         except Exception as error:
-            raise refusal(error, 'tanh', self_) from None
+            raise refused_write(error, written, self_, 'tanh', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -4533,7 +4533,7 @@ def asinh_(input):
         try:
             changed = xp.arcsinh(self_)
         except Exception as error:
-            raise refusal(error, 'asinh', self_) from None
+            raise refused_write(error, written, self_, 'asinh', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -4678,7 +4678,7 @@ def acosh_(input):
         try:
             changed = xp.arccosh(self_)
         except Exception as error:
-            raise refusal(error, 'acosh', self_) from None
+            raise refused_write(error, written, self_, 'acosh', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -4823,7 +4823,7 @@ def atanh_(input):
         try:
             changed = xp.arctanh(self_)
         except Exception as error:
-            raise refusal(error, 'atanh', self_) from None
+            raise refused_write(error, written, self_, 'atanh', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -4963,7 +4963,7 @@ def exp_(input):
         try:
             changed = xp.exp(self_)
         except Exception as error:
-            raise refusal(error, 'exp', self_) from None
+            raise refused_write(error, written, self_, 'exp', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -5104,7 +5104,7 @@ def exp2_(input):
         try:
             changed = xp.exp2(self_)
         except Exception as error:
-            raise refusal(error, 'exp2', self_) from None
+            raise refused_write(error, written, self_, 'exp2', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -5245,7 +5245,7 @@ def expm1_(input):
         try:
             changed = xp.expm1(self_)
         except Exception as error:
-            raise refusal(error, 'expm1', self_) from None
+            raise refused_write(error, written, self_, 'expm1', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -5391,7 +5391,7 @@ def log_(input):
         try:
             changed = xp.log(self_)
         except Exception as error:
-            raise refusal(error, 'log', self_) from None
+            raise refused_write(error, written, self_, 'log', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -5536,7 +5536,7 @@ def log2_(input):
         try:
             changed = xp.log2(self_)
         except Exception as error:
-            raise refusal(error, 'log2', self_) from None
+            raise refused_write(error, written, self_, 'log2', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -5681,7 +5681,7 @@ def log10_(input):
         try:
             changed = xp.log10(self_)
         except Exception as error:
-            raise refusal(error, 'log10', self_) from None
+            raise refused_write(error, written, self_, 'log10', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -5821,7 +5821,7 @@ def log1p_(input):
         try:
             changed = xp.log1p(self_) if self_.dtype.kind != 'c' else kernels_elementwise_functions.log1p(self_)
         except Exception as error:
-            raise refusal(error, 'log1p', self_) from None
+            raise refused_write(error, written, self_, 'log1p', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -5961,7 +5961,7 @@ def sqrt_(input):
         try:
             changed = xp.sqrt(self_)
         except Exception as error:
-            raise refusal(error, 'sqrt', self_) from None
+            raise refused_write(error, written, self_, 'sqrt', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -6097,7 +6097,7 @@ def rsqrt_(input):
         try:
             changed = kernels_elementwise_arithmetic.rsqrt(self_)
         except Exception as error:
-            raise refusal(error, 'rsqrt', self_) from None
+            raise refused_write(error, written, self_, 'rsqrt', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -6233,7 +6233,7 @@ def reciprocal_(input):
         try:
             changed = xp.reciprocal(self_) if self_.dtype.kind != 'c' else kernels_elementwise_arithmetic.reciprocal(self_)
         except Exception as error:
-            raise refusal(error, 'reciprocal', self_) from None
+            raise refused_write(error, written, self_, 'reciprocal', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -7673,7 +7673,7 @@ def erf_(input):
         try:
             changed = kernels_elementwise_special.erf(self_)
         except Exception as error:
-            raise refusal(error, 'erf', self_) from None
+            raise refused_write(error, written, self_, 'erf', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -7813,7 +7813,7 @@ def erfc_(input):
         try:
             changed = kernels_elementwise_special.erfc(self_)
         except Exception as error:
-            raise refusal(error, 'erfc', self_) from None
+            raise refused_write(error, written, self_, 'erfc', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -7953,7 +7953,7 @@ def erfinv_(input):
         try:
             changed = kernels_elementwise_special.erfinv(self_)
         except Exception as error:
-            raise refusal(error, 'erfinv', self_) from None
+            raise refused_write(error, written, self_, 'erfinv', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -8093,7 +8093,7 @@ def lgamma_(input):
         try:
             changed = kernels_elementwise_special.lgamma(self_)
         except Exception as error:
-            raise refusal(error, 'lgamma', self_) from None
+            raise refused_write(error, written, self_, 'lgamma', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -8233,7 +8233,7 @@ def digamma_(input):
         try:
             changed = kernels_elementwise_special.digamma(self_)
         except Exception as error:
-            raise refusal(error, 'digamma', self_) from None
+            raise refused_write(error, written, self_, 'digamma', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -8372,7 +8372,7 @@ def polygamma_(self, n):
         try:
             changed = kernels_elementwise_special.polygamma_of(self_, n)
         except Exception as error:
-            raise refusal(error, 'polygamma', self_, n=n) from None
+            raise refused_write(error, written, self_, 'polygamma', self_, n=n) from None
         write_inplace(written, changed)
     bump_version(self)
     if records:
@@ -8518,7 +8518,7 @@ def mvlgamma_(input, p):
         try:
             changed = kernels_elementwise_special.mvlgamma(self_, p)
         except Exception as error:
-            raise refusal(error, 'mvlgamma', self_, p=p) from None
+            raise refused_write(error, written, self_, 'mvlgamma', self_, p=p) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -8653,7 +8653,7 @@ def sigmoid_(input):
         try:
             changed = kernels_elementwise_special.sigmoid(self_)
         except Exception as error:
-            raise refusal(error, 'sigmoid', self_) from None
+            raise refused_write(error, written, self_, 'sigmoid', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -8801,7 +8801,7 @@ def logit_(input, eps=None):
         try:
             changed = kernels_elementwise_special.logit(self_, eps)
         except Exception as error:
-            raise refusal(error, 'logit', self_) from None
+            raise refused_write(error, written, self_, 'logit', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -8941,7 +8941,7 @@ def sinc_(input):
         try:
             changed = kernels_elementwise_special.sinc(self_)
         except Exception as error:
-            raise refusal(error, 'sinc', self_) from None
+            raise refused_write(error, written, self_, 'sinc', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -9075,7 +9075,7 @@ def deg2rad_(input):
         try:
             changed = kernels_elementwise_functions.deg2rad(self_)
         except Exception as error:
-            raise refusal(error, 'deg2rad', self_) from None
+            raise refused_write(error, written, self_, 'deg2rad', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -9209,7 +9209,7 @@ def rad2deg_(input):
         try:
             changed = kernels_elementwise_functions.rad2deg(self_)
         except Exception as error:
-            raise refusal(error, 'rad2deg', self_) from None
+            raise refused_write(error, written, self_, 'rad2deg', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -9998,7 +9998,7 @@ def eq_(input, other):
         try:
             changed = xp.equal(self_, other_)
         except Exception as error:
-            raise refusal(error, 'eq', self_, other_) from None
+            raise refused_write(error, written, self_, 'eq', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -10117,7 +10117,7 @@ def ne_(input, other):
         try:
             changed = xp.not_equal(self_, other_)
         except Exception as error:
-            raise refusal(error, 'ne', self_, other_) from None
+            raise refused_write(error, written, self_, 'ne', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -10236,7 +10236,7 @@ def lt_(input, other):
         try:
             changed = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise_choices.ordered('lt_cpu', self_), other_)
         except Exception as error:
-            raise refusal(error, 'lt', self_, other_) from None
+            raise refused_write(error, written, self_, 'lt', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -10355,7 +10355,7 @@ def le_(input, other):
         try:
             changed = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise_choices.ordered('le_cpu', self_), other_)
         except Exception as error:
-            raise refusal(error, 'le', self_, other_) from None
+            raise refused_write(error, written, self_, 'le', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -10474,7 +10474,7 @@ def gt_(input, other):
         try:
             changed = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise_choices.ordered('gt_cpu', self_), other_)
         except Exception as error:
-            raise refusal(error, 'gt', self_, other_) from None
+            raise refused_write(error, written, self_, 'gt', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -10593,7 +10593,7 @@ def ge_(input, other):
         try:
             changed = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise_choices.ordered('ge_cpu', self_), other_)
         except Exception as error:
-            raise refusal(error, 'ge', self_, other_) from None
+            raise refused_write(error, written, self_, 'ge', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -10684,7 +10684,7 @@ def logical_and_(input, other):
         try:
             changed = xp.logical_and(self_, other_)
         except Exception as error:
-            raise refusal(error, 'logical_and', self_, other_) from None
+            raise refused_write(error, written, self_, 'logical_and', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     return input
@@ -10764,7 +10764,7 @@ def logical_or_(input, other):
         try:
             changed = xp.logical_or(self_, other_)
         except Exception as error:
-            raise refusal(error, 'logical_or', self_, other_) from None
+            raise refused_write(error, written, self_, 'logical_or', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     return input
@@ -10844,7 +10844,7 @@ def logical_xor_(input, other):
         try:
             changed = xp.logical_xor(self_, other_)
         except Exception as error:
-            raise refusal(error, 'logical_xor', self_, other_) from None
+            raise refused_write(error, written, self_, 'logical_xor', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     return input
@@ -10929,7 +10929,7 @@ def bitwise_and_(input, other):
         try:
             changed = xp.bitwise_and(self_, other_)
         except Exception as error:
-            raise refusal(error, 'bitwise_and', self_, other_) from None
+            raise refused_write(error, written, self_, 'bitwise_and', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if not flags or not flags & GRAD_OFF:
@@ -11057,7 +11057,7 @@ def bitwise_or_(input, other):
         try:
             changed = xp.bitwise_or(self_, other_)
         except Exception as error:
-            raise refusal(error, 'bitwise_or', self_, other_) from None
+            raise refused_write(error, written, self_, 'bitwise_or', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if not flags or not flags & GRAD_OFF:
@@ -11185,7 +11185,7 @@ def bitwise_xor_(input, other):
         try:
             changed = xp.bitwise_xor(self_, other_)
         except Exception as error:
-            raise refusal(error, 'bitwise_xor', self_, other_) from None
+            raise refused_write(error, written, self_, 'bitwise_xor', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if not flags or not flags & GRAD_OFF:
@@ -11308,7 +11308,7 @@ def bitwise_left_shift_(input, other):
         try:
             changed = kernels_elementwise_functions.left_shift(self_, other_)
         except Exception as error:
-            raise refusal(error, 'bitwise_left_shift', self_, other_) from None
+            raise refused_write(error, written, self_, 'bitwise_left_shift', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if not flags or not flags & GRAD_OFF:
@@ -11431,7 +11431,7 @@ def bitwise_right_shift_(input, other):
         try:
             changed = kernels_elementwise_functions.right_shift(self_, other_)
         except Exception as error:
-            raise refusal(error, 'bitwise_right_shift', self_, other_) from None
+            raise refused_write(error, written, self_, 'bitwise_right_shift', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if not flags or not flags & GRAD_OFF:
@@ -12015,7 +12015,7 @@ def atan2_(input, other):
         try:
             changed = xp.arctan2(self_, other_)
         except Exception as error:
-            raise refusal(error, 'atan2', self_, other_) from None
+            raise refused_write(error, written, self_, 'atan2', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -12177,7 +12177,7 @@ def hypot_(input, other):
         try:
             changed = kernels_elementwise_functions.hypot(self_, other_)
         except Exception as error:
-            raise refusal(error, 'hypot', self_, other_) from None
+            raise refused_write(error, written, self_, 'hypot', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -12325,7 +12325,7 @@ def copysign__Tensor(input, other):
         try:
             changed = kernels_elementwise_functions.copysign(self_, other_)
         except Exception as error:
-            raise refusal(error, 'copysign', self_, other_) from None
+            raise refused_write(error, written, self_, 'copysign', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -12451,7 +12451,7 @@ def copysign__Scalar(input, other):
         try:
             changed = kernels_elementwise_functions.copysign_scalar(self_, other)
         except Exception as error:
-            raise refusal(error, 'copysign', self_) from None
+            raise refused_write(error, written, self_, 'copysign', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -12600,7 +12600,7 @@ def nextafter_(input, other):
         try:
             changed = kernels_elementwise_functions.nextafter(self_, other_)
         except Exception as error:
-            raise refusal(error, 'nextafter', self_, other_) from None
+            raise refused_write(error, written, self_, 'nextafter', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -12787,7 +12787,7 @@ def gcd_(input, other):
         try:
             changed = kernels_elementwise_functions.gcd(self_, other_)
         except Exception as error:
-            raise refusal(error, 'gcd', self_, other_) from None
+            raise refused_write(error, written, self_, 'gcd', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if not flags or not flags & GRAD_OFF:
@@ -12879,7 +12879,7 @@ def lcm_(input, other):
         try:
             changed = kernels_elementwise_functions.lcm(self_, other_)
         except Exception as error:
-            raise refusal(error, 'lcm', self_, other_) from None
+            raise refused_write(error, written, self_, 'lcm', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if not flags or not flags & GRAD_OFF:
@@ -13014,7 +13014,7 @@ def xlogy__Tensor(input, other):
         try:
             changed = kernels_elementwise_functions.xlogy(self_, other_)
         except Exception as error:
-            raise refusal(error, 'xlogy', self_, other_) from None
+            raise refused_write(error, written, self_, 'xlogy', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -13212,7 +13212,7 @@ def xlogy__Scalar_Other(input, other):
         try:
             changed = kernels_elementwise_functions.xlogy_by_scalar(self_, other)
         except Exception as error:
-            raise refusal(error, 'xlogy', self_) from None
+            raise refused_write(error, written, self_, 'xlogy', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -13521,7 +13521,7 @@ def ldexp_(input, other):
         try:
             changed = kernels_elementwise_functions.ldexp(self_, other_)
         except Exception as error:
-            raise refusal(error, 'ldexp', self_, other_) from None
+            raise refused_write(error, written, self_, 'ldexp', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -13971,7 +13971,7 @@ def clamp__Tensor(input, min=None, max=None):
         try:
             changed = kernels_elementwise_choices.clamp(self_, min_, max_)
         except Exception as error:
-            raise refusal(error, 'clamp', self_, min_, max_) from None
+            raise refused_write(error, written, self_, 'clamp', self_, min_, max_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -14108,7 +14108,7 @@ def clamp_(input, min=None, max=None):
         try:
             changed = kernels_elementwise_choices.clamp(self_, min, max)
         except Exception as error:
-            raise refusal(error, 'clamp', self_) from None
+            raise refused_write(error, written, self_, 'clamp', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -14234,7 +14234,7 @@ def clamp_min_(input, min):
         try:
             changed = kernels_elementwise_choices.clamp_min(self_, min)
         except Exception as error:
-            raise refusal(error, 'clamp_min', self_) from None
+            raise refused_write(error, written, self_, 'clamp_min', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -14370,7 +14370,7 @@ def clamp_min__Tensor(input, min):
         try:
             changed = kernels_elementwise_choices.clamp_min(self_, min_)
         except Exception as error:
-            raise refusal(error, 'clamp_min', self_, min_) from None
+            raise refused_write(error, written, self_, 'clamp_min', self_, min_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -14501,7 +14501,7 @@ def clamp_max_(input, max):
         try:
             changed = kernels_elementwise_choices.clamp_max(self_, max)
         except Exception as error:
-            raise refusal(error, 'clamp_max', self_) from None
+            raise refused_write(error, written, self_, 'clamp_max', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -14637,7 +14637,7 @@ def clamp_max__Tensor(input, max):
         try:
             changed = kernels_elementwise_choices.clamp_max(self_, max_)
         except Exception as error:
-            raise refusal(error, 'clamp_max', self_, max_) from None
+            raise refused_write(error, written, self_, 'clamp_max', self_, max_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:

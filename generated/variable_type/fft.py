@@ -28,7 +28,7 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace, write_out)
 from gradloom.kernels import fft as kernels_fft
 from gradloom.composite import fft as composite_fft
 from gradloom.generated.functions.fft import (

@@ -28,7 +28,7 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace, write_out)
 from gradloom.kernels.indexing import along_dim as kernels_indexing_along_dim, embedding as kernels_indexing_embedding, masks as kernels_indexing_masks, search as kernels_indexing_search, tensors as kernels_indexing_tensors, vectors as kernels_indexing_vectors
 from gradloom.composite import indexing as composite_indexing
 from gradloom.formulas.elementwise import maybe_multiply

@@ -28,7 +28,7 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace, write_out)
 from gradloom.kernels.linalg import factorizations as kernels_linalg_factorizations, reflections as kernels_linalg_reflections, solve as kernels_linalg_solve, spectral as kernels_linalg_spectral
 from gradloom.composite.linalg import factorizations as composite_linalg_factorizations, norms as composite_linalg_norms, solve as composite_linalg_solve, spectral as composite_linalg_spectral
 from gradloom.formulas.linalg.factorizations import linalg_qr_jvp

@@ -28,7 +28,7 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace, write_out)
 from gradloom.kernels.loss import classes as kernels_loss_classes, ctc as kernels_loss_ctc, pointwise as kernels_loss_pointwise
 from gradloom.composite import loss as composite_loss
 from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_jvp, bce_with_logits_jvp, huber_double_backward, multi_margin_jvp, multi_margin_second, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward

@@ -28,7 +28,7 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace, write_out)
 from gradloom.kernels import matmul as kernels_matmul
 from gradloom.composite.matmul import einsum as composite_matmul_einsum, products as composite_matmul_products
 from gradloom.formulas.elementwise import maybe_multiply
@@ -1054,7 +1054,7 @@ def addr_(input, vec1, vec2, *more, beta=1, alpha=1):
         try:
             changed = kernels_matmul.addr(self_, vec1_, vec2_, beta, alpha)
         except Exception as error:
-            raise refusal(error, 'addr', self_, vec1_, vec2_) from None
+            raise refused_write(error, written, self_, 'addr', self_, vec1_, vec2_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:

@@ -28,7 +28,7 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace, write_out)
 from gradloom.kernels import norm as kernels_norm
 from gradloom.composite import norm as composite_norm
 from gradloom.formulas.norm import batch_norm_backward_jvp, batch_norm_jvp, group_norm_backward_jvp, group_norm_deviation_jvp, group_norm_jvp, group_norm_mean_jvp, layer_norm_backward_jvp, layer_norm_jvp, weight_norm_jvp

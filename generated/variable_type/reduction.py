@@ -28,7 +28,7 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace, write_out)
 from gradloom.kernels.reduction import counting as kernels_reduction_counting, extrema as kernels_reduction_extrema, norms as kernels_reduction_norms, running as kernels_reduction_running, segments as kernels_reduction_segments, sums as kernels_reduction_sums
 from gradloom.composite.reduction import differences as composite_reduction_differences, statistics as composite_reduction_statistics
 from gradloom.formulas.reduction import amaxmin_jvp, cdist_jvp, cumprod_jvp, evenly_read_jvp, gather_with_keepdimed_indices, logcumsumexp_jvp, logsumexp_jvp, norm_jvp, pdist_jvp, prod_jvp, renorm_jvp, segment_reduce_jvp, std_jvp, var_jvp

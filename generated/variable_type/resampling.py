@@ -28,7 +28,7 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace, write_out)
 from gradloom.kernels.resampling import grid as kernels_resampling_grid, padding as kernels_resampling_padding, upsample as kernels_resampling_upsample
 from gradloom.composite import resampling as composite_resampling
 from gradloom.formulas.resampling import grid_sampler_backward_jvp, grid_sampler_jvp

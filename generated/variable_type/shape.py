@@ -28,7 +28,7 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace, write_out)
 from gradloom.kernels.shape import copies as kernels_shape_copies, joins as kernels_shape_joins, views as kernels_shape_views
 from gradloom.composite.shape import joins as composite_shape_joins, memory as composite_shape_memory, parts as composite_shape_parts, reshapes as composite_shape_reshapes
 from gradloom.formulas.shape import as_strided_scatter_tangent, as_strided_tangent

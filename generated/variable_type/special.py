@@ -28,7 +28,7 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace, write_out)
 from gradloom.kernels.elementwise import dtypes as kernels_elementwise_dtypes
 from gradloom.kernels.special import functions as kernels_special_functions, polynomials as kernels_special_polynomials
 from gradloom.composite import special as composite_special
@@ -173,7 +173,7 @@ def i0_(input):
         try:
             changed = kernels_special_functions.i0(self_)
         except Exception as error:
-            raise refusal(error, 'i0', self_) from None
+            raise refused_write(error, written, self_, 'i0', self_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -548,7 +548,7 @@ def igamma_(input, other):
         try:
             changed = kernels_special_functions.igamma(self_, other_)
         except Exception as error:
-            raise refusal(error, 'igamma', self_, other_) from None
+            raise refused_write(error, written, self_, 'igamma', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:
@@ -707,7 +707,7 @@ def igammac_(input, other):
         try:
             changed = kernels_special_functions.igammac(self_, other_)
         except Exception as error:
-            raise refusal(error, 'igammac', self_, other_) from None
+            raise refused_write(error, written, self_, 'igammac', self_, other_) from None
         write_inplace(written, changed)
     bump_version(input)
     if records:

@@ -169,3 +169,80 @@ def test_modes_see_the_overload_for_numbers_that_python_chooses(torch):
 def test_numbers_among_themselves_have_the_default_dtype(torch, call, dtype):
     y = eval(f"torch.{call}", {"torch": torch, "c": torch.tensor([True, False])})
     assert y.dtype is getattr(torch, dtype)
+
+
+TOO_LARGE = "type float without overflow"
+NOT_CAST = "result type ComplexFloat can't be cast to the desired output type Float"
+
+
+@pytest.mark.parametrize(
+    "call, error, words",
+    [
+        ("addmm(m, m, m, beta=2**64)", OverflowError, "int too big to convert"),
+        ("addmm(m, m, m, alpha=1e308)", RuntimeError, TOO_LARGE),
+        ("addmv(x, m, x, beta=1e308)", RuntimeError, TOO_LARGE),
+        ("baddbmm(b, b, b, beta=-1e308)", RuntimeError, TOO_LARGE),
+        ("addr(m, x, x, beta=-2**63-1)", OverflowError, "can't convert negative int"),
+        ("addmm(i, i, i, beta=float('nan'))", RuntimeError, "type int64_t without overflow"),
+        ("addcmul(x, x, x, value=2**64)", OverflowError, "int too big to convert"),
+        ("addcdiv(x, x, x, value=1e308)", RuntimeError, TOO_LARGE),
+        ("add(x, x, alpha=2**64)", OverflowError, "int too big to convert"),
+        ("threshold(x, 1e308, 2)", RuntimeError, TOO_LARGE),
+        ("threshold(x, 2, 2**64)", OverflowError, "int too big to convert"),
+        ("hardshrink(x, 1e308)", RuntimeError, TOO_LARGE),
+        ("hardshrink(x.half(), 65520.0)", RuntimeError, "Half without overflow"),
+        ("celu(x, 1e-45)", RuntimeError, TOO_LARGE),
+        ("logit(x, 1e308)", RuntimeError, TOO_LARGE),
+        ("nn.functional.elu(x, 1e308)", RuntimeError, TOO_LARGE),
+        ("nn.functional.leaky_relu(x, 2**64)", OverflowError, "int too big to convert"),
+        ("nn.functional.leaky_relu(x, 1j)", RuntimeError, TOO_LARGE),
+        ("nn.functional.softplus(x, threshold=1e308)", RuntimeError, TOO_LARGE),
+        ("nn.functional.softshrink(x, float('inf'))", RuntimeError, "lambda must be in range"),
+        ("pow(x, 2**64)", OverflowError, "int too big to convert"),
+        ("remainder(x, 2**64)", OverflowError, "int too big to convert"),
+        ("fmod(x, -2**63-1)", OverflowError, "can't convert negative int"),
+        ("Tensor.bitwise_and_(x, 1j)", RuntimeError, NOT_CAST),
+        ("Tensor.remainder_(x, 1j)", RuntimeError, NOT_CAST),
+        ("Tensor.add_(x, 1j, alpha=1e308)", RuntimeError, NOT_CAST),
+        ("Tensor.floor_divide_(x > 0, 0)", RuntimeError, "result type Long can't be cast"),
+    ],
+)
+def test_numbers_that_a_dtype_does_not_hold_are_refused(torch, call, error, words):
+    i = torch.ones(2, 2, dtype=torch.int64)
+    m, x = i.float(), torch.tensor([1.0, -1.0])
+    with pytest.raises(error, match=words):
+        eval(f"torch.{call}", {"torch": torch, "x": x, "m": m, "b": m.unsqueeze(0), "i": i})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "addmm(m, m, m, beta={0}, alpha={0})",
+        "addcdiv(x, x, x, value={0})",
+        "lerp(x, 2 * x, {0})",
+        "celu(x, {0})",
+        "nn.functional.elu(x, {0})",
+        "nn.functional.leaky_relu(x, {0})",
+        "nn.functional.softplus(x, {0})",
+        "nn.functional.softshrink(x, {0})",
+    ],
+)
+def test_a_complex_number_without_an_imaginary_part_is_a_real_number(torch, call):
+    m, x = torch.ones(2, 2), torch.tensor([1.0, -1.0])
+    found, expected = [eval(f"torch.{call.format(n)}", {"torch": torch, "x": x, "m": m}) for n in ("(2+0j)", "2.0")]
+    assert found.dtype is torch.float32 and torch.equal(found, expected)
+
+
+def test_the_sign_of_zero_beside_an_alpha_of_zero(torch):
+    y = torch.nn.functional.elu(torch.tensor([-2.0, -0.5, 3.0]), alpha=0)
+    assert y.tolist() == [0, 0, 3] and y.signbit().tolist() == [True, True, False]
+
+
+def test_softplus_below_a_large_threshold_overflows(torch):
+    y = torch.nn.functional.softplus(torch.tensor([50.0, 100.0]), threshold=1e4)
+    assert y.tolist() == [50.0, float("inf")]
+
+
+def test_a_factor_that_rounds_to_zero_leaves_the_summand_out(torch):
+    m = torch.ones(2, 2)
+    assert torch.addmm(m * float("nan"), m, m, beta=1e-300).tolist() == [[2.0, 2.0], [2.0, 2.0]]

@@ -7,7 +7,7 @@ import numpy as np
 from ..dispatch import _operators
 from ..dispatch.interception import intercept
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
-from ..kernels._common.errors import size_mismatch
+from ..kernels._common.errors import refusal, size_mismatch
 from ..kernels._common.layout import (
     check_apart,
     check_no_internal_overlap,
@@ -216,6 +216,23 @@ def write_inplace(array: np.ndarray, result) -> None:
     if 0 in array.strides:
         check_no_internal_overlap(array)
     array[...] = result
+
+
+def refused_write(error: Exception, written, promoted, operator: str, /, *arguments, **integers) -> Exception:
+    """Translate an error of an in-place operator's kernel: that the result cannot be cast comes before what the kernel
+    refuses, but after shapes that do not broadcast.
+
+    Args:
+        written: the array to write to.
+        promoted: the same in the dtype of the result.
+        error, operator, arguments, integers: as for `refusal`.
+    """
+    if size_mismatch([a.shape for a in arguments if isinstance(a, np.ndarray)]) is None:
+        try:
+            _check_cast(promoted.dtype, written.dtype)
+        except RuntimeError as cast:
+            return cast
+    return refusal(error, operator, *arguments, **integers)
 
 
 def require_gradient(tensor) -> None:

@@ -273,10 +273,7 @@ def add_scaled(self: np.ndarray, found: np.ndarray, beta, alpha) -> np.ndarray:
     if beta == 1 and alpha == 1 and found.dtype is dtype and complex not in (beta.__class__, alpha.__class__):
         found += self
         return found
-    if dtype.kind in "iu":
-        beta, alpha = _wrap(beta, dtype), _wrap(alpha, dtype)
-    elif (beta.__class__ is complex or alpha.__class__ is complex) and dtype.kind != "c":
-        raise RuntimeError("value cannot be converted to type float without overflow")
+    beta, alpha = _factor(beta, found.dtype), _factor(alpha, found.dtype)
     if alpha == 0:
         found = np.zeros_like(found)  # also in place of infinities and NaNs
     elif alpha != 1:
@@ -288,8 +285,9 @@ def add_scaled(self: np.ndarray, found: np.ndarray, beta, alpha) -> np.ndarray:
     return found if found.dtype is dtype else found.astype(dtype)
 
 
-def _wrap(number, dtype) -> np.generic:
-    return np.int64(int(number)).astype(dtype)
+def _factor(number, dtype):
+    """Return a factor of a sum. Raises RuntimeError for a number that the dtype does not hold."""
+    return number if number.__class__ is int and number in (0, 1) else number_as(number, dtype)
 
 
 def check_expand(self: np.ndarray, shape: tuple) -> None:

@@ -13,6 +13,7 @@ from operator import index
 
 import numpy as np
 
+from ...kernels._common.numbers import check_whole
 from .registry import Mismatch, Overridden, learn_plain, overrides, plain_classes, type_name, types
 
 
@@ -21,18 +22,6 @@ def keep(value):
 
 
 KEEP = keep, True
-
-
-def check_whole(value: int) -> int:
-    """Return an int that is an operand or Scalar: it must have at most 64 bits, with or without a sign.
-
-    Raises OverflowError for others, although a floating dtype would hold them.
-    """
-    if value >= 1 << 64:
-        raise OverflowError("int too big to convert")
-    if value < -1 << 63:
-        raise OverflowError("can't convert negative int to unsigned")
-    return value
 
 
 # Each function maps a class to (converter, total) or None.

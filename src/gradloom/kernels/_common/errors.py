@@ -36,6 +36,7 @@ class LinAlgError(RuntimeError):
 LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"
 
 
+TOO_BIG, TOO_SMALL = "int too big to convert", "can't convert negative int to unsigned"  # of integers beyond 64 bits
 _MANY = 1 << 24  # views of about 400 bytes
 _ITEM = 8  # bytes of an element, where they are not known
 BOOL_DIFFERENCE = (
@@ -59,7 +60,8 @@ def refusal(error: Exception, operator: str, /, *arguments, **integers) -> Excep
         integers: its integers and lists of integers by name; None for those that are not given.
 
     Returns:
-        ValueError for an integer of more than 64 bits, TypeError for one among several; IndexError for a dimension out
+        ValueError for a size or position of more than 64 bits, TypeError for one among several; OverflowError for a
+        Scalar of more than 64 bits; IndexError for a dimension out
         of range; RuntimeError for shapes that do not broadcast, numbers out of a dtype's range, sizes out of range and
         memory that cannot be allocated; NotImplementedError for a dtype that the operator does not support; `error`
         itself in all other cases.
@@ -84,6 +86,8 @@ def refusal(error: Exception, operator: str, /, *arguments, **integers) -> Excep
     if "C int" in words and arrays:  # of an axis
         return dim_error(next((n for sizes in lists.values() for n in sizes if abs(n) >> 31), 0), arrays[0].ndim)
     if isinstance(error, OverflowError):
+        if words in (TOO_BIG, TOO_SMALL):
+            return error
         dtype = words.rpartition(" ")[2]
         return RuntimeError(f"value cannot be converted to type {CPP_TYPES.get(dtype, 'int64_t')} without overflow")
     if isinstance(error, MemoryError):

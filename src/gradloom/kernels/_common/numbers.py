@@ -9,7 +9,7 @@ from threading import local
 
 import numpy as np
 
-from .errors import CPP_TYPES, not_implemented
+from .errors import CPP_TYPES, TOO_BIG, TOO_SMALL, not_implemented
 from .layout import as_type
 from .threads import share
 
@@ -196,24 +196,53 @@ _GREATEST = {
 _WITHOUT_INFINITY = "4GCW"
 
 
-_SMALL = 1e30  # a number that all float32 and wider types hold
+def greatest(dtype: np.dtype) -> float:
+    """Return the greatest finite number of a floating dtype."""
+    return _GREATEST[dtype.char]
+
+
+_SMALL = 9e18  # a number that all float32 and wider types hold, and 64 bits
 _REAL = frozenset((int, float))
+
+
+def check_whole(value: int) -> int:
+    """Return an int that is an operand or Scalar: it must have at most 64 bits, with or without a sign.
+
+    Raises OverflowError for others, although a floating dtype would hold them.
+    """
+    if value >= 1 << 64:
+        raise OverflowError(TOO_BIG)
+    if value < -1 << 63:
+        raise OverflowError(TOO_SMALL)
+    return value
+
+
+def real_number(value, dtype: np.dtype):
+    """Return a number that is to be compared, or converted to a real dtype: the real part of a complex one.
+
+    Raises RuntimeError if the imaginary part is not 0.
+    """
+    if value.__class__ is complex:
+        if value.imag:
+            raise _overflow(dtype)
+        return value.real
+    return value
 
 
 def number_as(value, dtype: np.dtype) -> np.ndarray:
     """Convert a Python number to a 0-dim array; floats are truncated to integers, negative integers wrap around for
-    unsigned dtypes. Raises RuntimeError if the number is out of range, or complex for a real dtype."""
+    unsigned dtypes. Raises RuntimeError if the number is out of range, or complex for a real dtype; OverflowError for
+    an int of more than 64 bits."""
     kind = dtype.kind
     if (dtype.char == "f" or dtype.char == "d") and -_SMALL <= value.real <= _SMALL and value.__class__ in _REAL:
         return np.array(value, dtype)
+    if value.__class__ is int:
+        check_whole(value)
     if kind == "b":
         return np.array(value).astype(dtype)
     if kind == "c":
         return _complex_number(complex(value), dtype)
-    if value.__class__ is complex:
-        if value.imag:
-            raise _overflow(dtype)
-        value = value.real
+    value = real_number(value, dtype)
     if kind in "iu":
         if isinstance(value, float):
             least, most = _limits(dtype)

@@ -6,20 +6,10 @@ import numpy as np
 
 from .._common.errors import not_implemented, refuse, type_name
 from .._common.layout import check_no_internal_overlap
-from .._common.numbers import LARGE, are_alike, floating, in_blocks, widen
+from .._common.numbers import LARGE, are_alike, floating, greatest, in_blocks, number_as, real_number, widen
 from .._common.tables import number
 from .._common.threads import get_num_threads
 from ..elementwise.choices import bounded, keep_where, select
-
-
-def as_type(number, dtype: np.dtype) -> np.generic:
-    """Convert a Python number to a NumPy scalar of a dtype; integers are truncated and wrap around."""
-    kind = dtype.kind
-    if number.__class__ is complex and kind != "c":
-        if number.imag:
-            raise RuntimeError("value cannot be converted to type float without overflow")
-        number = number.real
-    return np.int64(int(number)).astype(dtype) if kind in "iu" else dtype.type(number)
 
 
 def _check_clamp(self: np.ndarray, refusal: str) -> None:
@@ -48,7 +38,7 @@ def threshold(self: np.ndarray, threshold, value) -> np.ndarray:
     """`self` where it is above `threshold` (or NaN), `value` elsewhere."""
     if self.dtype.kind in "bc":
         raise not_implemented("threshold_cpu", self)
-    return select(_below(self, threshold), np.asarray(as_type(value, self.dtype)), self)
+    return select(_below(self, threshold), number_as(value, self.dtype), self)
 
 
 def threshold_backward(grad_output: np.ndarray, self: np.ndarray, threshold) -> np.ndarray:
@@ -67,31 +57,33 @@ def _above_threshold(grad_output, self, threshold):
 def _below(self, threshold):
     """Return whether elements are not above a number; the number keeps its precision beside half precision."""
     wide = widen(self)
-    return wide <= as_type(threshold, wide.dtype)
+    return wide <= number_as(threshold, wide.dtype)
 
 
 def hardtanh(self: np.ndarray, min_val=-1, max_val=1) -> np.ndarray:
     """`self` clipped to [min_val, max_val]; NaN stays."""
     _check_clamp(self, "Bool inputs not supported for hardtanh")
+    min_val, max_val = real_number(min_val, self.dtype), real_number(max_val, self.dtype)
     if self.dtype.kind == "u" and (min_val < 0 or max_val < 0):
         raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    found = bounded(np.maximum, self, as_type(min_val, self.dtype))
+    found = bounded(np.maximum, self, number_as(min_val, self.dtype))
     if found.__class__ is not np.ndarray:
-        return np.minimum(found, as_type(max_val, self.dtype))
-    return bounded(np.minimum, found, as_type(max_val, self.dtype), found)
+        return np.minimum(found, number_as(max_val, self.dtype))
+    return bounded(np.minimum, found, number_as(max_val, self.dtype), found)
 
 
 @floating("hardtanh_backward_cpu")
 def hardtanh_backward(grad_output, self, min_val, max_val):
     """`grad_output` where min_val < self < max_val, 0 elsewhere."""
-    low, high = as_type(min_val, self.dtype), as_type(max_val, self.dtype)
+    low, high = number_as(min_val, self.dtype), number_as(max_val, self.dtype)
     return keep_where(grad_output, ~((self <= low) | (self >= high)))
 
 
 @floating("leaky_relu_cpu")
 def leaky_relu(self, negative_slope=0.01):
     """`self` where it is positive, negative_slope * self elsewhere."""
-    below = self * as_type(negative_slope, self.dtype)
+    below = self * number_as(negative_slope, self.dtype)
+    negative_slope = real_number(negative_slope, self.dtype)
     if 0 <= negative_slope <= 1:
         return np.maximum(self, below, out=below)
     return select(self > 0, self, below)
@@ -102,8 +94,8 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
     """`grad_output` where `self` (or the result, which has the same sign) is positive, `negative_slope` times it
     elsewhere. Raises RuntimeError for a result and a negative slope, since the result then does not show the input's
     sign."""
-    _check_slope(self_is_result, negative_slope)
-    return select(self > 0, grad_output, grad_output * as_type(negative_slope, self.dtype))
+    _check_slope(self_is_result, real_number(negative_slope, self.dtype))
+    return select(self > 0, grad_output, grad_output * number_as(negative_slope, self.dtype))
 
 
 def _check_slope(self_is_result, slope) -> None:
@@ -190,7 +182,7 @@ def shrink_backward(grad_output, self, lambd):
 
 def _outside(self, lambd) -> np.ndarray:
     """Return whether elements lie outside [-number, number], with the number rounded to half beside halves."""
-    bound = as_type(lambd, self.dtype)
+    bound = number_as(lambd, self.dtype)
     return ~((self >= -bound) & (self <= bound))
 
 
@@ -198,10 +190,11 @@ def softshrink(self: np.ndarray, lambd=0.5) -> np.ndarray:
     """`self` moved towards 0 by `lambd`, but not past 0; NaN stays. Raises RuntimeError for a negative `lambd`."""
     if self.dtype.kind in "iubc":
         raise not_implemented("softshrink_check", self)
-    if not lambd >= 0:
+    lambd = real_number(lambd, self.dtype)
+    if not 0 <= lambd <= greatest(self.dtype):
         raise RuntimeError(
             "lambda must be in range [0, "
-            f"{float(np.finfo(self.dtype).max) if self.dtype.kind == 'f' else 3.38953e38:g}] for input "
+            f"{greatest(self.dtype):g}] for input "
             f"dtype {type_name(self.dtype)}, but found {lambd:g}"
         )
     return _softshrink(self, lambd)
@@ -209,7 +202,7 @@ def softshrink(self: np.ndarray, lambd=0.5) -> np.ndarray:
 
 @floating("softshrink_cpu")
 def _softshrink(self, lambd):
-    bound = as_type(lambd, self.dtype)
+    bound = number_as(lambd, self.dtype)
     inner = bounded(np.maximum, self, -bound)
     bounded(np.minimum, inner, bound, inner)
     np.subtract(self, inner, out=inner)

@@ -7,12 +7,11 @@ import math
 import numpy as np
 
 from .._common.layout import row_major
-from .._common.numbers import floating, is_half, widen
+from .._common.numbers import floating, is_half, number_as, real_number, widen
 from .._common.tables import number
 from ..elementwise.choices import bounded, select
 from ..elementwise.erf import MANY_NORMAL, error_function, normal_distribution
 from ..elementwise.single import expm1_of_negative, log1p_of_decay, log1p_of_unit
-from .piecewise import as_type
 
 
 def _below_zero(self) -> np.ndarray:
@@ -23,19 +22,22 @@ def _below_zero(self) -> np.ndarray:
 def elu(self, alpha=1, scale=1, input_scale=1):
     """scale * self where it is positive, scale * alpha * (exp(input_scale * self) - 1) elsewhere."""
     dtype = self.dtype
+    if alpha != 1 or scale != 1 or input_scale != 1:
+        alpha, scale, input_scale = _factors(alpha, scale, input_scale, dtype)
     found = _below_zero(self)
     if input_scale != 1:
-        found *= as_type(input_scale, dtype)
+        found *= number_as(input_scale, dtype)
     if dtype.char == "f" and input_scale >= 0:
         expm1_of_negative(found)  # 0 where self is positive
     else:
         np.expm1(found, found)
     if alpha * scale != 1:
-        found *= as_type(alpha * scale, dtype)
+        found *= dtype.type(alpha * scale)
     above = bounded(np.maximum, self, number(0, dtype))
     if scale != 1:
-        above *= as_type(scale, dtype)
-    if not -math.inf < alpha * scale * input_scale < math.inf:  # times the 0 of what is not below 0, it is NaN
+        above *= number_as(scale, dtype)
+    product = alpha * scale * input_scale
+    if product == 0 or not -math.inf < product < math.inf:  # the sum would have another sign of zero, or be NaN
         return select(self < 0, found, above)
     found += above
     return found
@@ -44,30 +46,41 @@ def elu(self, alpha=1, scale=1, input_scale=1):
 @floating("elu_backward_cpu")
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
     """Return the gradient of `elu`, from its input or, if alpha is not negative, from its result."""
+    dtype = self_or_result.dtype
+    if alpha != 1 or scale != 1 or input_scale != 1:
+        alpha, scale, input_scale = _factors(alpha, scale, input_scale, dtype)
     if is_result and alpha < 0:
         raise RuntimeError(
             "In-place elu backward calculation is triggered with a negative slope which is not supported. "
             "This is caused by calling in-place forward function with a negative slope, please call "
             "out-of-place version instead."
         )
-    dtype = self_or_result.dtype
     below = _below_zero(self_or_result)
     if is_result:
-        below += as_type(alpha * scale, dtype)
-        below *= as_type(input_scale, dtype)
+        below += dtype.type(alpha * scale)
+        below *= number_as(input_scale, dtype)
     else:
         if input_scale != 1:
-            below *= as_type(input_scale, dtype)
+            below *= number_as(input_scale, dtype)
         np.exp(below, out=below)
-        below *= as_type(alpha * scale * input_scale, dtype)
+        below *= dtype.type(alpha * scale * input_scale)
     below = below * grad_output
-    return select(self_or_result <= 0, below, grad_output * as_type(scale, dtype))
+    return select(self_or_result <= 0, below, grad_output * number_as(scale, dtype))
+
+
+def _factors(alpha, scale, input_scale, dtype: np.dtype) -> list:
+    """Return the factors of `elu`. Raises RuntimeError for one that the dtype does not hold."""
+    factors = alpha, scale, input_scale
+    for factor in factors:
+        number_as(factor, dtype)
+    return [real_number(factor, dtype) for factor in factors]
 
 
 def celu(self: np.ndarray, alpha=1.0) -> np.ndarray:
     """max(self, 0) + min(0, alpha * (exp(self / alpha) - 1)). Raises RuntimeError if alpha is 0."""
     if alpha == 0:
         raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    alpha = real_number(alpha, np.dtype(np.float64))
     return elu(self, alpha, 1.0, 1.0 / alpha)
 
 
@@ -212,6 +225,7 @@ def mish_backward(grad_output, self):
     return s
 
 
+_FINITE = 88  # up to which exp(x) does not overflow in float32
 _NEGLIGIBLE = 17  # from which on log(1 + exp(x)) rounds to x in float32
 
 
@@ -219,16 +233,18 @@ _NEGLIGIBLE = 17  # from which on log(1 + exp(x)) rounds to x in float32
 def softplus(self, beta=1, threshold=20):
     """log(1 + exp(beta * self)) / beta; `self` where beta * self is above `threshold`."""
     dtype = self.dtype
-    if dtype.char == "f" and beta == 1 and threshold >= _NEGLIGIBLE:
+    if beta.__class__ is complex or threshold.__class__ is complex:
+        beta, threshold = real_number(beta, dtype), real_number(threshold, dtype)
+    if dtype.char == "f" and beta == 1 and _NEGLIGIBLE <= threshold <= _FINITE:
         found = log1p_of_decay(self)
         return np.add(found, bounded(np.maximum, self, number(0, dtype)), found)
-    scaled = self if beta == 1 else self * as_type(beta, dtype)
-    limit = as_type(threshold if threshold == threshold else math.inf, dtype)  # nothing is above NaN
+    scaled = self if beta == 1 else self * number_as(beta, dtype)
+    limit = number_as(threshold if threshold == threshold else math.inf, dtype)  # nothing is above NaN
     linear = None if scaled.size and np.maximum.reduce(scaled, None) <= limit else scaled > limit
     found = np.exp(scaled if linear is None else bounded(np.minimum, scaled, limit))
     np.log1p(found, found)
     if beta != 1:
-        found /= as_type(beta, dtype)
+        found /= number_as(beta, dtype)
     return found if linear is None else select(linear, self, found)
 
 
@@ -236,12 +252,12 @@ def softplus(self, beta=1, threshold=20):
 def softplus_backward(grad_output, self, beta, threshold):
     """grad_output * sigmoid(beta * self); `grad_output` where beta * self is above `threshold`."""
     dtype = self.dtype
-    scaled = self if beta == 1 else self * as_type(beta, dtype)
+    scaled = self if beta == 1 else self * number_as(beta, dtype)
     found = np.negative(scaled)
     np.exp(found, found)
     found += number(1, dtype)
     found = grad_output / found
-    limit = as_type(threshold, dtype)
+    limit = number_as(threshold, dtype)
     if scaled.size and np.maximum.reduce(scaled, None) <= limit:
         return found
     return select(scaled > limit, grad_output, found)

@@ -90,7 +90,7 @@ def addcdiv(self, tensor1, tensor2, value=1):
     if tensor1.dtype.kind in "iub":
         raise integer_quotient()
     if value != 1:
-        tensor1 = tensor1 * like(value, self)
+        tensor1 = tensor1 * number_as(value, self.dtype)
     quotient = np.true_divide(tensor1, tensor2)
     return as_operands(np.add(self, quotient, out=own(quotient, self)), self, tensor1, tensor2)
 

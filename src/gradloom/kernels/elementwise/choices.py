@@ -14,7 +14,7 @@ from ...types.dtype import c_name
 from .._common import direct
 from .._common.errors import refuse, type_name
 from .._common.layout import as_operands, as_type, new_like
-from .._common.numbers import is_half, number_as, widen
+from .._common.numbers import is_half, number_as, real_number, widen
 from .._common.tables import number
 from ..shape.copies import clone
 from .dtypes import like, own, widened
@@ -153,6 +153,7 @@ def lerp_by_number(self, end, weight):
     """`self + weight * (end - self)` for a number, from the nearer end."""
     _check_lerp(self, end)
     number_as(weight, np.dtype(np.float32) if is_half(self.dtype) else self.dtype)  # raises if it does not fit
+    weight = weight if self.dtype.kind == "c" else real_number(weight, self.dtype)
     return as_operands(_lerp(self, end, weight), self, end)
 
 
@@ -169,7 +170,7 @@ def _lerp(start, end, weight):
     step = end - start
     near = abs(weight) < 0.5
     if near is True or near is False:
-        scaled = np.multiply(step, like(weight if near else weight - 1, step), out=own(step))
+        scaled = np.multiply(step, like(weight if near else weight - 1.0, step), out=own(step))
         return np.add(start if near else end, scaled, out=own(scaled, start, end))
     return np.where(near, start + weight * step, end - step * (1 - weight))
 

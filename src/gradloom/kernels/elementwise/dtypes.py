@@ -6,7 +6,7 @@ import numpy as np
 
 from ...types.dtype import default
 from .._common.layout import as_type
-from .._common.numbers import LARGE, are_alike, in_blocks
+from .._common.numbers import LARGE, are_alike, check_whole, in_blocks
 from .._common.threads import chunks, get_num_threads, share
 
 
@@ -49,7 +49,9 @@ def widened_for(array: np.ndarray, value) -> np.ndarray:
 
 def like(value, array: np.ndarray) -> np.ndarray:
     """Convert a Python number to a 0-dim array of another array's dtype. It cannot promote that array, and ufuncs take
-    it faster than a Python number. Integers out of range wrap around."""
+    it faster than a Python number. Integers out of range wrap around; those of more than 64 bits are refused."""
+    if value.__class__ is int:
+        check_whole(value)
     try:
         return np.array(value, array.dtype)
     except OverflowError:

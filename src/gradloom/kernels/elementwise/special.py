@@ -6,7 +6,7 @@ import numpy as np
 
 from .._common.errors import refuse
 from .._common.layout import row_major
-from .._common.numbers import LARGE, floating, from_scipy, in_blocks, widen
+from .._common.numbers import LARGE, floating, from_scipy, in_blocks, number_as, widen
 from .._common.tables import number
 from ..shape.copies import to_copy
 from .dtypes import shared, widened
@@ -189,7 +189,8 @@ def logit(self, eps=None):
     """`log(x / (1 - x))`, for x = `self` clamped to [eps, 1 - eps] if eps is given."""
     refuse("logit_cpu", self, "c")
     if eps is not None:
-        self = np.minimum(np.maximum(self, self.dtype.type(eps)), self.dtype.type(1 - eps))
+        low, high = number_as(eps, self.dtype), number_as(1 - eps, self.dtype)
+        self = np.minimum(np.maximum(self, low), high)
     return np.log(self / (1 - self))
 
 
