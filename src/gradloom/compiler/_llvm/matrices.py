@@ -124,7 +124,10 @@ class _Writer:
         self.end(f)
 
     def turn(self) -> None:
-        """Write `turn(k, source, a lane's stride, lanes, panel, its k's stride)`; missing lanes are the last."""
+        """Write `turn(k, source, a lane's stride, lanes, panel, its k's stride)`; missing lanes are the last.
+
+        It writes to a multiple of `width` for k, which a panel of DEPTH has room for.
+        """
         f = self.function("turn", ["k", "*source", "stride", "lanes", "*panel", "step"])
         p = _parameters(f)
         last = p["lanes"] - 1
@@ -134,25 +137,14 @@ class _Writer:
             lanes = [(first + i < last).where(first + i, last) for i in range(w)]
             sources = [f.offset("%source", lane * p["stride"]) for lane in lanes]
             panel = f.offset("%panel", first * size)
-            whole = p["k"] & -w
 
             def block(k: V) -> None:
-                loaded = [f.load(f.offset(source, k * size), self.elem, w, size) for source in sources]
+                mask = self.lanes_below(p["k"] - k)
+                loaded = [masked_load(f, f.offset(source, k * size), mask, self.elem) for source in sources]
                 for i, x in enumerate(transposed(loaded)):
                     f.store(x, f.offset(panel, (k + i) * p["step"]), size)
 
-            def rest() -> None:
-                mask, done = self.lanes_below(p["k"] - whole), f.new_label("done")
-                loaded = [masked_load(f, f.offset(source, whole * size), mask, self.elem) for source in sources]
-                for i, x in enumerate(transposed(loaded)[:-1]):
-                    more = f.new_label("more")
-                    f.branch(whole + i < p["k"], more, done)
-                    f.start(more, fall=False)
-                    f.store(x, f.offset(panel, (whole + i) * p["step"]), size)
-                f.start(done)
-
-            loop(f, f.const(0, I64), whole, w, block)
-            when(f, whole < p["k"], rest)
+            loop(f, f.const(0, I64), p["k"], w, block)
 
         loop(f, f.const(0, I64), p["lanes"], w, strip)
         self.end(f)
