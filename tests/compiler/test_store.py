@@ -375,3 +375,21 @@ def test_a_cached_start_imports_little(tmp_path):
     modules = set(found.stdout.split())
     assert {m.removeprefix("gradloom.compiler.") for m in modules if m.startswith("gradloom")} <= COMPILER
     assert {m for m in modules if not m.startswith("gradloom")} <= {"mmap", "_sha2", "_sha256"}
+
+
+class Branching(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.block = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.GELU())
+
+    def forward(self, x):
+        return self.block(x) if x.sum() < 1e9 else x
+
+
+def test_an_explanation_makes_the_graphs_of_pieces_anew(folder):
+    module, x = Branching(), torch.randn(3, 4)
+    compiled = torch.compile(module, backend="llvm")
+    for _ in range(4):
+        compiled(x)
+    forget()
+    assert "gelu" in str(torch._dynamo.explain(module)(x))

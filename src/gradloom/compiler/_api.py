@@ -52,6 +52,7 @@ class Optimized:
     """
 
     is_explained = False  # it is called once, to be explained
+    is_afresh = False  # its graphs, and those of its pieces, do not come from the disk
 
     def __init__(self, target: Any, backend: Backend, fullgraph: bool = False, dynamic: bool | None = None) -> None:
         self.target, self.backend, self.fullgraph, self.dynamic = target, backend, fullgraph, dynamic
@@ -66,11 +67,13 @@ class Optimized:
         self.calls = [0, 0]
         self.numbers: dict[Any, Any] = {}
         self.sizes: dict[Any, int] = {}  # sizes and numbers of calls, once there are MOST_ENTRIES -> how many calls
-        self.pieces = Pieces(
-            self.target,
-            lambda function: Optimized(function, self.backend, dynamic=self.dynamic),
-            self.backend.machine_code,
-        )
+        self.pieces = Pieces(self.target, self.piece_of, self.backend.machine_code)
+
+    def piece_of(self, function: Any) -> Optimized:
+        """Return a function that this one calls, compiled by itself."""
+        made = Optimized(function, self.backend, dynamic=self.dynamic)
+        made.is_afresh = self.is_afresh
+        return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.call(args, kwargs)
@@ -122,7 +125,7 @@ class Optimized:
         """Run the target as Python, and compile what it did."""
         self.misses += 1
         r = Recorder(self.fullgraph, self.pieces.call, self.is_explained, self.varies)
-        r.machine_code = self.backend.machine_code
+        r.machine_code, r.afresh = self.backend.machine_code, self.is_afresh
         arguments = None
         try:
             arguments = Arguments(r, args, kwargs)
@@ -282,7 +285,8 @@ def explain(optimized: Optimized, args: Any, kwargs: Any) -> Any:
     from ._explain import Explanation
 
     fresh = Optimized(optimized.target, optimized.backend, dynamic=optimized.dynamic)
-    fresh.is_explained, fresh.numbers = True, dict(optimized.numbers)
+    fresh.is_explained = fresh.is_afresh = True
+    fresh.numbers = dict(optimized.numbers)
     fresh(*args, **kwargs)
     return Explanation(fresh)
 

@@ -308,8 +308,7 @@ class Entry:
                 raise Opaque("it returns a tensor that came from outside")
             recording.outputs.append(slot)
         inputs = list(recorder.inputs)
-        afresh = recorder.everywhere  # `explain` wants to know how it is made
-        self.compiled = compiled(recording, inputs, backend, machine_code, afresh)
+        self.compiled = compiled(recording, inputs, backend, machine_code, recorder.afresh)
         self.check, self.guards = check_of(recorder, arguments)
         self.has_numbers = bool(recorder.numbers.values)
         self.numbers = recorder.numbers

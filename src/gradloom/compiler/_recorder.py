@@ -213,6 +213,7 @@ class Recorder:
             the call was tainted, or with `everywhere` also what those call that it called before.
         first: the hooks of the first function that was followed.
         machine_code: whether loops are machine code.
+        afresh: whether a graph on disk does not serve: `explain` wants to know how it is made.
         effects: calls that change objects from outside, in their order; Note [Effects].
         results: what those after the graph returned, by identity -> the call's number.
         sealed: after one that changes more than gradients are cleared, its name.
@@ -230,7 +231,7 @@ class Recorder:
     ) -> None:
         self.piece, self.everywhere = piece, everywhere
         self.first: Any = None
-        self.machine_code = False
+        self.machine_code = self.afresh = False
         self.effects: list[Any] = []
         self.results: dict[int, int] = {}
         self.sealed: str | None = None
