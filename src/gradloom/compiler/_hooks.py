@@ -14,6 +14,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
 from typing import Any
+from weakref import ReferenceType
 
 import numpy as np
 
@@ -114,6 +115,10 @@ def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: 
         return _called(hooks, r, function.func, (*function.args, *args), {**function.keywords, **kwargs})
     if isinstance(function, BuiltinFunctionType):
         return _builtin(hooks, r, function, args, kwargs)
+    if cls is ReferenceType and not args and not kwargs:
+        found = function()
+        r.guard(("referent", id(function)), "{0}() is {1}", function, found)
+        return r.read(found)
     if known.is_module(function):
         if "_optimized" in function.__dict__:
             original = _original_of(r, function)

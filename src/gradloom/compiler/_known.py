@@ -215,7 +215,7 @@ def is_plain_dataclass(cls: Any) -> bool:
     )
 
 
-_FOLLOWED = ("nn.modules.",)
+_FOLLOWED = ("nn.modules.", "nn._functional.")
 
 
 def is_followed(function: FunctionType) -> bool:
