@@ -506,6 +506,7 @@ _BY_HAND: dict[str, dict[str, Callable[[Any], Any]]] = {
         **{name: _of_routines("extremum", name) for name in ("cummax", "cummin")},
     },
     "sorting": {name: _of_routines(name) for name in ("sort", "topk")},
+    "activation.smooth": {"log_sigmoid_forward": _of_kernels("log_sigmoid")},
     "conv.convolution": {
         name: _of_kernels(name, "_eager_convolution") for name in ("convolution", "convolution_backward")
     },

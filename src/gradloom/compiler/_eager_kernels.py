@@ -237,6 +237,22 @@ def bce_with_logits(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
     return make
 
 
+def log_sigmoid(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
+    def make(original: Any) -> Any:
+        def log_sigmoid_forward(self: Any) -> Any:
+            if not _is_plain(self):
+                return original(self)
+            key = "log_sigmoid_forward", self.size, self.dtype.char
+            code = kept.get(key) or compiled(key, programs.log_sigmoid(self.size, _DTYPES[self.dtype.char]))
+            out, decay = empty(self.shape, self.dtype), empty(self.shape, self.dtype)
+            code.call(self, out, decay)
+            return out, decay
+
+        return log_sigmoid_forward
+
+    return make
+
+
 _MOST_TAPS = 9  # elements of a pooling kernel
 
 

@@ -443,6 +443,26 @@ row:
     return text.replace(": T", f": {dtype}")
 
 
+def log_sigmoid(count: int, dtype: str) -> str:
+    """Return the program of log(sigmoid(x)) = min(x, 0) - log1p(exp(-|x|)) and of exp(-|x|)."""
+    text = f"""loop [{count}] inner 0
+input 0: T strides [1]
+output 0: T strides [1]
+output 1: T strides [1]
+pass 0:
+  x = load 0: T
+  zero = const 0.0: T
+  size = abs x: T
+  minus = neg size: T
+  decay = exp minus: T
+  log = log1p decay: T
+  below = minimum x zero: T
+  y = - below log: T
+  store 0 y
+  store 1 decay"""
+    return text.replace(": T", f": {dtype}")
+
+
 def max_pool(planes: int, windows: Any, dtype: str) -> str:
     """Return the program of the largest element of each window without padding, and its place in the plane.
 
