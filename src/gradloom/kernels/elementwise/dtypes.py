@@ -20,7 +20,7 @@ def widened(function):
         if kind.itemsize != 2 or kind.kind not in "fV":
             if first.size >= LARGE and kind.kind == "f" and are_alike(first, rest):
                 return in_blocks(function, first, rest)
-            return function(first, *rest)
+            return function(first, *rest) if rest else function(first)
         wide = [as_type(x, np.float32) if x.__class__ is np.ndarray and x.dtype is kind else x for x in rest]
         return function(as_type(first, np.float32), *wide).astype(kind)
 

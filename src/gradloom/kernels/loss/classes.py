@@ -27,6 +27,12 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
         reduction: the mean is relative to the sum of the weights.
         ignore_index: target that is excluded from the reduction and the sum of weights.
     """
+    if weight is None and reduction != NONE and self.ndim == 2:
+        found = _sum_at_targets(self, target, ignore_index)
+        if found is not None:
+            kind, rows = self.dtype, self.shape[0]
+            found = 0.0 - found  # never -0.0, as in PyTorch
+            return np.array(found / rows if reduction == MEAN else found, kind), np.array(rows, kind)
     _check_nll(self, target, weight)
     x, classes = (self, target) if self.ndim > 1 else (self.reshape(1, -1), target.reshape(1))
     classes, chosen = _targets(classes, x.shape[1], ignore_index)
@@ -36,11 +42,6 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
             losses = x.take(starts[rows, count] + classes)
         else:
             losses = x[starts[rows, 1], classes]
-        kind = self.dtype
-        if weight is None and reduction != NONE and kind.char in "fd":  # nothing but the sum is to be negated
-            total = 0.0 - float(sums.total(losses))  # never -0.0, as in PyTorch
-            found = total / (rows or math.nan) if reduction == MEAN else total
-            return np.array(found, kind), np.array(rows, kind)
     else:
         losses = x[chosen, classes[chosen]]
     losses = widen(losses)
@@ -54,6 +55,20 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
         losses, kept = np.zeros(len(x), losses.dtype), losses
         losses[chosen] = kept
     return narrow(row_major(losses.reshape(target.shape)), self.dtype), np.zeros((), self.dtype)
+
+
+def _sum_at_targets(self, target, ignore_index) -> float | None:
+    """Return the sum of the elements of a matrix at the targets of its rows; None unless it is float32 or float64, and
+    the targets are int64, one for each of its rows, and classes other than `ignore_index`."""
+    rows, count = self.shape
+    if target.dtype is not _INT64 or target.shape != (rows,) or self.dtype.char not in "fd" or not rows:
+        return None
+    numbers = target.view(_UNSIGNED)  # a negative number becomes larger than any class
+    if numbers.item(numbers.argmax()) >= count or 0 <= ignore_index < count and ignore_index in target:
+        return None
+    if self.flags.c_contiguous:
+        return float(sums.total(self.take(starts[rows, count] + target)))
+    return float(sums.total(self[starts[rows, 1], target]))
 
 
 def nll_loss_backward(
