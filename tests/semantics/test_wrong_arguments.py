@@ -62,7 +62,9 @@ def calls(table):
 
 
 def evaluate(call, torch):
-    eval(call, {"F": torch.nn.functional, "windows": torch.signal.windows, **vars(torch)})
+    code = compile(call, "call", "eval")
+    names = {name: getattr(torch, name) for name in code.co_names if hasattr(torch, name)}  # some are bound late
+    eval(code, {**vars(torch), **names, "F": torch.nn.functional, "windows": torch.signal.windows})
 
 
 @pytest.mark.parametrize("call", calls(TAKEN))
