@@ -143,7 +143,13 @@ def _own(grad, variable):
         and grad._view is None
         and (base is None or (base.__class__ is np.ndarray and base.size == array.size))
     )
-    if not alone and of_tensor <= _ALONE[0] and of_array <= _ALONE[1] and _is_view_alone(grad):
+    if (
+        not alone
+        and array.nbytes >= _WORTH
+        and of_tensor <= _ALONE[0]
+        and of_array <= _ALONE[1]
+        and _is_view_alone(grad)
+    ):
         alone, grad = True, _operators.wrap(array)  # no view any more
     if alone and array.flags.writeable and (array.strides == variable._array.strides or not state.grad_layout):
         return grad
@@ -156,11 +162,19 @@ def _own(grad, variable):
     return _operators.wrap(out)
 
 
+_WORTH = 1 << 14  # bytes that are copied in the time that `_is_view_alone` takes
+
+
 def _is_view_alone(grad) -> bool:
     """Return whether `grad` shows all elements of a tensor without history that only its view metadata refers to, such
     as the gradient that a reshape made another view of."""
     view = grad._view
-    if view is None or view.requires_grad or grad.__class__ is not _operators.Tensor:
+    if (
+        view is None
+        or view.edge is not NO_EDGE
+        or view.base._edge is not NO_EDGE
+        or grad.__class__ is not _operators.Tensor
+    ):
         return False
     if view.base.__class__ is not _operators.Tensor or view.base._array is not grad._array.base:
         return False
