@@ -582,6 +582,13 @@ ROWS = {
         (),
         (),
     ),
+    "_safe_softmax": (
+        ("where(largest == -inf, 0, exp(self - largest) / total)", ),
+        "self, dim, dtype",
+        ("dim", ),
+        (("largest", "max(self)"), ("total", "sum(exp(self - largest))"), ),
+        (),
+    ),
     "_log_softmax": (
         ("self - largest - total", ),
         "self, dim, half_to_float",

@@ -103,6 +103,17 @@ def test_other_dtypes(dtype, backend):
     run(f, [torch.randn(7, 40).to(dtype)], backend)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_the_softmax_of_attention_with_rows_without_any_score(dtype, backend):
+    torch.manual_seed(0)
+    mask = torch.rand(5, 7) > 0.3
+    mask[2] = False
+    q, k, v = (torch.randn(3, n, 4).to(dtype) for n in (5, 7, 7))
+    compiled = run(lambda q, k, v: F.scaled_dot_product_attention(q, k, v, attn_mask=mask), [q, k, v], backend)
+    calls = [n.name for p in (compiled.forward, compiled.backward) for n in p.calls]
+    assert ("_safe_softmax" in calls) == (backend == "numpy")
+
+
 def test_integers_and_bools(backend):
     x = torch.arange(-20, 40).reshape(6, 10).to(torch.int32)
     run(lambda x: ((x * 2).sum(-1), x.amax(0), (x > 3).sum(), x.prod(1), x.sum(dtype=torch.float32)), [x], backend)
