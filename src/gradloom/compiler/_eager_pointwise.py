@@ -218,8 +218,8 @@ def replacement_by(
         return kernel
 
     def learn(recent: dict[Any, Any], key: Any, arrays: Any, parameters: tuple[Any, ...], result: Any) -> None:
-        if len(parameters) != len(others):
-            return
+        if len(parameters) != len(others) or any(p.__class__ is complex for p in parameters):
+            return  # a complex number may equal a real one, for which there is code
         if key[-1] is parameters and any(p.__class__ in _NUMBERS and p in (0, 1) for p in parameters):
             remember(recent, key, _AMBIGUOUS)
             key = *key, exact(parameters)

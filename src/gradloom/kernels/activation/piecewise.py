@@ -84,7 +84,7 @@ def leaky_relu(self, negative_slope=0.01):
     """`self` where it is positive, negative_slope * self elsewhere."""
     below = self * number_as(negative_slope, self.dtype)
     negative_slope = real_number(negative_slope, self.dtype)
-    if 0 <= negative_slope <= 1:
+    if 1e-30 < negative_slope <= 1:  # 0 times infinity is NaN
         return np.maximum(self, below, out=below)
     return select(self > 0, self, below)
 

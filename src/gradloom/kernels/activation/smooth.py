@@ -36,8 +36,7 @@ def elu(self, alpha=1, scale=1, input_scale=1):
     above = bounded(np.maximum, self, number(0, dtype))
     if scale != 1:
         above *= number_as(scale, dtype)
-    product = alpha * scale * input_scale
-    if product == 0 or not -math.inf < product < math.inf:  # the sum would have another sign of zero, or be NaN
+    if not _SOME < alpha * scale * input_scale < math.inf:  # the sum would have another sign of zero, or be NaN
         return select(self < 0, found, above)
     found += above
     return found
@@ -225,6 +224,7 @@ def mish_backward(grad_output, self):
     return s
 
 
+_SOME = 1e-30  # less than any factor that programs use, and not 0 in float32
 _FINITE = 88  # up to which exp(x) does not overflow in float32
 _NEGLIGIBLE = 17  # from which on log(1 + exp(x)) rounds to x in float32
 
