@@ -163,3 +163,14 @@ def test_copies_keep_a_backend_that_is_a_function():
 
     made = copy.deepcopy(torch.compile(Block(), backend=backend))
     assert optimized_of(made).backend.asked is backend
+
+
+def test_running_statistics_keep_their_version():
+    norm = torch.nn.BatchNorm1d(4)
+    module = torch.compile(norm)
+    for calls in (2, 3):  # the first one of all as Python
+        version = norm.running_mean._version
+        results = [module(torch.randn(8, 4)) for _ in range(calls)]
+        assert norm.running_mean._version == version
+        sum(r.square().sum() for r in results).backward()
+    assert optimized_of(module).calls == [4, 1]

@@ -309,6 +309,7 @@ class Entry:
             recording.outputs.append(slot)
         inputs = list(recorder.inputs)
         self.compiled = compiled(recording, inputs, backend, machine_code, recorder.afresh)
+        self.compiled.silent = frozenset(i for i in self.compiled.mutated if inputs[i]._version == recorder.versions[i])
         self.check, self.guards = check_of(recorder, arguments)
         self.has_numbers = bool(recorder.numbers.values)
         self.numbers = recorder.numbers

@@ -252,6 +252,7 @@ class Recorder:
         self.slots = Slots()
         self.tensors = self.slots.known  # of the recording, by identity
         self.inputs: list[Any] = []  # the tensors of the recording's inputs
+        self.versions: list[int] = []  # of these, before they were used
         self.found: dict[int, tuple[str, Any]] = {}  # tensors from outside, by identity -> their source
         self.facts: dict[int, tuple[Any, ...]] = {}
         self.paths: dict[int, str] = {}  # containers among the arguments, by identity -> where they are
@@ -269,6 +270,7 @@ class Recorder:
         self.sources.clear()
         self.number_sources.clear()
         self.inputs.clear()
+        self.versions.clear()
         self.kept.clear()
 
     # --- taint ----------------------------------------------------------------------------------------------------
@@ -462,6 +464,7 @@ class Recorder:
             return False
         self.recording.inputs.append(self.slots.add(tensor))
         self.inputs.append(tensor)
+        self.versions.append(tensor._version)
         self.sources.append(source)
         if source[0] == "object":
             self.guard(("tensor", id(tensor)), "same_tensor({0}, {1})", tensor, facts)

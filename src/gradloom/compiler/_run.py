@@ -57,6 +57,7 @@ class Compiled:
         leaves: positions of the inputs that get a gradient.
         differentiable: numbers of the results that have a history.
         mutated: positions of the inputs that are written to.
+        silent: those of them whose version stays, as that of the running statistics of batch norm.
         random: whether it draws random numbers.
         saved: the contents that the forward program returns after the results, for the backward program.
         forward, variants: the programs; `backward` is the one for gradients of all results.
@@ -76,6 +77,7 @@ class Compiled:
         self.leaves: list[int] = facts["leaves"]
         self.differentiable: list[int] = facts["differentiable"]
         self.mutated: list[int] = facts["mutated"]
+        self.silent: frozenset[int] = frozenset()
         self.random: bool = facts["random"]
         self.saved: list[int | str] = facts["saved"]
         self.shared: list[tuple[list[int], list[int]]] | None = None
@@ -260,7 +262,8 @@ def run(compiled: Compiled, inputs: Sequence[Any], numbers: tuple[Any, ...] = ()
     except BaseException as error:
         state.flags = flags
         for position in compiled.mutated:  # some of their elements may have been written
-            bump_version(inputs[position])
+            if position not in compiled.silent:
+                bump_version(inputs[position])
         if isinstance(error, IndexError):  # of a loop that reads a table
             _refused(compiled, inputs, numbers)
         raise
@@ -271,7 +274,8 @@ def run(compiled: Compiled, inputs: Sequence[Any], numbers: tuple[Any, ...] = ()
         target, value = arrays[position], found[len(found) - len(compiled.mutated) + i]
         if value is not target:
             np.copyto(target, value)
-        bump_version(inputs[position])
+        if position not in compiled.silent:
+            bump_version(inputs[position])
     if compiled.differentiable:
         _record(compiled, inputs, results, found, numbers)
     return [results[at] if kind == "result" else inputs[at] for kind, at in compiled.outputs]
