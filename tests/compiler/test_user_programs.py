@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from collections import namedtuple
 from dataclasses import dataclass
 
@@ -12,6 +14,7 @@ import gradloom as torch
 from gradloom import nn, optim
 from gradloom.nn import functional as F
 from gradloom.utils.checkpoint import checkpoint
+from tests.waiting import LIMIT
 
 Output = namedtuple("Output", "logits hidden")
 
@@ -385,3 +388,37 @@ def test_a_program_gives_what_it_gives_without_compile(program):
     assert len(found) == len(expected)
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+
+
+LIMITS = """
+import torch
+
+
+@torch.compile(fullgraph=True)
+def masked(x):
+    with torch.no_grad():
+        positive = x > torch.iinfo(torch.int8).min
+    return x.masked_fill(positive, torch.finfo(x.dtype).min) * 0.5
+
+
+@torch.compile
+def listed(x):
+    return x * torch.arange(2, 4).tolist()[0]
+
+
+for _ in range(3):
+    assert masked(torch.ones(3))[0] == torch.finfo(torch.float32).min * 0.5
+    assert listed(torch.ones(3))[0] == 2
+assert masked._optimized.calls == [2, 1]
+assert "tolist" in listed._optimized.breaks[0][1], listed._optimized.breaks
+print("right")
+"""
+
+
+def test_a_program_under_torchs_name_is_compiled_as_under_gradlooms(tmp_path):
+    path = tmp_path / "limits.py"
+    ours = LIMITS.replace("import torch", "import gradloom as torch")
+    for text, command in ((LIMITS, ["-m", "gradloom", "run"]), (ours, [])):
+        path.write_text(text)
+        done = subprocess.run([sys.executable, *command, str(path)], capture_output=True, text=True, timeout=LIMIT)
+        assert done.stdout == "right\n", done.stderr

@@ -139,7 +139,7 @@ def _operated(r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
         if value.__class__ in (list, dict):
             r.contents(value)
         elif not isinstance(value, _SAFE) and not isinstance(value, tuple) and not known.is_library_value(value):
-            if not isinstance(value, type) and not type(value).__module__.startswith("gradloom"):
+            if not isinstance(value, type) and not known.is_librarys(type(value)):
                 r.taint(f"it passes a {type(value).__name__} to {function.__name__}")
     if kwargs.get("out") is not None:
         r.taint(f"it calls {function.__name__} with out=")

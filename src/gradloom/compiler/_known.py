@@ -80,6 +80,17 @@ def is_module_class(cls: type) -> bool:
     return base is not None and issubclass(cls, base)
 
 
+def home(function: FunctionType) -> str:
+    """Return the module in which a function is written; its `__module__` is torch's with `gradloom.as_torch`."""
+    names = function.__globals__
+    return "gradloom" if names is vars(sys.modules["gradloom"]) else str(names.get("__name__"))
+
+
+def is_librarys(cls: type) -> bool:
+    """Return whether a class is the library's, also under torch's name."""
+    return cls.__module__.partition(".")[0] in ("gradloom", "torch")
+
+
 def is_plain(value: Any) -> bool:
     """Return whether an object is of the class Tensor or Parameter, and of no subclass."""
     cls = type(value)
@@ -134,7 +145,7 @@ def _is_operator(function: FunctionType) -> bool:
     name = function.__name__
     if name in _DENIED or function in _denied():
         return False
-    if not str(function.__globals__.get("__name__")).startswith("gradloom"):
+    if not home(function).startswith("gradloom"):
         return False  # a program's, which may be in the place of one of the library's, with its name
     place = own_code(function).co_filename.replace("\\", "/")
     if any(room in place for room in _ROOMS):
@@ -180,19 +191,13 @@ def is_pure_class(cls: type) -> bool:
     """Return whether making an instance of a class has no effect and reads only the arguments."""
     if cls in _PURE_CLASSES or issubclass(cls, BaseException) and cls.__init__ is BaseException.__init__:
         return True
-    return cls.__module__.partition(".")[0] in ("gradloom", "torch") and cls.__name__ in (
-        "Size",
-        "device",
-        "finfo",
-        "iinfo",
-    )
+    return is_librarys(cls) and cls.__name__ in ("Size", "device", "finfo", "iinfo")
 
 
 def is_library_value(value: Any) -> bool:
-    """Return whether an object is one of the library's immutable values: a dtype, a device, a size."""
+    """Return whether an object is one of the library's immutable values: a dtype, its limits, a device, a size."""
     cls = type(value)
-    known_name = cls.__name__ in ("dtype", "device", "layout", "memory_format", "Size")
-    return known_name and cls.__module__.partition(".")[0] in ("gradloom", "torch")
+    return cls.__name__ in ("dtype", "device", "layout", "memory_format", "Size", "finfo", "iinfo") and is_librarys(cls)
 
 
 @lru_cache(256)
@@ -220,7 +225,7 @@ _FOLLOWED = ("nn.modules.", "nn._functional.")
 
 def is_followed(function: FunctionType) -> bool:
     """Return whether a function is followed as Python: those of programs, and those of the library's modules."""
-    name = function.__module__ or ""
+    name = home(function)
     if not name.startswith("gradloom"):
         return True
     return any(name.startswith(f"gradloom.{room}") for room in _FOLLOWED)
@@ -234,7 +239,7 @@ def is_context(value: Any) -> bool:
 def is_context_class(cls: type) -> bool:
     """Return whether a class makes such context managers."""
     return (
-        cls.__module__.startswith("gradloom")
+        is_librarys(cls)
         and cls.__name__ in ("no_grad", "enable_grad")
         or (cls.__name__ == "nullcontext" and cls.__module__ == "contextlib")
     )

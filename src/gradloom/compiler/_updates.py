@@ -249,7 +249,7 @@ class Updates:
 
     def during(self, step: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call an optimizer's `step`, without hooks."""
-        if not (getattr(step, "__module__", None) or "").startswith("gradloom.optim."):
+        if not str(getattr(step, "__globals__", {}).get("__name__")).startswith("gradloom.optim."):
             self.reasons[
                 f"{getattr(step, '__qualname__', step)} is not the library's own, and may read parameters"
             ] += 1

@@ -307,6 +307,8 @@ class _Info:
         return hash((type(self), self.dtype))
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         return self._number(getattr(self._info, name))
 
 
