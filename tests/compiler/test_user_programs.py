@@ -422,3 +422,26 @@ def test_a_program_under_torchs_name_is_compiled_as_under_gradlooms(tmp_path):
         path.write_text(text)
         done = subprocess.run([sys.executable, *command, str(path)], capture_output=True, text=True, timeout=LIMIT)
         assert done.stdout == "right\n", done.stderr
+
+
+def pair(x):
+    return (x + 1, x + 2), x * 3
+
+
+def unpacked(x, pairs):
+    (a, b), c = pair(x)
+    first, (d, *e), *rest, (f, g) = x * 2, [x, x + 1, x + 2], 5.0, 6.0, pair(x)[0]
+    for h, (i, j) in pairs:
+        c = c + h * (i - j)
+    k, (m, n) = 0.5, x
+    return [a, b, c, first, d, *e, f, g, k * m + n, *[p * q for (p, q), _ in [(pair(x)[0], 1)]]], rest
+
+
+@pytest.mark.parametrize("backend", ["numpy", "aot_eager"])
+def test_only_what_a_program_unpacks_is_unpacked(backend):
+    function = torch.compile(unpacked, backend=backend, fullgraph=True)
+    x = torch.tensor([1.0, 2.0])
+    pairs = [(x, (x * 2, x)), (x + 1, (x, x * 3))]
+    for _ in range(3):
+        torch.testing.assert_close(function(x, pairs), unpacked(x, pairs))
+    assert function._optimized.calls == [2, 1]

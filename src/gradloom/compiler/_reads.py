@@ -6,6 +6,7 @@ Each hook does what Python would, and tells the recorder. What they call in turn
 from __future__ import annotations
 
 import builtins
+import itertools
 import operator as _operator
 from collections.abc import Iterator
 from types import (
@@ -24,7 +25,7 @@ from ..core.tensor import Tensor
 from . import _known as known
 from ._effects import Parameters
 from ._numbers import FREE, FreeInt, computed, plain
-from ._recorder import MISSING, active, key_place
+from ._recorder import EACH, MISSING, STAR, active, key_place
 
 _OPERATORS = {
     "+": _operator.add, "-": _operator.sub, "*": _operator.mul, "/": _operator.truediv, "//": _operator.floordiv,
@@ -178,8 +179,13 @@ class Reads:
 
     # --- iteration and unpacking ----------------------------------------------------------------------------------
 
-    def iter(self, obj: Any, depth: int = 0) -> Any:
-        """Return an iterable of the elements, noting what is read; `depth` further levels are unpacked by Python."""
+    def iter(self, obj: Any, parts: Any = None) -> Any:
+        """Return an iterable of the elements, noting what is read.
+
+        Args:
+            parts: for each element, which of its own elements Python unpacks then, if it does, else None; STAR for any
+                number of elements. (EACH, parts) has the parts of every element.
+        """
         r = active.recorder
         if r is None or r.reason is not None:
             return obj
@@ -203,11 +209,22 @@ class Reads:
                 return obj
             r.guard(("class", id(cls), "__iter__"), "static({0}, '__iter__') is {1}", cls, method)
             found = self.call(method, obj)
-        return self._deep(found, depth) if depth else found
+        if not parts or not any(part for part in parts if part not in (EACH, STAR)):
+            return found
+        return self._unpacked(found, parts)
 
-    def _deep(self, found: Any, depth: int) -> Iterator[Any]:
-        for element in found:
-            yield self.iter(element, depth - 1)
+    def _unpacked(self, found: Any, parts: Any) -> Iterator[Any]:
+        of_each: Iterator[Any]
+        if parts[0] == EACH:
+            of_each = itertools.repeat(parts[1])
+        elif STAR in parts:
+            found, star = list(found), parts.index(STAR)
+            more = len(found) - len(parts)
+            of_each = itertools.chain(parts[:star], itertools.repeat(None, more + 1), parts[star + 1 :])
+        else:
+            of_each = itertools.chain(parts, itertools.repeat(None))
+        for element, part in zip(found, of_each, strict=False):
+            yield element if part is None else self.iter(element, part)
 
     def mapping(self, obj: Any) -> Any:
         r = active.recorder

@@ -28,6 +28,7 @@ from ._numbers import FREE, Numbers, fixed, plain, replaced
 
 MISSING = object()
 HOOKS = "_gradloom_hooks_"  # the variable of rewritten functions that has their hooks
+EACH, STAR = "each", "star"  # in descriptions of what is unpacked
 STANDS_FOR = -1  # in the place of a Slot's number: the function of what stands for a number
 FREE_ITEM = object()  # in the guard of a list, in the place of a number that is an argument of the graph
 _NOTHING: dict[Any, Any] = {}

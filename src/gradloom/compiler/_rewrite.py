@@ -18,7 +18,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from ..memory.locks import new_lock
-from ._recorder import HOOKS, CannotRewriteError
+from ._recorder import EACH, HOOKS, STAR, CannotRewriteError
 
 _compiling = new_lock()
 _FUTURE_ANNOTATIONS = 0x1000000
@@ -409,7 +409,7 @@ class _Rewriter(ast.NodeTransformer):
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension
 
     def _iterated(self, value: ast.expr, target: ast.expr) -> ast.expr:
-        return self.hook("iter", value, self.visit(value), ast.Constant(_depth(target)))
+        return self.hook("iter", value, self.visit(value), _constant((EACH, _parts(target))))
 
     # --- statements -----------------------------------------------------------------------------------------------
 
@@ -426,15 +426,15 @@ class _Rewriter(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         value = self.visit(node.value)
-        depth = max(map(_depth, node.targets))
-        if depth and not isinstance(node.value, ast.Tuple):
-            value = self.hook("iter", node.value, value, ast.Constant(depth - 1))
+        parts = next(filter(None, map(_parts, node.targets)), None)
+        if parts and (not isinstance(node.value, ast.Tuple) or any(parts)):
+            value = self.hook("iter", node.value, value, _constant(parts))
             if len(node.targets) > 1:
                 return [self.taint(node, "it unpacks into several targets"), node]
         if len(node.targets) == 1 and isinstance(node.targets[0], ast.Subscript):
             target = node.targets[0]
-            parts = self.visit(target.value), self.visit(target.slice)
-            return _at(ast.Expr(self.hook("set_item", node, *parts, value)), node)
+            place_and_index = self.visit(target.value), self.visit(target.slice)
+            return _at(ast.Expr(self.hook("set_item", node, *place_and_index, value)), node)
         if len(node.targets) == 1 and isinstance(node.targets[0], ast.Attribute):
             place = node.targets[0]
             return _at(
@@ -524,11 +524,15 @@ def _plain(node: _Function) -> Any:
     return node
 
 
-def _depth(target: ast.expr) -> int:
-    """Return how deep an assignment unpacks."""
+def _parts(target: ast.expr) -> tuple[Any, ...] | None:
+    """Return what an assignment unpacks: for a tuple, the same of its targets, STAR for one with a star; else None."""
     if isinstance(target, (ast.Tuple, ast.List)):
-        return 1 + max(map(_depth, target.elts), default=0)
-    return _depth(target.value) if isinstance(target, ast.Starred) else 0
+        return tuple([STAR if isinstance(each, ast.Starred) else _parts(each) for each in target.elts])
+    return None
+
+
+def _constant(value: Any) -> ast.Constant:
+    return ast.Constant(value)
 
 
 def _at(node: Any, place: Any) -> Any:
