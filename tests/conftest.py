@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
+
+# Machine code of the tests is kept in the checkout: it would fill the user's own cache.
+os.environ.setdefault("GRADLOOM_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "machine-code"))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

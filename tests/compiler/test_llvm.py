@@ -483,6 +483,22 @@ def test_files_that_nobody_counted_are_found(folder, monkeypatch):
     assert (folder / cache.TALLY).stat().st_size == 3
 
 
+def test_one_write_deletes_few_files_and_the_next_ones_go_on(folder, monkeypatch):
+    monkeypatch.setattr(cache, "LIMIT", 6)
+    monkeypatch.setattr(cache, "KEPT", 4)
+    monkeypatch.setattr(cache, "DELETED", 3)
+    cache.write("0" * 64, b"")
+    for i in range(1, 12):
+        (folder / f"{i:064}").write_bytes(bytes(10))
+        os.utime(folder / f"{i:064}", (i, i))
+    (folder / cache.TALLY).unlink()
+    counts = []
+    for i in range(20, 24):
+        cache.write(f"{i:064}", b"")
+        counts.append(len(files(folder)))
+    assert counts == [10, 8, 6, 4]  # of 13, 11, 9 and 7
+
+
 def test_code_depends_on_the_processor_and_the_versions(folder, monkeypatch):
     program = LoopProgram.parse(POINTWISE.format(n=10))
     monkeypatch.setattr(code, "_sources", lambda: "")
