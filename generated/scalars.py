@@ -283,8 +283,8 @@ LARGE_KERNELS = {
     },
 }
 
-# family: nodes whose formulas follow from definitions, with, for each input, the definition of its gradient (None: it has
-# none), and the names of the saved tensors and of the other saved values in it
+# family: node class: for each input None, or the definition of its gradient, and the names of the saved tensors and of
+# the other saved values in it
 GRADIENTS = {
     "activation": {
         "ReluBackward0": (('where(result <= 0, 0, grad)', ('result',), ()),),

@@ -234,11 +234,12 @@ Defined = Mapping[str, Sequence[tuple[Scalar, FunctionSchema]]]  # operators wit
 
 
 def from_formula(formula: str, tensors: Collection[str], operators: Defined) -> Scalar | None:
-    """Return what a formula of derivatives.yaml computes for one element, in real numbers: that of `grad *
-    other.conj()` is `grad * other`. None if it calls something else than the operators with a definition.
+    """Return the definition that a formula of derivatives.yaml has for real numbers; None if it calls an operator
+    without a definition. That of `grad * other.conj()` is `grad * other`.
 
     Args:
-        tensors: its names that stand for tensors.
+        tensors: the names of tensors in it.
+        operators: the operators with a definition.
     """
     try:
         tree = _FromFormula(frozenset(tensors), operators).visit(ast.parse(formula, mode="eval").body)
@@ -248,7 +249,7 @@ def from_formula(formula: str, tensors: Collection[str], operators: Defined) -> 
 
 
 class _FromFormula(ast.NodeTransformer):
-    """Writes a formula as a definition. Raises ValueError for a part that has no place in one."""
+    """Writes a formula as a definition. Raises ValueError for a part that no definition can have."""
 
     def __init__(self, tensors: frozenset[str], operators: Defined) -> None:
         self.tensors, self.operators = tensors, operators
@@ -294,7 +295,7 @@ class _FromFormula(ast.NodeTransformer):
 
 
 class _Named(ast.NodeTransformer):
-    """Puts arguments for names."""
+    """Substitutes arguments for names."""
 
     def __init__(self, arguments: Mapping[str, ast.expr]) -> None:
         self.arguments = arguments

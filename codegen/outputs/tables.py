@@ -153,8 +153,12 @@ def defined_kernels(wrappers: Collection[Wrapper]) -> list[tuple[str, list[Defin
 
 @dataclass(frozen=True, slots=True)
 class NodeGradients:
-    """A node class whose gradients have definitions; for each edge the definition (or None), and the names of the saved
-    tensors and of the other saved values in it."""
+    """A node class with at least one gradient that has a definition.
+
+    Attributes:
+        edges: for each edge, the definition, and the names of the saved tensors and of the other saved values in it;
+            None for an edge without one.
+    """
 
     name: str
     edges: tuple[tuple[str, tuple[str, ...], tuple[str, ...]] | None, ...]
@@ -163,7 +167,7 @@ class NodeGradients:
 def gradient_table(
     nodes: Mapping[str, Iterable[NodeClass]], wrappers: Iterable[Wrapper]
 ) -> list[tuple[str, list[NodeGradients]]]:
-    """Return, by family, the nodes with formulas that follow from the definitions of operators."""
+    """Return, by family, the nodes whose formulas have definitions."""
     operators: dict[str, list[tuple[Scalar, FunctionSchema]]] = {}
     for w in wrappers:
         if w.native.scalar is not None and w.native.schema is w.schema:
