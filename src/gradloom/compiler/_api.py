@@ -52,7 +52,7 @@ class Optimized:
     """
 
     is_explained = False  # it is called once, to be explained
-    is_afresh = False  # its graphs, and those of its pieces, do not come from the disk
+    is_afresh = False  # whether it and its pieces ignore graphs on disk
 
     def __init__(self, target: Any, backend: Backend, fullgraph: bool = False, dynamic: bool | None = None) -> None:
         self.target, self.backend, self.fullgraph, self.dynamic = target, backend, fullgraph, dynamic
@@ -70,7 +70,7 @@ class Optimized:
         self.pieces = Pieces(self.target, self.piece_of, self.backend.machine_code)
 
     def piece_of(self, function: Any) -> Optimized:
-        """Return a function that this one calls, compiled by itself."""
+        """Return the `Optimized` of a function that this one calls, with the same backend and `dynamic`."""
         made = Optimized(function, self.backend, dynamic=self.dynamic)
         made.is_afresh = self.is_afresh
         return made

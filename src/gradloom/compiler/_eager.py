@@ -52,9 +52,8 @@ class set_kernels:
         name: "numpy", the default, or "llvm": machine code for operators that take NumPy several calls. These are
             pointwise operators (sigmoid, gelu, elu, softplus, erf, lerp ...), softmax, log_softmax, layer_norm, group
             norm, batch norm in training, the mean and the sum of nll_loss and binary_cross_entropy_with_logits, gather,
-            dropout,
-            convolutions of one group, max_pool2d without padding, products of matrices, the steps of LSTM and GRU
-            layers, sums, products, means, extrema and variances of rows, running sums, products and extrema, sort,
+            dropout, convolutions of one group, max_pool2d without padding, products of matrices, the steps of LSTM and
+            GRU layers, sums, products, means, extrema and variances of rows, running sums, products and extrema, sort,
             topk, kthvalue, median, scatter_add, index_add, index_select, embedding, random numbers, and steps of
             optimizers, for contiguous float32 and float64 tensors, and where they only move or sort also for others;
             for large tensors also operators of one call of NumPy (+, *, exp, abs ...). Factors of products may be

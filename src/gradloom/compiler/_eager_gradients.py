@@ -1,6 +1,6 @@
 """Gradients of large tensors in one loop: a formula of several operators, and its sum with another gradient.
 
-The loops have the operations of the formulas in the same order, and so the same results.
+A loop computes the operations of its formula in the same order, so its results are the same to the bit.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _POW_BACKWARD = f"grad * (({_POWER}) * exponent)"
 
 
 def pow_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return what makes the replacement of the gradient of a power with a number, without history."""
+    """Return the function that makes the replacement of `pow_backward` for calls that record no history."""
     make = replacement_by(_POW_BACKWARD, ["grad", "self", "exponent"], "pow_backward", (0, 1), kept, compiled)
 
     def replace(original: Any) -> Any:
@@ -56,7 +56,7 @@ def pow_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Callable
 
 
 class Definition(NamedTuple):
-    """What a gradient is: its definition, and the names of saved tensors and other saved values in it."""
+    """The definition of a gradient, and the names of the saved tensors and of the other saved values in it."""
 
     source: str
     tensors: tuple[str, ...]
@@ -77,11 +77,11 @@ def definitions(node: type) -> tuple[Definition | None, ...] | None:
 
 
 def apply_adding(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Return what makes the engine's `apply_adding`: Note [Gradients added where they are computed]."""
+    """Return the function that makes the engine's `apply_adding`: Note [Gradients added where they are computed]."""
     recent: dict[Any, Any] = {}
 
     def code_for(definition: Definition, key: Any, arrays: dict[str, Any], values: dict[str, Any]) -> Any:
-        """Return the code that adds such a gradient to a sum, and the values that it takes; False if there is none."""
+        """Return the code that adds a gradient to a sum, and the names of its scalar arguments; False without code."""
         total = arrays["total"]
         dtype, deciding = _DTYPES[total.dtype.char], deciding_in(definition.source)
         numbers = [n for n, v in values.items() if n not in deciding and v.__class__ in (int, float)]
@@ -101,7 +101,7 @@ def apply_adding(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Callable
         return found
 
     def prepared(node: Any, definition: Definition, grad: Any, total: Any) -> Any:
-        """Return the code and its arguments; None if the gradient is computed and added as ever."""
+        """Return the code and its arguments; None or False if the node computes the gradient and the engine adds it."""
         arrays = {"total": total, "grad": grad}
         for name in definition.tensors:
             arrays[name] = _saved_array(getattr(node, f"saved_{name}"))
@@ -150,7 +150,7 @@ def apply_adding(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Callable
                     sums.append(found)
                     rest[i] = NO_EDGE
             outputs = node.apply(grads, tuple(rest) if sums else edges)
-            for code, given in sums:  # after what may raise an error
+            for code, given in sums:  # after `apply`, which may raise an error
                 code.call(*given)
             return outputs
 
@@ -160,7 +160,7 @@ def apply_adding(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Callable
 
 
 def _saved_array(saved: Any) -> Any:
-    """Return the array of a saved tensor; None if unpacking it is more than that, or an error."""
+    """Return the array of a saved tensor; None if unpacking it would run a hook, make a view or raise an error."""
     kind: Any = saved.__class__
     if kind is Tensor:
         return saved._array if saved._vc is None else None

@@ -177,17 +177,17 @@ def group_norm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> M
 
 
 def _is_plain(x: Any) -> bool:
-    """Return whether machine code takes an array as it is."""
+    """Return whether `x` is a contiguous float32 or float64 array with elements, which machine code takes."""
     return type(x) is ndarray and x.dtype.char in "fd" and x.flags.c_contiguous and x.size > 0
 
 
 def _is_grouped(x: Any, batch: int, channels: int, after: int, groups: int) -> bool:
-    """Return whether `x` is an array that machine code takes, of channels that groups divide evenly."""
+    """Return whether machine code takes `x`, and its channels divide evenly into `groups`."""
     return _is_plain(x) and groups > 0 and not channels % groups and x.size == batch * channels * after and batch > 0
 
 
 def _contiguous(x: Any) -> Any:
-    """Return an array of NumPy's own type contiguous: the gradient of a sum is one number, expanded."""
+    """Return a contiguous array. The gradient of a sum, for one, is an expanded number. Stand-ins stay as they are."""
     return np.ascontiguousarray(x) if type(x) is ndarray else x
 
 

@@ -32,8 +32,8 @@ def pointwise(
         known: names that stand for Python values.
         numbers: names that stand for floats, which are passed at each call.
         result: the dtype of the result, if it is another than `dtype`.
-        expanded: names of arrays that are one number for all elements.
-        in_place: the result takes the place of the first array.
+        expanded: names of arrays that are one number, expanded with strides of 0.
+        in_place: the result is written to the first array.
     """
     result = result or dtype
     exprs = Exprs()
@@ -187,7 +187,7 @@ _NORMALIZED = """
 
 
 def _normalized_input(lines: list[str], count: int, dtype: str, weighted: bool, more: str = "") -> str:
-    """Return the program of the gradient of a normalization's input, from the lines on its loop and buffers.
+    """Return the program of the gradient of a normalization's input; `lines` declare its loop and buffers.
 
     Its inputs are gradient, input, mean, rstd and, with `weighted`, weight; `more` is added to its last pass.
     """
@@ -224,8 +224,10 @@ def layer_norm_input(rows: int, count: int, dtype: str, weighted: bool, paramete
 
 
 def _walks_of_groups(batch: int, groups: int, each: int, after: int) -> tuple[str, str, str]:
-    """Return the strides, in a loop over samples, groups, channels of a group and positions, of the input, of a number
-    for each group of a sample, and of a number for each channel."""
+    """Return the strides of the input, of a vector of groups of each sample, and of a vector of channels.
+
+    The loop runs over samples, groups, channels of a group and positions.
+    """
     whole = f"strides [{groups * each * after}, {each * after}, {after}, 1]"
     return whole, f"strides [{groups}, 1, 0, 0]", f"strides [0, {each}, 1, 0]"
 
@@ -254,8 +256,10 @@ def group_norm_input(batch: int, groups: int, each: int, after: int, dtype: str,
 
 
 def group_norm_parameters(batch: int, groups: int, each: int, after: int, dtype: str) -> str:
-    """Return the program of the gradients of group_norm's weight and bias from: gradient, input, mean and rstd. They
-    are those of each sample, whose sum is left to the caller: a row of the loop is contiguous then."""
+    """Return the program of the gradients of group_norm's weight and bias from: gradient, input, mean and rstd.
+
+    It computes those of each sample, so that a row of the loop is contiguous; the caller adds them up.
+    """
     whole, of_group, _ = _walks_of_groups(batch, groups, each, after)
     head = f"loop [{batch}, {groups}, {each}, {after}] inner 1\n"
     of_channel = f"strides [{groups * each}, {each}, 1, 0]"

@@ -40,7 +40,7 @@ _WRITERS = frozenset(
     difference_update intersection_update __setitem__ __delitem__""".split()
 )
 _WALKS = (list, tuple, zip, enumerate, reversed, map, filter)  # they do not look at elements
-MOST_NUMBERS = 16  # of a tensor that operators make of numbers of the graph
+MOST_NUMBERS = 16  # elements of a tensor that operators make from number arguments of the graph
 _MAKERS = (construction.tensor, construction.as_tensor, Tensor.new_tensor)
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
 _SAFE = (*known.NUMBERS, Tensor, slice, np.dtype)
@@ -156,13 +156,13 @@ def _operated(r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 class _NoNumbersError(Exception):
-    """Data of a tensor are something else than Python numbers."""
+    """The data given for a tensor are not Python numbers."""
 
 
 def _tensor_of_numbers(r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call `tensor`, `as_tensor` or `new_tensor` on numbers, of which the graph's stay arguments of operators.
+    """Call `tensor`, `as_tensor` or `new_tensor` on numbers; those that are arguments of the graph stay arguments.
 
-    Raises _NoNumbersError if the data are something else.
+    Raises _NoNumbersError if the data are not numbers, or other options need a call in Python.
     """
     options = dict(kwargs)
     if function is Tensor.new_tensor and args:
@@ -189,7 +189,7 @@ def _tensor_of_numbers(r: Any, function: Any, args: tuple[Any, ...], kwargs: dic
 
 
 def _numbers_in(r: Any, value: Any, leaves: list[Any]) -> Any:
-    """Return nested lists of Python numbers; `leaves` gets the numbers."""
+    """Return `value` as nested lists of numbers, and append these numbers to `leaves`."""
     if value.__class__ is list or value.__class__ is tuple:
         r.contents(value, False)
         return [_numbers_in(r, v, leaves) for v in r.elements(value)]
@@ -448,7 +448,7 @@ def _module_called(hooks: Hooks, r: Any, module: Any, args: tuple[Any, ...], kwa
 
 
 def _original_of(r: Any, module: Any) -> Any:
-    """Return the module that a compiled one is made of, if nothing hooks into the latter."""
+    """Return the original of a compiled module. Hooks on the compiled one end the graph."""
     members = module.__dict__
     if any(members[f"_{kind}_hooks"] for kind in ("forward", "forward_pre", "backward", "backward_pre")):
         r.taint("hooks are registered on a compiled module")

@@ -81,7 +81,7 @@ def is_module_class(cls: type) -> bool:
 
 
 def home(function: FunctionType) -> str:
-    """Return the module in which a function is written; its `__module__` is torch's with `gradloom.as_torch`."""
+    """Return the name of the module that defines a function; with `gradloom.as_torch`, `__module__` names torch's."""
     names = function.__globals__
     return "gradloom" if names is vars(sys.modules["gradloom"]) else str(names.get("__name__"))
 
@@ -146,7 +146,7 @@ def _is_operator(function: FunctionType) -> bool:
     if name in _DENIED or function in _denied():
         return False
     if not home(function).startswith("gradloom"):
-        return False  # a program's, which may be in the place of one of the library's, with its name
+        return False  # a program's function, which may replace one of the library's under the same name
     place = own_code(function).co_filename.replace("\\", "/")
     if any(room in place for room in _ROOMS):
         return True

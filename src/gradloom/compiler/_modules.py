@@ -81,5 +81,5 @@ class OptimizedModule(Module):
 
 
 def _compiled_as(module: Module, backend: Any, fullgraph: bool, dynamic: bool | None) -> Any:
-    """Return a compiled module: what a copy or pickle is made with."""
+    """Compile a module again for a copy or pickle of its compiled form."""
     return compile(module, backend=backend, fullgraph=fullgraph, dynamic=dynamic)

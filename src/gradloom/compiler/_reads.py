@@ -183,8 +183,8 @@ class Reads:
         """Return an iterable of the elements, noting what is read.
 
         Args:
-            parts: for each element, which of its own elements Python unpacks then, if it does, else None; STAR for any
-                number of elements. (EACH, parts) has the parts of every element.
+            parts: for each element, the parts that Python unpacks it into, or None if it does not; STAR stands for any
+                number of elements. (EACH, parts) gives the parts of every element.
         """
         r = active.recorder
         if r is None or r.reason is not None:
@@ -435,7 +435,7 @@ def static(cls: type, name: str) -> Any:
 
 
 def value_at(r: Any, mapping: Any, key: Any, value: Any) -> Any:
-    """Return the value of a dictionary under a key, or what stands for it; MISSING if there is none."""
+    """Record that `value` was read from a dictionary under a key, and return it, or what stands for its number."""
     if r.is_outer(mapping) and id(mapping) not in r.whole:
         value = r.equal(key_place(mapping, key), "{0}.get({1}, MISSING)", value, mapping, key)
         r.read(value)
@@ -466,7 +466,7 @@ def _attr_of_tensor(r: Any, obj: Any, name: str) -> Any:
 
 
 def _stays(r: Any, cls: type, name: str) -> None:
-    """Require that a class of tensors has the same method under a name: programs may replace it."""
+    """Add a guard on a method of a class of tensors, which programs may replace."""
     method = getattr(cls, name, None)
     r.guard(("class", id(cls), name), f"getattr({{0}}, {name!r}, None) is {{1}}", cls, method)
     if name.startswith("__") and method is not None and not known.is_operator(method):

@@ -214,7 +214,7 @@ class Recorder:
             the call was tainted, or with `everywhere` also what those call that it called before.
         first: the hooks of the first function that was followed.
         machine_code: whether loops are machine code.
-        afresh: whether a graph on disk does not serve: `explain` wants to know how it is made.
+        afresh: whether to ignore graphs on disk: `explain` describes how a graph is made.
         effects: calls that change objects from outside, in their order; Note [Effects].
         results: what those after the graph returned, by identity -> the call's number.
         sealed: after one that changes more than gradients are cleared, its name.
@@ -240,7 +240,7 @@ class Recorder:
         self.seen: dict[Any, Any] = {}
         self.free: dict[Any, Any] = {}  # place -> what stands for its number
         self.free_in: dict[int, dict[Any, Any]] = {}  # the same in containers, by identity and index
-        self.views: dict[int, tuple[Any, Any, str]] = {}  # views of such dictionaries, by identity: what they are of
+        self.views: dict[int, tuple[Any, Any, str]] = {}  # of dictionaries, by identity -> view, dictionary, method
         self.number_sources: list[tuple[str, tuple[Any, ...], Any]] = []  # as guards, and the place
         self.recording = Recording(state.flags & GRAD_OFF, self.numbers)
         self.reason: str | None = None
@@ -253,7 +253,7 @@ class Recorder:
         self.slots = Slots()
         self.tensors = self.slots.known  # of the recording, by identity
         self.inputs: list[Any] = []  # the tensors of the recording's inputs
-        self.versions: list[int] = []  # of these, before they were used
+        self.versions: list[int] = []  # the versions of these, before they were used
         self.found: dict[int, tuple[str, Any]] = {}  # tensors from outside, by identity -> their source
         self.facts: dict[int, tuple[Any, ...]] = {}
         self.paths: dict[int, str] = {}  # containers among the arguments, by identity -> where they are

@@ -525,7 +525,7 @@ def _plain(node: _Function) -> Any:
 
 
 def _parts(target: ast.expr) -> tuple[Any, ...] | None:
-    """Return what an assignment unpacks: for a tuple, the same of its targets, STAR for one with a star; else None."""
+    """Return the parts that a target unpacks: those of each element of a tuple, STAR for a starred one; else None."""
     if isinstance(target, (ast.Tuple, ast.List)):
         return tuple([STAR if isinstance(each, ast.Starred) else _parts(each) for each in target.elts])
     return None

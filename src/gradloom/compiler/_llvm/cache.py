@@ -31,7 +31,7 @@ from typing import Any
 
 LIMIT = 1 << 16  # blocks: 256 MiB
 KEPT = LIMIT // 16 * 15  # blocks that are left of a folder that was too large
-DELETED = 2048  # files at most that one write deletes: on a busy disk 50,000 took minutes
+DELETED = 2048  # files that one write deletes at most: 50,000 take minutes on a busy disk
 TALLY = ".blocks"
 BEGAN = time.time_ns()
 _VARIABLES = ("GRADLOOM_CACHE_DIR", "XDG_CACHE_HOME", "HOME", "LOCALAPPDATA")
@@ -119,7 +119,7 @@ def read(name: str) -> bytes | None:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode) or not _own(found):
                 return None
-            data = os.read(descriptor, found.st_size)  # a part of it has another checksum
+            data = os.read(descriptor, found.st_size)  # the checksum finds a short read
         finally:
             os.close(descriptor)
     except OSError:  # it is not there, or cannot be read
@@ -157,16 +157,16 @@ def write(name: str, payload: bytes) -> None:
 
 
 def _blocks(size: int) -> int:
-    """Return how many blocks a file of so many bytes takes."""
+    """Return how many blocks a file of `size` bytes takes."""
     return -(-size // _BLOCK)
 
 
 def _counted(where: Path, blocks: int) -> int:
-    """Add the blocks of a file that was written, and return how many all files have at most."""
+    """Add the blocks of a written file to the tally, and return the tally: at least the blocks of all files."""
     path = where / TALLY
     try:
         descriptor = os.open(path, _APPENDING)
-    except FileNotFoundError:  # it is not known what the folder has
+    except FileNotFoundError:  # the folder's size is not known
         os.close(os.open(path, _APPENDING | os.O_CREAT, 0o600))
         return LIMIT + 1
     try:
@@ -177,7 +177,7 @@ def _counted(where: Path, blocks: int) -> int:
 
 
 def evict(where: Path, most: int) -> int:
-    """Delete files used longest ago, at most DELETED, until at most so many blocks are left; return how many are."""
+    """Delete the least recently used files, DELETED at most, until `most` blocks are left; return the blocks left."""
     found = []
     for entry in os.scandir(where):
         with suppress(OSError):

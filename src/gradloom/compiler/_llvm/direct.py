@@ -29,7 +29,7 @@ WORDS = (
 
 
 class _Frame(np.ndarray):
-    """A frame that keeps alive what it has the addresses of."""
+    """A frame that keeps the owner of its addresses alive."""
 
     owner: Any
 

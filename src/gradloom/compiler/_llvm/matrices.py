@@ -126,7 +126,7 @@ class _Writer:
     def turn(self) -> None:
         """Write `turn(k, source, a lane's stride, lanes, panel, its k's stride)`; missing lanes are the last.
 
-        It writes to a multiple of `width` for k, which a panel of DEPTH has room for.
+        It writes whole vectors: k is rounded up to a multiple of `width`, for which a panel of DEPTH has room.
         """
         f = self.function("turn", ["k", "*source", "stride", "lanes", "*panel", "step"])
         p = _parameters(f)

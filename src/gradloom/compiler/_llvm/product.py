@@ -37,7 +37,7 @@ _CACHE = 1 << 20  # bytes of the second level, about
 _ELEMENTS = {"float32": "float", "float64": "double"}
 
 
-if TYPE_CHECKING:  # a cached start takes its time for each Protocol and NamedTuple
+if TYPE_CHECKING:  # a Protocol or NamedTuple costs time in a cached start
     from typing import Protocol
 
     class Matrices(Protocol):
@@ -277,7 +277,7 @@ class Product(Parts):
 
 
 def restored(matrices: Sequence[tuple[Any, ...]], adds: bool) -> Product:
-    """Return a Product for matrices as `made_by` names them."""
+    """Return the Product of matrices whose geometry `made_by` holds."""
     a, b, out = [Place(*x) for x in matrices]
     return Product(a, b, out, adds)
 
