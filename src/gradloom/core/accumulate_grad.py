@@ -162,12 +162,14 @@ def _own(grad, variable):
     return _operators.wrap(out)
 
 
-_WORTH = 1 << 14  # bytes that are copied in the time that `_is_view_alone` takes
+_WORTH = 1 << 14  # bytes whose copy takes as long as `_is_view_alone`
 
 
 def _is_view_alone(grad) -> bool:
-    """Return whether `grad` shows all elements of a tensor without history that only its view metadata refers to, such
-    as the gradient that a reshape made another view of."""
+    """Return whether `grad` is a view of all elements of its base, and nothing else refers to that base.
+
+    The backward formula of a reshape returns such a view. A base with history does not count.
+    """
     view = grad._view
     if (
         view is None

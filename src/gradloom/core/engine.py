@@ -6,15 +6,15 @@ Note [One backward pass]
 3. Nodes that have received all gradients wait in a heap, latest made first. For each, hooks and `apply` run, and each
    gradient is checked against the next node's metadata and added to that node's buffer.
 
-Note [Gradients added where they are computed]
-A gradient that is computed, stored, read again and added to another one takes twice the memory traffic of one that is
-added while it is computed. So once a large gradient waits in a buffer for others, `set_kernels("llvm")` lets
-`apply_adding` run the nodes in the place of `Node.apply`: it adds what a node computes to sums that only their buffers
-refer to, and returns None for these gradients. Hooks, modes, anomaly mode and `create_graph` see no difference, because
-nodes with hooks are run as ever, and with the others `apply_adding` is not used, or computes nothing itself.
-
 Each pass has its own GraphTask, whichever thread runs it. A nested pass runs on the same stack; beyond a certain depth
 it continues in a new thread (`_in_another_thread`).
+
+Note [Gradients added where they are computed]
+To store a gradient and then add it to another one takes twice the memory traffic of adding it while it is computed.
+So with `set_kernels("llvm")`, once a large gradient waits in a buffer, `apply_adding` runs the nodes instead of
+`Node.apply`. It adds a node's gradients to sums that only their buffers refer to, and returns None for these gradients.
+Hooks, modes, anomaly mode and `create_graph` see no difference: nodes with hooks run without `apply_adding`, modes and
+anomaly mode switch it off, and with `create_graph` it calls `Node.apply`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from .node import NO_EDGE, GraphRoot, Node, as_pair
 
 _task_id = count().__next__
 add_arrays = np.add  # `set_kernels` replaces it
-# `set_kernels` sets it: Note [Gradients added where they are computed]. It takes a task, a node, and what `apply` does.
+# Set by `set_kernels`: Note [Gradients added where they are computed]. It takes a task, a node and `apply`'s arguments.
 apply_adding = None
 LARGE = 1 << 17  # elements of a gradient that makes `apply_adding` worth its time
 LEVELS_PER_THREAD = 20  # nested passes that share a stack; each takes a dozen of the thread's thousand frames

@@ -219,12 +219,14 @@ def write_inplace(array: np.ndarray, result) -> None:
 
 
 def refused_write(error: Exception, written, promoted, operator: str, /, *arguments, **integers) -> Exception:
-    """Translate an error of an in-place operator's kernel: that the result cannot be cast comes before what the kernel
-    refuses, but after shapes that do not broadcast.
+    """Translate an error of an in-place operator's kernel.
+
+    As in PyTorch, shapes that do not broadcast are reported first, then a result that cannot be cast, then what the
+    kernel refuses.
 
     Args:
         written: the array to write to.
-        promoted: the same in the dtype of the result.
+        promoted: the same array in the dtype of the result.
         error, operator, arguments, integers: as for `refusal`.
     """
     if size_mismatch([a.shape for a in arguments if isinstance(a, np.ndarray)]) is None:

@@ -157,7 +157,7 @@ def make_view(result, source, edge, flags, creation=DEFAULT, replay=None):
 
 
 def make_views(results, source, edge, flags):
-    """Register the outputs of an operator as views of one tensor: `make_view` for each.
+    """Register the outputs of an operator as views of one tensor, with the effect of `make_view` on each.
 
     Args:
         results: new Tensors.

@@ -83,7 +83,7 @@ def _no_elements(_):
     return ()
 
 
-# A plan takes the values of a call, each as an argument of its own. The best plan is the wrapper itself.
+# A plan takes the values of a call as positional arguments. The fastest plan is the wrapper itself.
 
 
 def make_plan(bound: Bound):

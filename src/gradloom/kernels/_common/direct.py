@@ -1,6 +1,6 @@
-"""NumPy's functions without its protocol `__array_function__`, whose dispatch takes 0.2 us of each call.
+"""NumPy's functions without the `__array_function__` protocol, whose dispatch takes 0.2 us of each call.
 
-Kernels get arrays, which have no overrides. Stand-ins for arrays are converted by `__array__`, too, or refuse to be.
+Kernels get arrays, which have no overrides. NumPy converts stand-ins for arrays by `__array__`, which may raise.
 """
 
 from __future__ import annotations

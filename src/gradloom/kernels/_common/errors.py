@@ -36,7 +36,7 @@ class LinAlgError(RuntimeError):
 LinAlgError.__name__ = LinAlgError.__qualname__ = "_LinAlgError"
 
 
-TOO_BIG, TOO_SMALL = "int too big to convert", "can't convert negative int to unsigned"  # of integers beyond 64 bits
+TOO_BIG, TOO_SMALL = "int too big to convert", "can't convert negative int to unsigned"  # integers beyond 64 bits
 _MANY = 1 << 24  # views of about 400 bytes
 _ITEM = 8  # bytes of an element, where they are not known
 BOOL_DIFFERENCE = (

@@ -206,7 +206,7 @@ _REAL = frozenset((int, float))
 
 
 def check_whole(value: int) -> int:
-    """Return an int that is an operand or Scalar: it must have at most 64 bits, with or without a sign.
+    """Return an int that is an operand or Scalar, and has at most 64 bits, with or without a sign.
 
     Raises OverflowError for others, although a floating dtype would hold them.
     """
@@ -218,7 +218,7 @@ def check_whole(value: int) -> int:
 
 
 def real_number(value, dtype: np.dtype):
-    """Return a number that is to be compared, or converted to a real dtype: the real part of a complex one.
+    """Return a number for a comparison or a real dtype: the real part of a complex number.
 
     Raises RuntimeError if the imaginary part is not 0.
     """

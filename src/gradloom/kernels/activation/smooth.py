@@ -68,7 +68,7 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
 
 
 def _factors(alpha, scale, input_scale, dtype: np.dtype) -> list:
-    """Return the factors of `elu`. Raises RuntimeError for one that the dtype does not hold."""
+    """Return the factors of `elu`. Raise RuntimeError for one that the dtype does not hold."""
     factors = alpha, scale, input_scale
     for factor in factors:
         number_as(factor, dtype)
@@ -224,8 +224,8 @@ def mish_backward(grad_output, self):
     return s
 
 
-_SOME = 1e-30  # less than any factor that programs use, and not 0 in float32
-_FINITE = 88  # up to which exp(x) does not overflow in float32
+_SOME = 1e-30  # below any factor that programs use, but not 0 in float32
+_FINITE = 88  # the largest integer x whose exp(x) is finite in float32
 _NEGLIGIBLE = 17  # from which on log(1 + exp(x)) rounds to x in float32
 
 

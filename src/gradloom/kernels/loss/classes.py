@@ -58,8 +58,11 @@ def nll_loss_forward(self: np.ndarray, target: np.ndarray, weight, reduction: in
 
 
 def _sum_at_targets(self, target, ignore_index) -> float | None:
-    """Return the sum of the elements of a matrix at the targets of its rows; None unless it is float32 or float64, and
-    the targets are int64, one for each of its rows, and classes other than `ignore_index`."""
+    """Return the sum of the elements of a matrix at the targets of its rows, in the common case; else None.
+
+    The common case: the matrix is float32 or float64, and there is an int64 target for each row, which is a class other
+    than `ignore_index`.
+    """
     rows, count = self.shape
     if target.dtype is not _INT64 or target.shape != (rows,) or self.dtype.char not in "fd" or not rows:
         return None

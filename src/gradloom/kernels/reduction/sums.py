@@ -35,7 +35,7 @@ from .._common.tables import LONGEST, number, ones
 
 add = np.add.reduce
 _BLOCK = 256  # elements of a row summed by one product
-_SHORT = 1024  # elements, whose sum BLAS finds as exactly as NumPy, by several partial sums at once
+_SHORT = 1024  # elements up to which BLAS, with its several partial sums, is as exact as NumPy
 _COLUMN = 32  # elements of a column, far from each other, summed by one product
 _FEW = 512  # elements, up to which one NumPy call is the fastest way
 _EXACT = 1 << 15  # elements, up to which a variance in double precision costs little
