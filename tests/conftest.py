@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
-# Machine code of the tests is kept in the checkout: it would fill the user's own cache.
+# Tests keep their machine code in the checkout, so that it does not fill the user's cache.
 os.environ.setdefault("GRADLOOM_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "machine-code"))
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Where a run is ended from outside because it takes too long, each of its processes shows what it is doing."""
+    """Print the stacks of each process when SIGTERM ends a run that takes too long."""
     stash = session.config.stash
     if fault_handler_stderr_fd_key in stash and hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGTERM, stash[fault_handler_stderr_fd_key], chain=True)
@@ -31,7 +31,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def distributions_that_check_their_arguments():
-    """PyTorch's compiler switches these checks off for the whole process; the next test finds them as they were."""
+    """Restore the checks of arguments of distributions, which PyTorch's compiler switches off for the whole process."""
     distributions = sys.modules.get("torch.distributions")
     if distributions is None or not hasattr(distributions, "Distribution"):
         yield

@@ -55,7 +55,7 @@ class Selection:
         return named and (not self.families or task.family in self.families) and task.kind in self.kinds
 
 
-_RUN = b"\nthe run, pickled:\n"  # comes before the answer of a new process, after what operators print
+_RUN = b"\nthe run, pickled:\n"  # separates what operators print from the answer of a new process
 
 
 @dataclass
@@ -134,10 +134,10 @@ def run(
 
 
 def run_in_new_process(candidate: str, selection: Selection = Selection(), **options: Any) -> Run:
-    """Do what `run` does, from a process that has done nothing else.
+    """Call `run` in a new process.
 
-    Forks inherit what their parent has done. After deeply nested backward passes PyTorch has threads, and refuses to
-    compute gradients in forks; the harness would take the operators for ones that have none.
+    The workers of `run` are forks. After deeply nested backward passes PyTorch has threads, and refuses to compute
+    gradients in forks; the harness would then report that operators have no gradient.
     """
     given = pickle.dumps((candidate, selection, options))
     above = Path(__file__).parents[__name__.count(".")]  # the folder in which Python finds this module by its name

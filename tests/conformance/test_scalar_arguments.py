@@ -1,4 +1,4 @@
-"""Numbers as arguments of pointwise operators: each gets numbers at which kernels choose another way, or refuse.
+"""Numbers as arguments of pointwise operators, among them those that take another branch of a kernel, or are refused.
 
 The calls come from the schemas: every Scalar and float of every pointwise operator, and every tensor that may be a
 number. gradloom is compared with PyTorch: the class of an error, the dtype, where NaN, infinities and zeros of either
@@ -72,15 +72,15 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "The terms of zeta(inf, q) for a large q are 0": ("L.special.zeta(t0, s) s=9* float32: value: nan expected*",),
 }
-#: Gradients, and polynomials: PyTorch computes one of degree 2**53 step by step.
+#: Gradients; and polynomials, because PyTorch computes one of degree 2**53 step by step.
 LEFT_OUT = ("backward", "polynomial_t", "polynomial_u", "polynomial_v", "polynomial_w", "polynomial_h", "polynomial_he")
 LEFT_OUT += ("polynomial_l", "polynomial_p")
-#: The operators of an infix form.
+#: Python's infix operators.
 INFIX = ("+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>", "<", "==")
 
 
 def calls() -> Iterator[tuple[str, int]]:
-    """Expressions of calls with a number `s` and tensors `t0`, `t1` ... of the library `L`, and how many tensors."""
+    """Yield expressions that call the library `L` on a number `s` and tensors `t0`, `t1` ..., and how many tensors."""
     for operator in INFIX:
         yield f"t0 {operator} s", 1
         yield f"s {operator} t0", 1
@@ -100,7 +100,7 @@ def base(argument: Argument) -> str:
 
 
 def call_of(name: str, arguments: Any, place: int) -> tuple[str, int] | None:
-    """The call of an operator by its name in Python with `s` in a place; None without such a name."""
+    """Return the call of an operator by its name in Python, with `s` as one argument; None without such a name."""
     words, tensors = [], 0
     for i, argument in enumerate(arguments):
         kind = base(argument)
@@ -130,7 +130,7 @@ CALLS = sorted(set(calls()))
 
 
 def outcome(library: Library, call: Any, count: int, dtype: str, number: Any) -> Any:
-    """The result of a call as an array and the name of its dtype, or an exception."""
+    """Return the result of a call as an array and the name of its dtype, or the exception."""
     module = library.module
     values = VALUES[dtype]
     turned = [[values[(i * (1 + 2 * k) + k) % len(values)] for i in range(len(values))] for k in range(count)]
