@@ -91,7 +91,7 @@ class KernelCalls(Calls):
 
     @property
     def refusal_of_write(self) -> str:
-        """`refusal` of an in-place operator whose arrays were promoted."""
+        """The call of `refused_write`: `refusal` for an in-place operator whose arrays were promoted."""
         return self.refusal.replace("refusal(error", f"refused_write(error, written, {self.first_array}", 1)
 
     @property

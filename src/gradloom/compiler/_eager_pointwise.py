@@ -81,7 +81,10 @@ def replacement_by(
     kept: dict[Any, Any],
     compiled: Callable[..., Any],
 ) -> Callable[[Any], Any]:
-    """As `replacement`, by a definition and its parameters; `operator` only names it in keys."""
+    """Return the same as `replacement`, but for a definition `source` with the parameters `names`.
+
+    `operator` only tells the keys of `kept` apart.
+    """
     arrays_of = [names[i] for i in places]
     others = [i for i in range(len(names)) if i not in places]
     deciding = deciding_in(source)

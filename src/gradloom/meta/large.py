@@ -321,7 +321,7 @@ def _affine_grid(run: _Run, values: dict[str, Any]) -> Any:
 
 def _recurrent_layer(run: _Run, values: dict[str, Any]) -> Any:
     x, h, c = (values[name]._array for name in ("input", "hx_", "cx_"))
-    size, kept = values["hidden_size"], {2: 5, 3: 4}.get(values["mode"])  # what an LSTM and a GRU keep for each unit
+    size, kept = values["hidden_size"], {2: 5, 3: 4}.get(values["mode"])  # LSTM and GRU: saved values per unit
     rows = prod(x.shape[:-1])
     states = (c.shape if values["mode"] == 2 else (0,), (0,) if kept is None else (rows, kept * size))
     return (run.made((*x.shape[:-1], size)), run.made(h.shape), *[run.made(s) for s in states])
