@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from ...types.dtype import c_name
-from .._common.direct import copyto
 from .._common.errors import size_mismatch, type_name
 from .._common.layout import check_no_partial_overlap
 from .._common.numbers import number_as
@@ -34,7 +33,7 @@ def masked_fill_(self, mask, value):
                 f"{list(np.broadcast_shapes(self.shape, mask.shape))}"
             )
     check_no_partial_overlap(still_writable(self, "masked_fill_"), mask)
-    copyto(self, number, where=mask)
+    np.copyto(self, number, where=mask)
     return self
 
 
