@@ -202,7 +202,9 @@ class _FromArrays(ast.NodeTransformer):
             raise ValueError(ast.unparse(node))
         form = _FORMS.get(path[1])
         if form is not None:
-            filled: ast.expr = _Filled(arguments).visit(ast.parse(form, mode="eval").body)
+            filled: ast.expr = _Filled(dict(zip("xy", arguments, strict=False))).visit(
+                ast.parse(form, mode="eval").body
+            )
             return filled
         if FUNCTIONS.get(path[1]) != len(arguments):
             raise ValueError(ast.unparse(node))
@@ -221,13 +223,13 @@ class _FromArrays(ast.NodeTransformer):
 
 
 class _Filled(ast.NodeTransformer):
-    """Puts arguments for `x` and `y` of a form."""
+    """Puts arguments for names."""
 
-    def __init__(self, arguments: list[ast.expr]) -> None:
-        self.arguments = dict(zip("xy", arguments, strict=False))
+    def __init__(self, arguments: Mapping[str, ast.expr]) -> None:
+        self.arguments = arguments
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.arguments[node.id]
+        return self.arguments.get(node.id, node)
 
 
 Defined = Mapping[str, Sequence[tuple[Scalar, FunctionSchema]]]  # operators with a definition, by name
@@ -267,7 +269,7 @@ class _FromFormula(ast.NodeTransformer):
         for scalar, schema in self.operators.get(name, ()):
             filled = self._filled(schema, arguments, named)
             if filled is not None:
-                written: ast.expr = _Named(filled).visit(ast.parse(scalar.source, mode="eval").body)
+                written: ast.expr = _Filled(filled).visit(ast.parse(scalar.source, mode="eval").body)
                 return written
         raise ValueError(ast.unparse(node))
 
@@ -292,16 +294,6 @@ class _FromFormula(ast.NodeTransformer):
         if not isinstance(node, (*_PARTS, ast.Name, ast.Constant)) or isinstance(node, ast.IfExp | ast.BoolOp):
             raise ValueError(ast.unparse(node))
         return super().generic_visit(node)
-
-
-class _Named(ast.NodeTransformer):
-    """Substitutes arguments for names."""
-
-    def __init__(self, arguments: Mapping[str, ast.expr]) -> None:
-        self.arguments = arguments
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return self.arguments.get(node.id, node)
 
 
 # Functions of NumPy that the language writes by operators.

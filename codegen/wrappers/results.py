@@ -83,16 +83,20 @@ class KernelCalls(Calls):
     @property
     def refusal(self) -> str:
         """The error to raise for what the kernel raised: `refusal` is told the arrays, and the integers by name."""
-        told = [p.array for p in self.arrays if p.kind in ("tensor", "optional")]
-        for p in self.parameters:
-            if p.kind == "value" and p.argument.type.base.name in ("int", "SymInt"):
-                told.append(f"{p.argument.python_name}={p.name}")
-        return f"refusal(error, {', '.join([repr(self.python_name.rstrip('_')), *told])})"
+        return f"refusal(error, {self._told})"
 
     @property
     def refusal_of_write(self) -> str:
         """The call of `refused_write`: `refusal` for an in-place operator whose arrays were promoted."""
-        return self.refusal.replace("refusal(error", f"refused_write(error, written, {self.first_array}", 1)
+        return f"refused_write(error, written, {self.first_array}, {self._told})"
+
+    @property
+    def _told(self) -> str:
+        told = [p.array for p in self.arrays if p.kind in ("tensor", "optional")]
+        for p in self.parameters:
+            if p.kind == "value" and p.argument.type.base.name in ("int", "SymInt"):
+                told.append(f"{p.argument.python_name}={p.name}")
+        return ", ".join([repr(self.python_name.rstrip("_")), *told])
 
     @property
     def ufunc_out(self) -> str | None:

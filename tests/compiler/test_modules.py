@@ -174,3 +174,18 @@ def test_running_statistics_keep_their_version():
         assert norm.running_mean._version == version
         sum(r.square().sum() for r in results).backward()
     assert optimized_of(module).calls == [4, 1]
+
+
+def test_global_hooks_see_the_compiled_module():
+    log = []
+    module = torch.compile(torch.nn.Sequential(torch.nn.Linear(4, 4)))
+    handle = torch.nn.modules.module.register_module_forward_hook(lambda m, *_: log.append(type(m).__name__))
+    try:
+        for _ in range(3):
+            module(torch.ones(2, 4))
+            assert log == ["Linear", "Sequential", "OptimizedModule"]
+            log.clear()
+    finally:
+        handle.remove()
+    module(torch.ones(2, 4))
+    assert log == []

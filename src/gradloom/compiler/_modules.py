@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ..nn import Module
-from ..nn.modules._calling import call_with_hooks
+from ..nn.modules._calling import call_with_hooks, has_hooks
 from . import compile
 
 
 class OptimizedModule(Module):
-    """A compiled module: calls run its graphs, and hooks that were registered on it around them; everything else is the
-    original's.
+    """A compiled module: calls run its graphs and, around them, hooks that were registered on it, and global hooks;
+    everything else is the original's.
 
     Attributes:
         _orig_mod: the original module.
@@ -28,15 +28,10 @@ class OptimizedModule(Module):
         self.__dict__["_optimized"] = optimized
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        members = self.__dict__
-        if (
-            members["_forward_hooks"]
-            or members["_forward_pre_hooks"]
-            or members["_backward_hooks"]
-            or members["_backward_pre_hooks"]
-        ):
-            return call_with_hooks(self, args, kwargs, members["_optimized"])
-        return members["_optimized"](*args, **kwargs)
+        optimized = self.__dict__["_optimized"]
+        if has_hooks(self):
+            return call_with_hooks(self, args, kwargs, optimized)
+        return optimized(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the graphs, without the hooks of this module."""
