@@ -45,6 +45,8 @@ _FLAT = LONGEST  # the same for the sum of all elements, which NumPy adds pairwi
 def total(array: np.ndarray):
     """Return the sum of all elements of a float32, float64 or complex array, in its dtype."""
     size = array.size
+    if size == 1:  # a product would keep the sign of -0.0
+        return add(array, None)
     if size <= _BLOCK and array.ndim == 1:
         return array.dot(ones[array.dtype.char, size])
     flags = array.flags
