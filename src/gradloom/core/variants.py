@@ -221,15 +221,16 @@ def write_inplace(array: np.ndarray, result) -> None:
 def refused_write(error: Exception, written, promoted, operator: str, /, *arguments, **integers) -> Exception:
     """Translate an error of an in-place operator's kernel.
 
-    As in PyTorch, shapes that do not broadcast are reported first, then a result that cannot be cast, then what the
-    kernel refuses.
+    As in PyTorch, shapes that do not broadcast are reported first, then an operator without a meaning for a dtype (as
+    clamp for complex numbers), then a result that cannot be cast, then what the kernel refuses.
 
     Args:
         written: the array to write to.
         promoted: the same array in the dtype of the result.
         error, operator, arguments, integers: as for `refusal`.
     """
-    if size_mismatch([a.shape for a in arguments if isinstance(a, np.ndarray)]) is None:
+    is_undefined = isinstance(error, NotImplementedError) and "not implemented for" not in str(error)
+    if not is_undefined and size_mismatch([a.shape for a in arguments if isinstance(a, np.ndarray)]) is None:
         try:
             _check_cast(promoted.dtype, written.dtype)
         except RuntimeError as cast:
