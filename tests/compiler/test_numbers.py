@@ -803,3 +803,27 @@ def test_functions_that_are_not_followed_get_plain_numbers():
         f = torch.compile(lambda a, k: unseen(a, k * 2), dynamic=dynamic)
         for k in (0.5, 1.5, 2, 3):
             same(f(x(), k), unseen(x(), k * 2))
+
+
+Nested = namedtuple("Nested", "first second")
+
+
+@pytest.mark.parametrize(
+    "wrap, read",
+    [
+        (lambda v: [(v, 1)], lambda c: c[0][0]),
+        (lambda v: [[(v, 1)], 2], lambda c: c[0][0][0]),
+        (lambda v: {"k": (v,)}, lambda c: c["k"][0]),
+        (lambda v: {"k": (v,)}, lambda c: sum(c["k"])),
+        (lambda v: Nested((v,), 2), lambda c: c.first[0]),
+        (lambda v: [((v,), 1)], lambda c: [n for pair in c for n in pair[0]][0]),
+        (lambda v: [(v, 1)], lambda c: float(str(c)[2:5])),
+        (lambda v: [(v, 1)], lambda c: sorted(c)[0][0]),
+        (lambda v: [(v, 1)], lambda c: 3.5 if (3.5, 1) in c else float(str(c[0][0]))),
+        (lambda v: [(v, 1)], lambda c: torch.tensor(c)[0, 0]),
+    ],
+)
+def test_numbers_of_tuples_in_other_containers(wrap, read):
+    compiled = torch.compile(lambda x, c: x * read(c), backend="numpy")
+    for value in (1.5, 2.5, 3.5, 4.5, 1.5):
+        assert compiled(torch.ones(2), wrap(value))[0].item() == value

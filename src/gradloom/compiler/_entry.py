@@ -32,6 +32,7 @@ class Arguments:
 
     Attributes:
         conditions: expressions over `args` and `kwargs`.
+        replaced: the identities of tuples that were made because they hold such numbers.
         args, kwargs: the arguments, with what stands for numbers of the graph.
     """
 
@@ -39,6 +40,7 @@ class Arguments:
         self.recorder = recorder
         self.objects: list[Any] = []
         self.tensors: list[tuple[str, Any]] = []
+        self.replaced: set[int] = set()
         self.conditions = [f"len(args) == {len(args)}", f"tuple(kwargs) == {tuple(kwargs)!r}"]
         self.args = tuple([self.add(f"args[{i}]", value) for i, value in enumerate(args)])
         self.kwargs = {name: self.add(f"kwargs[{name!r}]", value) for name, value in kwargs.items()}
@@ -85,6 +87,7 @@ class Arguments:
             if cls is tuple and any(a is not b for a, b in zip(found, value, strict=True)):
                 value = tuple(found)
                 r.kept.append(value)
+                self.replaced.add(id(value))
                 self.passed(path, value)
             else:
                 self.free_in(path, value, enumerate(found))
@@ -108,7 +111,7 @@ class Arguments:
 
     def free_in(self, path: str, container: Any, members: Any) -> None:
         """Note what stands for numbers in a container, for the hooks."""
-        found = {k: v for k, v in members if type(v) in FREE}
+        found = {k: v for k, v in members if type(v) in FREE or type(v) is tuple and id(v) in self.replaced}
         if found:
             self.recorder.free_in[id(container)] = found
 

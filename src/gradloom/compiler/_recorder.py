@@ -367,7 +367,7 @@ class Recorder:
             self._contents(value)
         if reads and self.free_in:
             for number in self.free_in.get(id(value), _NOTHING).values():
-                fixed(number)
+                replaced(number, fixed)
 
     def _contents(self, value: Any) -> None:
         if self.sealed is not None:
@@ -503,7 +503,7 @@ class Recorder:
         """Require the numbers in containers from outside that an operator gets."""
         cls = value.__class__
         for number in self.free_in.get(id(value), _NOTHING).values():
-            fixed(number)
+            replaced(number, fixed)
         if cls is list or cls is tuple:
             for v in value:
                 self._read_lists(v)
