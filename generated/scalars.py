@@ -68,7 +68,7 @@ SCALARS = {
     "lgamma": ("lgamma(self)", "self", "int_to_float", "self", ""),
     "digamma": ("where(self == 0, -1 / self, digamma(self))", "self", "int_to_float", "self", ""),
     "sigmoid": ("1 / (1 + exp(-self))", "self", "int_to_float", "self", ""),
-    "logit": ("log(self / (1 - self)) if eps is None else log(minimum(maximum(self, eps), 1 - eps) / (1 - minimum(maximum(self, eps), 1 - eps)))", "self, eps", "int_to_float", "self", ""),
+    "logit": ("log(self / (1 - self)) if eps is None else log(where(self < eps, eps, where(self > 1 - eps, 1 - eps, self)) / (1 - where(self < eps, eps, where(self > 1 - eps, 1 - eps, self))))", "self, eps", "int_to_float", "self", ""),
     "sinc": ("where(self == 0, 1, sin(pi * self) / (pi * self))", "self", "int_to_float", "self", ""),
     "deg2rad": ("self * (pi / 180)", "self", "int_to_float", "self", ""),
     "rad2deg": ("self * (180 / pi)", "self", "int_to_float", "self", ""),
@@ -621,7 +621,7 @@ ROWS = {
         ("loss if reduction == 0 else sum(loss) if reduction == 2 else sum(loss) / count", ),
         "self, target, reduction, beta",
         ("all", ),
-        (("distance", "abs(self - target)"), ("near", "minimum(distance, beta)"), ("loss", "distance if beta == 0 else near * (distance - 0.5 * near) / beta"), ),
+        (("distance", "abs(self - target)"), ("loss", "distance if beta == 0 else where(distance < beta, 0.5 * distance * distance / beta, distance - 0.5 * beta)"), ),
         (),
     ),
     "smooth_l1_loss_backward": (

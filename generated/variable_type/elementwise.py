@@ -183,7 +183,7 @@ def add(input, other, *more, alpha=1, out=None):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
         try:
-            result_ = xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
+            result_ = xp.add(self_, other_) if alpha == 1 and isinstance(alpha, int) and (alpha is not True) else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
         except Exception as error:
             raise refusal(error, 'add', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -280,7 +280,7 @@ def add_(input, other, *more, alpha=1):
         call()
     elif fits(self_, other_):
         try:
-            xp.add(self_, other_, out=self_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_), out=self_)
+            xp.add(self_, other_, out=self_) if alpha == 1 and isinstance(alpha, int) and (alpha is not True) else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_), out=self_)
         except Exception as error:
             raise refusal(error, 'add', self_, other_) from None
     else:
@@ -288,7 +288,7 @@ def add_(input, other, *more, alpha=1):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote((input, other,), ())
         try:
-            changed = xp.add(self_, other_) if alpha == 1 and alpha is not True else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
+            changed = xp.add(self_, other_) if alpha == 1 and isinstance(alpha, int) and (alpha is not True) else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
         except Exception as error:
             raise refused_write(error, written, self_, 'add', self_, other_) from None
         write_inplace(written, changed)
@@ -470,7 +470,7 @@ def sub(input, other, *more, alpha=1, out=None):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            result_ = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else kernels_elementwise_arithmetic.subtract_scaled(self_, other_, alpha)
+            result_ = xp.subtract(self_, other_) if alpha == 1 and isinstance(alpha, int) and (alpha is not True) else kernels_elementwise_arithmetic.subtract_scaled(self_, other_, alpha)
         except Exception as error:
             raise refusal(error, 'sub', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -570,7 +570,7 @@ def sub_(input, other, *more, alpha=1):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            changed = xp.subtract(self_, other_) if alpha == 1 and alpha is not True else kernels_elementwise_arithmetic.subtract_scaled(self_, other_, alpha)
+            changed = xp.subtract(self_, other_) if alpha == 1 and isinstance(alpha, int) and (alpha is not True) else kernels_elementwise_arithmetic.subtract_scaled(self_, other_, alpha)
         except Exception as error:
             raise refused_write(error, written, self_, 'sub', self_, other_) from None
         write_inplace(written, changed)
@@ -742,7 +742,7 @@ def rsub_Tensor(input, other, alpha=1, *, out=None):
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_numbers((input, other,), ())
         try:
-            result_ = xp.subtract(other_, self_) if alpha == 1 and alpha is not True else kernels_elementwise_arithmetic.subtract_scaled(other_, self_, alpha)
+            result_ = xp.subtract(other_, self_) if alpha == 1 and isinstance(alpha, int) and (alpha is not True) else kernels_elementwise_arithmetic.subtract_scaled(other_, self_, alpha)
         except Exception as error:
             raise refusal(error, 'rsub', self_, other_) from None
         if result_.__class__ is not ndarray:
@@ -8680,7 +8680,7 @@ _SIGMOID_ = GuardedOverload("sigmoid_", ((
 def logit(input, eps=None, *, out=None):
     """logit(Tensor self, float? eps=None) -> Tensor
 
-    z = ln(x / (1 − x)) if ε = None, else ln(minimum(maximum(x, ε), 1 − ε) / (1 − minimum(maximum(x, ε), 1 − ε)))
+    z = ln(x / (1 − x)) if ε = None, else ln((ε if x < ε, 1 − ε if x > 1 − ε, else x) / (1 − (ε if x < ε, 1 − ε if x > 1 − ε, else x)))
     ∂L/∂x = logit_slope(g, x, ε)
     dz = logit_slope(dx*, x, ε)*
     where x = self, z = result, g = ∂L/∂z

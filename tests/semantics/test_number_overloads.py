@@ -174,6 +174,8 @@ def test_numbers_among_themselves_have_the_default_dtype(torch, call, dtype):
 TOO_LARGE = "type float without overflow"
 NOT_CAST = "result type ComplexFloat can't be cast to the desired output type Float"
 
+NO_COMPLEX_ALPHA = "argument alpha must not be a complex number"
+
 
 @pytest.mark.parametrize(
     "call, error, words",
@@ -187,6 +189,19 @@ NOT_CAST = "result type ComplexFloat can't be cast to the desired output type Fl
         ("addcmul(x, x, x, value=2**64)", OverflowError, "int too big to convert"),
         ("addcdiv(x, x, x, value=1e308)", RuntimeError, TOO_LARGE),
         ("add(x, x, alpha=2**64)", OverflowError, "int too big to convert"),
+        ("add(i > 0, i > 0, alpha=2**64)", OverflowError, "int too big to convert"),
+        ("sub(x, x, alpha=2**64)", OverflowError, "int too big to convert"),
+        ("sub(x, x, alpha=-2**63-1)", OverflowError, "can't convert negative int"),
+        ("rsub(x, x, alpha=2**64)", OverflowError, "int too big to convert"),
+        ("add(x, x, alpha=1+0j)", RuntimeError, NO_COMPLEX_ALPHA),
+        ("sub(x, 2, alpha=1+0j)", RuntimeError, NO_COMPLEX_ALPHA),
+        ("rsub(x, 2, alpha=1+0j)", RuntimeError, NO_COMPLEX_ALPHA),
+        ("Tensor.add_(x, x, alpha=1+0j)", RuntimeError, NO_COMPLEX_ALPHA),
+        ("add(i, i, alpha=1.0)", RuntimeError, "argument alpha must not be a floating point number"),
+        ("sub(i, 2, alpha=1.0)", RuntimeError, "argument alpha must not be a floating point number"),
+        ("rsub(x, 2, alpha=True)", RuntimeError, "Boolean alpha only supported for Boolean results"),
+        ("nn.functional.pad(i, (1, 0), value=2**64)", RuntimeError, "type int64_t without overflow"),
+        ("nn.functional.pad(x, (1, 0), value=2+0j)", TypeError, "must be float, not complex"),
         ("threshold(x, 1e308, 2)", RuntimeError, TOO_LARGE),
         ("threshold(x, 2, 2**64)", OverflowError, "int too big to convert"),
         ("hardshrink(x, 1e308)", RuntimeError, TOO_LARGE),
@@ -222,6 +237,8 @@ def test_numbers_that_a_dtype_does_not_hold_are_refused(torch, call, error, word
         "lerp(x, 2 * x, {0})",
         "celu(x, {0})",
         "nn.functional.elu(x, {0})",
+        "ops.aten.elu(x, 1, 1, {0})",
+        "ops.aten.elu_backward(x, 1, {0}, 1, False, x)",
         "nn.functional.leaky_relu(x, {0})",
         "nn.functional.softplus(x, {0})",
         "nn.functional.softshrink(x, {0})",
@@ -231,6 +248,50 @@ def test_a_complex_number_without_an_imaginary_part_is_a_real_number(torch, call
     m, x = torch.ones(2, 2), torch.tensor([1.0, -1.0])
     found, expected = [eval(f"torch.{call.format(n)}", {"torch": torch, "x": x, "m": m}) for n in ("(2+0j)", "2.0")]
     assert found.dtype is torch.float32 and torch.equal(found, expected)
+
+
+def test_elu_takes_a_complex_one(torch):
+    x = torch.tensor([1.0, -1.0], requires_grad=True)
+    elu = torch.nn.functional.elu
+    assert torch.equal(elu(x, 1 + 0j), elu(x))
+    found, expected = [torch.autograd.grad(elu(x, alpha).sum(), x)[0] for alpha in (1 + 0j, 1.0)]
+    assert torch.equal(found, expected)
+    assert torch.equal(torch.nn.functional.elu_(x.detach().clone(), 1 + 0j), elu(x))
+
+
+@pytest.mark.parametrize("alpha, factor", [(2**64 - 1, 2), (2**63, -(2**63)), (2**63 + 5, 2**63), (-(2**63), -(2**63))])
+def test_the_alpha_of_a_difference_is_negated_in_64_bits(torch, alpha, factor):
+    x = torch.tensor([1.0, -1.0])
+    for found in (torch.sub(x, x, alpha=alpha), torch.rsub(x, x, alpha=alpha), x.clone().sub_(x, alpha=alpha)):
+        assert found.tolist() == [factor, -factor]
+    assert torch.sub(torch.tensor([3]), torch.tensor([3]), alpha=2**64 - 1).tolist() == [6]
+
+
+def test_padding_with_an_integer_is_padding_with_a_float(torch):
+    pad = torch.nn.functional.pad
+    assert pad(torch.ones(1), (1, 0), value=2**64).tolist() == [2.0**64, 1]
+    assert pad(torch.ones(1, dtype=torch.int64), (1, 0), value=2**53 + 1).tolist() == [2**53, 1]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_logit_clamps_by_comparison(torch, compiled):
+    x, nan = torch.tensor([0.0, 0.2, 0.6, 1.0]), float("nan")
+    for eps, points in ((0.7, [0.7, 0.7, 0.7, 1 - 0.7]), (nan, [0.0, 0.2, 0.6, 1.0]), (0.3, [0.3, 0.3, 0.6, 0.7])):
+
+        def function(x, eps=eps):
+            return torch.logit(x, eps)
+
+        found = (torch.compile(function) if compiled else function)(x)
+        torch.testing.assert_close(found, torch.logit(torch.tensor(points)))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_smooth_l1_loss_does_not_square_large_distances(torch, compiled):
+    def function(x, y):
+        return torch.nn.functional.smooth_l1_loss(x, y, beta=10.0)
+
+    found = (torch.compile(function) if compiled else function)(torch.tensor([-3e38]), torch.tensor([0.0]))
+    torch.testing.assert_close(found, torch.tensor(3e38))
 
 
 def test_the_sign_of_zero_beside_an_alpha_of_zero(torch):

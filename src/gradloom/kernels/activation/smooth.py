@@ -22,8 +22,7 @@ def _below_zero(self) -> np.ndarray:
 def elu(self, alpha=1, scale=1, input_scale=1):
     """scale * self where it is positive, scale * alpha * (exp(input_scale * self) - 1) elsewhere."""
     dtype = self.dtype
-    if alpha != 1 or scale != 1 or input_scale != 1:
-        alpha, scale, input_scale = _factors(alpha, scale, input_scale, dtype)
+    alpha, scale, input_scale = _factors(alpha, scale, input_scale, dtype)
     found = _below_zero(self)
     if input_scale != 1:
         found *= number_as(input_scale, dtype)
@@ -46,8 +45,7 @@ def elu(self, alpha=1, scale=1, input_scale=1):
 def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
     """Return the gradient of `elu`, from its input or, if alpha is not negative, from its result."""
     dtype = self_or_result.dtype
-    if alpha != 1 or scale != 1 or input_scale != 1:
-        alpha, scale, input_scale = _factors(alpha, scale, input_scale, dtype)
+    alpha, scale, input_scale = _factors(alpha, scale, input_scale, dtype)
     if is_result and alpha < 0:
         raise RuntimeError(
             "In-place elu backward calculation is triggered with a negative slope which is not supported. "
@@ -67,12 +65,14 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
     return select(self_or_result <= 0, below, grad_output * number_as(scale, dtype))
 
 
-def _factors(alpha, scale, input_scale, dtype: np.dtype) -> list:
-    """Return the factors of `elu`. Raise RuntimeError for one that the dtype does not hold."""
+def _factors(alpha, scale, input_scale, dtype: np.dtype) -> tuple:
+    """Return the factors of `elu` as real numbers. Raise RuntimeError for one that the dtype does not hold."""
     factors = alpha, scale, input_scale
+    if factors == (1, 1, 1) and complex not in (alpha.__class__, scale.__class__, input_scale.__class__):
+        return factors
     for factor in factors:
         number_as(factor, dtype)
-    return [real_number(factor, dtype) for factor in factors]
+    return tuple([real_number(factor, dtype) for factor in factors])
 
 
 def celu(self: np.ndarray, alpha=1.0) -> np.ndarray:

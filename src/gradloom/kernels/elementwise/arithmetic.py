@@ -6,7 +6,7 @@ import numpy as np
 
 from .._common.errors import check_divisor, integer_quotient, refuse
 from .._common.layout import as_operands, row_major
-from .._common.numbers import Wide, is_half, is_short_half, number_as, widen
+from .._common.numbers import Wide, check_whole, is_half, is_short_half, number_as, widen
 from ..shape.copies import clone
 from .dtypes import like, own, shared, to_float, widened, widened_for
 
@@ -25,24 +25,31 @@ def scaled(other, alpha, beside):
     if alpha.__class__ is complex:
         raise RuntimeError("For non-complex input tensors, argument alpha must not be a complex number.")
     if kind == "b":
-        return other & bool(alpha)
+        return other & number_as(alpha, other.dtype)
     if is_half(other.dtype) and not (is_short_half(other) and is_short_half(beside)):
         return Wide(other.astype(np.float32) * number_as(alpha, other.dtype).astype(np.float32), other.dtype)
     return other * number_as(alpha, other.dtype)
 
 
 def subtract_scaled(self, other, alpha):
-    """`self - alpha * other`; it is -alpha that must fit the dtype, as in PyTorch."""
+    """`self - alpha * other`; it is -alpha that must fit the dtype, as in PyTorch. Integers are negated in 64 bits."""
     if self.dtype.kind == other.dtype.kind == "b":
         return np.subtract(self, other)  # an error
-    return np.add(self, scaled(other, alpha if alpha.__class__ is bool else -alpha, self))
+    if alpha.__class__ is int:
+        negated = (_SIGN - check_whole(alpha)) % (2 * _SIGN) - _SIGN
+    else:
+        negated = alpha if alpha.__class__ is bool else -alpha
+    return np.add(self, scaled(other, negated, self))
+
+
+_SIGN = 1 << 63
 
 
 def add_scalar(self, other, alpha=1):
     """`self + alpha * other` for a number `other`."""
     self = widened_for(self, other)
     number = like(other, self)
-    return np.add(self, number if alpha == 1 and alpha is not True else scaled(number, alpha, self))
+    return np.add(self, number if alpha == 1 and alpha.__class__ is int else scaled(number, alpha, self))
 
 
 def sub_scalar(self, other, alpha=1):
@@ -50,7 +57,7 @@ def sub_scalar(self, other, alpha=1):
     _no_bools(self, other)
     self = widened_for(self, other)
     number = like(other, self)
-    return np.subtract(self, number) if alpha == 1 and alpha is not True else subtract_scaled(self, number, alpha)
+    return np.subtract(self, number) if alpha == 1 and alpha.__class__ is int else subtract_scaled(self, number, alpha)
 
 
 def rsub_scalar(self, other, alpha):
@@ -58,7 +65,7 @@ def rsub_scalar(self, other, alpha):
     _no_bools(self, other)
     self = widened_for(self, other)
     number = like(other, self)
-    return np.subtract(number, self) if alpha == 1 else subtract_scaled(number, self, alpha)
+    return np.subtract(number, self) if alpha == 1 and alpha.__class__ is int else subtract_scaled(number, self, alpha)
 
 
 def _no_bools(self, other):

@@ -9,6 +9,7 @@ from .._common.layout import row_major
 from .._common.numbers import LARGE, floating, from_scipy, in_blocks, number_as, widen
 from .._common.tables import number
 from ..shape.copies import to_copy
+from .choices import select
 from .dtypes import shared, widened
 from .erf import error_function
 
@@ -186,11 +187,12 @@ def tanh_backward(grad_output, output):
 
 
 def logit(self, eps=None):
-    """`log(x / (1 - x))`, for x = `self` clamped to [eps, 1 - eps] if eps is given."""
+    """`log(x / (1 - x))`, for x = `self` clamped to [eps, 1 - eps] if eps is given. Numbers below an eps above 0.5
+    become eps; an eps that is NaN bounds nothing."""
     refuse("logit_cpu", self, "c")
     if eps is not None:
         low, high = number_as(eps, self.dtype), number_as(1 - eps, self.dtype)
-        self = np.minimum(np.maximum(self, low), high)
+        self = select(self < low, low, select(self > high, high, self))
     return np.log(self / (1 - self))
 
 

@@ -14,6 +14,7 @@ from ...types.dtype import TYPE_OF, can_cast, float32, promote_types
 from .._common.blas import dot
 from .._common.errors import BOOL_DIFFERENCE, BOOL_NEGATION, not_implemented, refuse, type_name
 from .._common.numbers import is_half, widen
+from ..elementwise.choices import select
 from ..elementwise.single import log1p_of_decay
 from ..reduction import sums
 
@@ -120,12 +121,11 @@ def smooth_l1_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, 
     dtype, x, y = loss_inputs(self, target, "smooth_l1_cpu", "E")
     if beta == 0:
         return reduce(np.abs(x - y), reduction, dtype)
-    if is_half(x.dtype):
-        d, half, beta = np.abs(x - y), x.dtype.type(0.5), x.dtype.type(beta)
-        return reduce(np.where(d < beta, half * d * d / beta, d - half * beta), reduction, dtype)
-    losses = _huber(x, y, beta)
-    losses /= losses.dtype.type(beta)
-    return reduce(losses, reduction, dtype)
+    d, half, beta = np.asarray(np.abs(x - y)), x.dtype.type(0.5), x.dtype.type(beta)
+    near = half * d
+    near *= d
+    near /= beta
+    return reduce(select(d < beta, near, d - half * beta), reduction, dtype)
 
 
 def _huber(x, y, delta) -> np.ndarray:

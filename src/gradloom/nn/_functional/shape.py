@@ -53,6 +53,8 @@ def _pad(input, pad, mode, value):
             f"length {count} and input of dimension {dims}"
         )
     if mode == "constant":
+        if value.__class__ in (int, bool, complex):
+            value = float(value)  # TypeError for a complex one
         return ops.constant_pad_nd(input, pad, 0 if value is None else value)
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
