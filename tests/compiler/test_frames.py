@@ -40,6 +40,14 @@ def test_a_subclass_sees_the_calls_of_a_compiled_function():
     assert "a Named (args[0])" in optimized_of(compiled).breaks[0][1]
 
 
+def test_constants_that_are_properties_for_subclasses_are_compiled():
+    torch.ones(1).as_subclass(Named)
+    compiled = torch.compile(lambda x: torch.zeros(2, device=x.device) + x, backend="numpy", fullgraph=True)
+    for _ in range(3):
+        torch.testing.assert_close(compiled(torch.ones(2)), torch.ones(2))
+    assert optimized_of(compiled).calls[0] == 2
+
+
 def sees_its_variables(x):
     k = 2
     return x * k, sorted(locals()), sorted(dir()), sorted(vars())

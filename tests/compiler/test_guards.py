@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import operator
 import sys
 
 import pytest
@@ -394,6 +395,78 @@ def test_methods_of_tensors_may_change(name, monkeypatch):
         for _ in range(3):
             same(function, uses_method, x)
     same(function, uses_method, x)
+
+
+def sets_an_item(x):
+    y = x * 1
+    y[0] = 2
+    return y
+
+
+def unpacks(x):
+    a, b = x
+    return a * b
+
+
+def multiplies_in_place(x):
+    y = x.reshape(2, 1) * x
+    y @= y
+    return y
+
+
+def adds_in_place(x):
+    y = 2
+    y += x
+    return y
+
+
+# What Tensor has under a name, what replaces it, and a program that uses it without calling it by its name.
+MEMBERS = [
+    ("__abs__", lambda self: self * 10, abs),
+    ("__abs__", lambda self: self * 10, lambda x: operator.abs(x)),
+    ("__gt__", lambda self, other: self * 10, lambda x: 0 < x),
+    ("__ge__", lambda self, other: self * 10, lambda x: 0 <= x),
+    ("__lt__", lambda self, other: self * 10, lambda x: 0 > x),
+    ("__le__", lambda self, other: self * 10, lambda x: 0 >= x),
+    ("__eq__", lambda self, other: self * 10, lambda x: 0 == x),
+    ("__ne__", lambda self, other: self * 10, lambda x: 0 != x),
+    ("__eq__", lambda self, other: True, lambda x: x * (2 if x == None else 3)),  # noqa: E711
+    ("__add__", torch.Tensor.__mul__, lambda x: x + 3),
+    ("__add__", lambda self, other: self * 10, lambda x: operator.add(x, 3)),
+    ("__radd__", lambda self, other: self * 10, adds_in_place),
+    ("__rpow__", lambda self, other: self * 10, lambda x: pow(2, x)),
+    ("__matmul__", lambda self, other: self * 10, multiplies_in_place),
+    ("__setitem__", lambda self, index, value: None, sets_an_item),
+    ("__len__", lambda self: 10, lambda x: len(x) * x),
+    ("__iter__", lambda self: iter([self, self]), lambda x: [v * 2 for v in [*x]]),
+    ("__iter__", lambda self: iter([self, self]), unpacks),
+    ("__iter__", lambda self: iter([self, self]), lambda x: sum(x)),
+    ("shape", property(lambda self: (10,)), lambda x: x * x.shape[0]),
+    ("device", "elsewhere", lambda x: x * len(str(x.device))),
+    ("T", property(lambda self: self * 10), lambda x: x.reshape(2, 1).T * 2),
+    ("T", torch.Tensor.real, lambda x: x.reshape(2, 1).T * 2),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "member", "program"), MEMBERS, ids=[f"{name}-{i}" for i, (name, *_) in enumerate(MEMBERS)]
+)
+def test_members_of_tensors_that_are_not_called_by_name_may_change(name, member, program, monkeypatch):
+    def original(x):
+        return program(x)
+
+    function, x = compiled(original), torch.tensor([1.0, -2.0])
+    for _ in range(3):
+        same(function, original, x)
+    assert graphs_run(function) == 2
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.Tensor, name, member)
+        expected = original(x)
+        found = [function(x) for _ in range(3)]
+    for result in found:
+        torch.testing.assert_close(result, expected)
+    same(function, original, x)
+    assert graphs_run(function) == 3
 
 
 def test_a_function_in_the_place_of_an_operator_is_followed(monkeypatch):

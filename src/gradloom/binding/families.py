@@ -15,7 +15,7 @@ from ..types.public import found_in, found_in_tensors
 # Methods that core/tensor.py implements itself, for speed.
 BY_HAND = frozenset(("conj",))
 # Attribute of tensors -> the operator that computes it, and what sets it.
-_PROPERTIES = {"T": "numpy_T", "H": "matrix_H", "mT": "mT", "mH": "mH", "real": "real", "imag": "imag"}
+PROPERTIES = {"T": "numpy_T", "H": "matrix_H", "mT": "mT", "mH": "mH", "real": "real", "imag": "imag"}
 _SETTERS = {
     "real": lambda self, value: self.real.__setitem__(..., value),
     "imag": lambda self, value: self.imag.__setitem__(..., value),
@@ -38,7 +38,7 @@ def provide(namespaces: ModuleType) -> None:
     for name, family in namespaces.METHODS.families.items():
         if name not in BY_HAND:
             setattr(Tensor, name, _Method(name, family))
-    for name, operator in _PROPERTIES.items():
+    for name, operator in PROPERTIES.items():
         if operator in namespaces.OPERATORS:
             setattr(Tensor, name, _Property(name, namespaces.OPERATORS.families[operator]))
 
@@ -81,9 +81,9 @@ def load(family: str) -> None:
     with _lock:
         _bind_functions(family, found)
         for name, method in found.METHODS.items():
-            if name not in _PROPERTIES and is_placeholder(name):
+            if name not in PROPERTIES and is_placeholder(name):
                 setattr(Tensor, name, method)
-        for name, operator in _PROPERTIES.items():
+        for name, operator in PROPERTIES.items():
             if operator in found.OPERATORS and is_placeholder(name):
                 setattr(Tensor, name, property(copy_of(found.OPERATORS[operator], operator), _SETTERS.get(name)))
 

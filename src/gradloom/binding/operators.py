@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from ..core.tensor import Tensor, wrapped_number
+from ..core.tensor_base import TensorBase
 from ..core.user_stack import level_of_user, warn_once
 from ..dispatch import _operators
 from ..dispatch.overloads import register_types
@@ -140,7 +141,11 @@ def bind() -> None:
     for name in _SPARSE_METHODS:
         setattr(Tensor, name, _imported_with_sparse_tensors(name))
     bind_python_operators(namespaces.GUARDS)
+    members.update(vars(TensorBase) | vars(Tensor))
 
+
+# What Tensor has at first; programs may replace it.
+members: dict[str, Any] = {}
 
 # (holder, name) for each attribute of Tensor or gradloom that `gradloom.ops` has bound to an operator of a package.
 of_packages: set[tuple[object, str]] = set()

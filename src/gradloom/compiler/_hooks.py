@@ -7,6 +7,7 @@ functions and methods those that only compute. Everything else taints the record
 from __future__ import annotations
 
 import functools
+import operator
 import os
 import sys
 import warnings
@@ -25,7 +26,7 @@ from ..types.dtype import float64, int64
 from . import _known as known
 from ._effects import called as effect, is_effect, is_limit, parameters_after
 from ._numbers import FREE, called as called_on_numbers, plain, replaced
-from ._reads import CONTAINERS, LAZY, OBJECT, VIEWS, Reads, static, value_at
+from ._reads import CONTAINERS, LAZY, OBJECT, SYMBOLS, VIEWS, Reads, static, stays, value_at
 from ._recorder import HOOKS, MISSING, CannotRewriteError, active
 from ._store import rewritten_code
 
@@ -372,19 +373,15 @@ def _elements(r: Any, value: Any) -> Any:
 
 def _python_on_tensors(hooks: Hooks, r: Any, function: Any, args: Any, kwargs: Any) -> Any:
     """Call one of Python's functions that works on tensors by their operators."""
-    if function in (abs, pow) or function is round and len(args) == 1:
-        return r.step(function, args, kwargs)
-    if known.is_pure(function) and function.__name__ in (
-        "add",
-        "sub",
-        "mul",
-        "truediv",
-        "neg",
-        "matmul",
-        "getitem",
-        "pow",
-    ):
-        return r.step(function, args, kwargs)
+    if function is abs or function is operator.abs:
+        stays(r, type(args[0]), "__abs__")
+        return r.step(abs, args, kwargs)
+    if function is pow and len(args) == 2:
+        return hooks.operator("**", *args)
+    if function is operator.getitem:
+        return hooks.item(*args)
+    if function in SYMBOLS:
+        return hooks.operator(SYMBOLS[function], *args)
     if function is sum and len(args) == 1:
         return functools.reduce(lambda a, b: hooks.operator("+", a, b), hooks.iter(args[0]), 0)
     r.taint(f"{function.__name__}() reads the values of tensors")
@@ -415,6 +412,7 @@ def _asked(hooks: Any, r: Any, function: Any, args: tuple[Any, ...]) -> Any:
 def _length(hooks: Hooks, r: Any, value: Any) -> int:
     cls = type(value)
     if isinstance(value, Tensor):
+        stays(r, cls, "__len__")
         if id(value) not in r.tensors:
             r.use(value)
     elif cls in CONTAINERS or cls.__name__ == "OrderedDict":

@@ -141,6 +141,17 @@ def is_operator(function: Any) -> bool:
     return answer[1]
 
 
+def is_own_member(name: str, member: Any) -> bool:
+    """Return whether what a class of tensors has under a name is the library's, and not a program's in its place."""
+    from ..binding import families, operators
+
+    getter = getattr(member, "fget", None)
+    if isinstance(getter, FunctionType) and home(getter).startswith("gradloom"):
+        # COMPUTED are bound on first use, and constants such as `device` become properties when there are subclasses.
+        return families.PROPERTIES.get(name) in (None, getter.__name__)
+    return member is operators.members.get(name)
+
+
 def _is_operator(function: FunctionType) -> bool:
     name = function.__name__
     if name in _DENIED or function in _denied():

@@ -37,6 +37,8 @@ _OPERATORS = {
     "@=": _operator.imatmul, "&=": _operator.iand, "|=": _operator.ior, "^=": _operator.ixor,
     "<<=": _operator.ilshift, ">>=": _operator.irshift,
 }  # fmt: skip
+SYMBOLS = {function: symbol for symbol, function in _OPERATORS.items()}
+_REFLECTED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 CONTAINERS = (list, dict, set, tuple, frozenset)
 # Descriptors whose result follows from the object alone.
 _BINDING = (
@@ -151,7 +153,7 @@ class Reads:
             return obj[index]
         cls = type(obj)
         if isinstance(obj, Tensor):
-            _stays(r, type(obj), "__getitem__")
+            stays(r, type(obj), "__getitem__")
             return r.step(_operator.getitem, (obj, index), {})
         index = r.taken(index)
         if isinstance(obj, (str, range)) or cls.__name__ == "Size":
@@ -191,6 +193,9 @@ class Reads:
             return obj
         cls = type(obj)
         if isinstance(obj, Tensor):
+            stays(r, cls, "__iter__")
+            if r.reason is not None:
+                return obj
             found: Any = r.step(Tensor.unbind, (obj, 0), {}) if obj._array.ndim else iter(obj)
         elif cls in CONTAINERS or isinstance(obj, tuple) or cls.__name__ == "OrderedDict":
             r.contents(obj, False)
@@ -246,13 +251,9 @@ class Reads:
         if any(isinstance(o, Tensor) for o in operands):
             if not all(isinstance(o, (Tensor, *known.NUMBERS)) or o.__class__ in (list, tuple) for o in operands):
                 r.taint(f"it computes with a tensor and a {type(operands[-1]).__name__}")
+            _operator_stays(r, function, operands)
             if symbol in ("==", "!=") and None in [o for o in operands if not isinstance(o, Tensor)]:
                 return function(*operands)
-            name = function.__name__.strip("_")
-            if isinstance(operands[0], Tensor):
-                _stays(r, type(operands[0]), f"__{name}__")
-            else:
-                _stays(r, type(operands[-1]), f"__r{name}__")
             return r.step(function, operands, {})
         for o in operands:
             self.used(r, o)
@@ -364,6 +365,7 @@ class Reads:
     def set_item(self, obj: Any, index: Any, value: Any) -> None:
         r = active.recorder
         if r is not None and r.reason is None and isinstance(obj, Tensor):
+            stays(r, type(obj), "__setitem__")
             r.step(_set_item, (obj, index, value), {})
             return
         index = self.taken(index)
@@ -452,25 +454,44 @@ def _attr_of_tensor(r: Any, obj: Any, name: str) -> Any:
     if not known.is_plain(obj):
         r.taint(f"it uses a {type(obj).__name__}")
     elif name in known.METADATA:
+        stays(r, type(obj), name)
         if id(obj) not in r.tensors:
             r.use(obj)
     elif name in known.COMPUTED:
+        stays(r, type(obj), name)
         return r.step(_operator.attrgetter(name), (obj,), {})
     found = getattr(obj, name)  # the first use of a method binds it to the class
     if r.reason is None and name not in known.METADATA:
         if name in obj.__dict__ or not isinstance(static(type(obj), name), FunctionType):
             r.taint(f"it reads the attribute {name} of a tensor")
         else:
-            _stays(r, type(obj), name)
+            _guard_member(r, type(obj), name)
     return found
 
 
-def _stays(r: Any, cls: type, name: str) -> None:
-    """Add a guard on a method of a class of tensors, which programs may replace."""
-    method = getattr(cls, name, None)
-    r.guard(("class", id(cls), name), f"getattr({{0}}, {name!r}, None) is {{1}}", cls, method)
-    if name.startswith("__") and method is not None and not known.is_operator(method):
+def _guard_member(r: Any, cls: type, name: str) -> Any:
+    """Add a guard on a member of a class of tensors, which programs may replace; return it."""
+    member = getattr(cls, name, None)
+    r.guard(("class", id(cls), name), f"getattr({{0}}, {name!r}, None) is {{1}}", cls, member)
+    return member
+
+
+def stays(r: Any, cls: type, name: str) -> None:
+    """Require that a class of tensors has the library's own member under a name, for one that is not called by name."""
+    if not known.is_own_member(name, _guard_member(r, cls, name)):
         r.taint(f"the program replaced {cls.__name__}.{name}")
+
+
+def _operator_stays(r: Any, function: Any, operands: tuple[Any, ...]) -> None:
+    """Require the library's own methods of tensors that Python calls for an operator."""
+    first, second, name = operands[0], operands[-1], function.__name__.strip("_")
+    plainly = name[1:] if SYMBOLS[function][-1] == "=" and name not in _REFLECTED else name
+    if isinstance(first, Tensor):
+        stays(r, type(first), f"__{name}__")
+        if plainly != name and not hasattr(type(first), f"__{name}__"):
+            stays(r, type(first), f"__{plainly}__")
+    if isinstance(second, Tensor) and type(second) is not type(first):
+        stays(r, type(second), f"__{_REFLECTED.get(name, 'r' + plainly)}__")
 
 
 def _attr_of_module(r: Any, obj: ModuleType, name: str) -> Any:
