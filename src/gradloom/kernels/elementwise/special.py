@@ -192,7 +192,10 @@ def logit(self, eps=None):
     refuse("logit_cpu", self, "c")
     if eps is not None:
         low, high = number_as(eps, self.dtype), number_as(1 - eps, self.dtype)
-        self = select(self < low, low, select(self > high, high, self))
+        if low <= high:
+            self = np.minimum(np.maximum(self, low), high)
+        else:
+            self = select(self < low, low, select(self > high, high, self))
     return np.log(self / (1 - self))
 
 
