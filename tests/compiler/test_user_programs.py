@@ -12,6 +12,7 @@ import pytest
 
 import gradloom as torch
 from gradloom import nn, optim
+from gradloom.compiler._api import optimized_of
 from gradloom.nn import functional as F
 from gradloom.utils.checkpoint import checkpoint
 from tests.waiting import LIMIT
@@ -445,3 +446,21 @@ def test_only_what_a_program_unpacks_is_unpacked(backend):
     for _ in range(3):
         torch.testing.assert_close(function(x, pairs), unpacked(x, pairs))
     assert function._optimized.calls == [2, 1]
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: sum(x, start=5),
+        lambda x: sum([x, x], start=5),
+        lambda x: sum([x, 2 * x], 5),
+        lambda x: sum([1, 2], start=x),
+        lambda x: sum(reversed([x, 2 * x]), start=x),
+        lambda x: reversed(x) + 1,
+    ],
+)
+def test_sums_and_reversed_tensors(function):
+    compiled, x = torch.compile(function), torch.arange(3.0)
+    for _ in range(3):
+        assert torch.equal(compiled(x), function(x))
+    assert optimized_of(compiled).calls == [2, 1]

@@ -249,6 +249,8 @@ def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: 
         return cls(*r.taken(args), **r.taken(kwargs))
     if cls is type and len(args) == 1:
         return type(plain(args[0]))
+    if cls is reversed and len(args) == 1 and isinstance(args[0], Tensor):
+        return hooks.call(type(args[0]).__reversed__, args[0])
     if cls in (float, int) and len(args) == 1 and type(args[0]) in FREE:
         found = called_on_numbers(cls, *args)
         if found is not NotImplemented:
@@ -323,7 +325,7 @@ def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: d
             [list(hooks.iter(a)) if type(a) in LAZY and type(a) is not range or type(a) in VIEWS else a for a in args]
         )
         if function is sum and any(isinstance(v, Tensor) for v in args[0]):
-            return functools.reduce(lambda a, b: hooks.operator("+", a, b), hooks.iter(args[0]), *(args[1:] or (0,)))
+            return _sum(hooks, *args, **kwargs)
         args = tuple([_elements(r, a) for a in args])
         for value in args:
             hooks.used(r, value)
@@ -382,10 +384,14 @@ def _python_on_tensors(hooks: Hooks, r: Any, function: Any, args: Any, kwargs: A
         return hooks.item(*args)
     if function in SYMBOLS:
         return hooks.operator(SYMBOLS[function], *args)
-    if function is sum and len(args) == 1:
-        return functools.reduce(lambda a, b: hooks.operator("+", a, b), hooks.iter(args[0]), 0)
+    if function is sum:
+        return _sum(hooks, *args, **kwargs)
     r.taint(f"{function.__name__}() reads the values of tensors")
     return untracked(r, function, args, kwargs)
+
+
+def _sum(hooks: Any, iterable: Any, /, start: Any = 0) -> Any:
+    return functools.reduce(lambda a, b: hooks.operator("+", a, b), hooks.iter(iterable), start)
 
 
 def _asked(hooks: Any, r: Any, function: Any, args: tuple[Any, ...]) -> Any:
