@@ -274,23 +274,13 @@ def batch_norm_gradients(shape: tuple[int, ...], dtype: str, weighted: bool) -> 
     lines = [f"loop [{channels}, {batch}, {after}] inner 2", *(f"input {i}: {whole}" for i in (0, 1))]
     lines += [f"input {i}: {each}" for i in range(2, 4 + weighted)]
     lines += [f"output 0: {whole}", *(f"output {i}: {each}" for i in (1, 2))]
-    text = f"""
-pass 0:
-  g = load 0: T
-  x = load 1: T
-  mean = load 2: T
-  rstd = load 3: T
-  c = - x mean: T
-  h = * c rstd: T
-  gh = * g h: T
-  s = reduce sum g: T
-  p = reduce sum gh: T
+    text = f"""{_PARAMETER_SUMS}
 row:
-  store 1 p
-  store 2 s
+  store 1 w
+  store 2 b
   n = const {batch * after}.0: T
-  sm = / s n: T
-  pm = / p n: T
+  bm = / b n: T
+  wm = / w n: T
 pass 1:
   g1 = load 0: T
   x1 = load 1: T
@@ -298,11 +288,11 @@ pass 1:
   rstd1 = load 3: T
   c1 = - x1 mean1: T
   h1 = * c1 rstd1: T
-  along = * h1 pm: T
+  along = * h1 wm: T
   d = - g1 along: T
-  f = - d sm: T
-  w = {"load 4" if weighted else "const 1.0"}: T
-  scale = * rstd1 w: T
+  f = - d bm: T
+  factor = {"load 4" if weighted else "const 1.0"}: T
+  scale = * rstd1 factor: T
   y = * f scale: T
   store 0 y"""
     return "\n".join(lines) + text.replace(": T", f": {dtype}")
@@ -320,7 +310,8 @@ def _normalized_parameters(inputs: tuple[str, ...], outputs: str, dtype: str) ->
     return "\n".join(lines) + _PARAMETERS.replace(": T", f": {dtype}")
 
 
-_PARAMETERS = """
+# The gradients of weight and bias: sums of gradient times normalized input, and of the gradient.
+_PARAMETER_SUMS = """
 pass 0:
   mean = load 2: T
   rstd = load 3: T
@@ -330,7 +321,8 @@ pass 0:
   h = * c rstd: T
   gh = * g h: T
   w = reduce sum gh: T
-  b = reduce sum g: T
+  b = reduce sum g: T"""
+_PARAMETERS = f"""{_PARAMETER_SUMS}
 row:
   store 0 w
   store 1 b"""

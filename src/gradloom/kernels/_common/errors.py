@@ -61,10 +61,9 @@ def refusal(error: Exception, operator: str, /, *arguments, **integers) -> Excep
 
     Returns:
         ValueError for a size or position of more than 64 bits, TypeError for one among several; OverflowError for a
-        Scalar of more than 64 bits; IndexError for a dimension out
-        of range; RuntimeError for shapes that do not broadcast, numbers out of a dtype's range, sizes out of range and
-        memory that cannot be allocated; NotImplementedError for a dtype that the operator does not support; `error`
-        itself in all other cases.
+        Scalar of more than 64 bits; IndexError for a dimension out of range; RuntimeError for shapes that do not
+        broadcast, numbers out of a dtype's range, sizes out of range and memory that cannot be allocated;
+        NotImplementedError for a dtype that the operator does not support; `error` itself in all other cases.
     """
     arrays = tuple([a for a in arguments if isinstance(a, np.ndarray)])
     lists = {name: value if isinstance(value, tuple) else (value,) for name, value in integers.items() if value}
