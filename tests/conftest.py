@@ -21,9 +21,8 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     stash = session.config.stash
     if fault_handler_stderr_fd_key in stash and hasattr(faulthandler, "register"):
         faulthandler.register(signal.SIGTERM, stash[fault_handler_stderr_fd_key], chain=True)
-        os.register_at_fork(
-            after_in_child=lambda: faulthandler.unregister(signal.SIGTERM)
-        )  # tests end forks on purpose
+        # Tests end forks by SIGTERM on purpose.
+        os.register_at_fork(after_in_child=lambda: faulthandler.unregister(signal.SIGTERM))
 
 
 def pytest_collection_finish() -> None:
