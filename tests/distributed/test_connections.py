@@ -6,6 +6,7 @@ import os
 import pickle
 import socket
 import stat
+import tempfile
 import threading
 import time
 from contextlib import suppress
@@ -186,18 +187,110 @@ def test_a_proof_cannot_be_sent_back():
     far.close()
 
 
-@pytest.mark.skipif(os.name != "posix", reason="modes of files are Unix's")
-def test_the_users_secret_is_theirs_alone(monkeypatch, tmp_path):
+@pytest.fixture
+def homes(monkeypatch, tmp_path):
+    """Return the folders in which the user's secret may be: of the cache, and of temporary files."""
     monkeypatch.delenv(_auth.VARIABLE, raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    return tmp_path / "cache/gradloom", tmp_path / "temporary" / f"gradloom-{os.getuid()}"
+
+
+def replace_by_link(path):
+    path.rename(path.with_name("other"))
+    path.symlink_to("other")
+
+
+def replace_by_pipe(path):
+    path.unlink()
+    os.mkfifo(path, 0o600)
+
+
+def replace_by_folder(path):
+    path.unlink()
+    path.mkdir(0o700)
+
+
+SPOILED = {
+    "others may read it": lambda path: path.chmod(0o604),
+    "the group may read it": lambda path: path.chmod(0o640),
+    "others may write it": lambda path: path.chmod(0o602),
+    "another owner": lambda path: os.chown(path, 12345, -1),
+    "too short": lambda path: path.write_bytes(b"0" * 31),
+    "too long": lambda path: path.write_bytes(b"0" * 33),
+    "empty": lambda path: path.write_bytes(b""),
+    "link": replace_by_link,
+    "pipe": replace_by_pipe,
+    "folder": replace_by_folder,
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are Unix's")
+def test_the_users_secret_is_theirs_alone(homes):
     first = _auth.job_key()
-    path = tmp_path / "gradloom/job_key"
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and len(path.read_bytes()) == 32
-    assert _auth.job_key() == first
-    path.chmod(0o644)
-    with pytest.raises(dist.DistNetworkError, match="others may read"):
-        _auth.job_key(beyond_loopback=True)
-    assert _auth.job_key() != first
+    path = homes[0] / "job_key"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 and path.read_bytes() == first and len(first) == 32
+    assert _auth.job_key() == _auth.job_key(beyond_loopback=True) == first
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are Unix's")
+@pytest.mark.parametrize("where", [0, 1])
+@pytest.mark.parametrize("fault", SPOILED)
+def test_a_secret_that_others_may_know_is_refused_on_loopback_too(homes, fault, where):
+    if fault == "another owner" and os.getuid():
+        pytest.skip("only root can give files away")
+    if where:
+        homes[0].parent.write_bytes(b"")  # no folder: there can be no secret
+    _auth.job_key()
+    path = homes[where] / "job_key"
+    SPOILED[fault](path)
+    for beyond_loopback in (False, True) if not where else (False,):
+        with pytest.raises(_auth.KeyRefused, match=f"{path}.*Remove it.*GRADLOOM_JOB_KEY"):
+            _auth.job_key(beyond_loopback=beyond_loopback)
+    with pytest.raises(_auth.KeyRefused):
+        server()
+    with pytest.raises(_auth.KeyRefused):  # though there is no server
+        dist.TCPStore("127.0.0.1", 1, None, False, timedelta(seconds=LIMIT))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are Unix's")
+def test_without_a_home_the_secret_is_in_a_folder_of_the_users_own(homes):
+    homes[0].parent.write_bytes(b"")
+    first = _auth.job_key()
+    assert stat.S_IMODE(homes[1].stat().st_mode) == 0o700
+    assert (homes[1] / "job_key").read_bytes() == first == _auth.job_key()
+    store = server()
+    dist.TCPStore("127.0.0.1", store.port, None, False, timedelta(seconds=LIMIT)).set("key", "value")
+    assert store.get("key") == b"value"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are Unix's")
+@pytest.mark.parametrize("fault", ["mode", "owner", "link", "file"])
+def test_a_folder_for_the_secret_that_others_made_is_refused(homes, fault):
+    homes[0].parent.write_bytes(b"")
+    if fault == "owner" and os.getuid():
+        pytest.skip("only root can give files away")
+    if fault == "file":
+        homes[1].write_bytes(b"")
+    elif fault == "link":
+        homes[1].with_name("other").mkdir(0o700)
+        homes[1].symlink_to("other")
+    else:
+        homes[1].mkdir(0o777)
+        homes[1].chmod(0o777 if fault == "mode" else 0o700)
+    if fault == "owner":
+        os.chown(homes[1], 12345, -1)
+    with pytest.raises(_auth.KeyRefused, match="not a folder of this user alone"):
+        _auth.job_key()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are Unix's")
+def test_without_any_place_for_a_secret_there_is_no_key(homes, monkeypatch):
+    homes[0].parent.write_bytes(b"")
+    monkeypatch.setattr(tempfile, "tempdir", str(homes[0].parent))
+    with pytest.raises(dist.DistNetworkError, match="no place for a secret.*set GRADLOOM_JOB_KEY"):
+        _auth.job_key()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes of files are Unix's")
@@ -222,10 +315,9 @@ def test_a_secret_that_is_exchanged_after_the_check_is_not_read(monkeypatch, tmp
     assert found == first
 
 
-def test_a_key_that_can_be_guessed_is_refused_by_both_ends_beyond_loopback(monkeypatch, tmp_path):
-    monkeypatch.delenv(_auth.VARIABLE, raising=False)
-    (tmp_path / "file").write_bytes(b"")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))  # no folder: there can be no secret
+@pytest.mark.skipif(os.name != "posix", reason="modes of files are Unix's")
+def test_a_key_that_only_this_machine_has_is_refused_by_both_ends_beyond_loopback(homes, monkeypatch):
+    homes[0].parent.write_bytes(b"")
     store = server()
     for module in (_tcp_server, _tcp_store):
         monkeypatch.setattr(module, "is_loopback", lambda host: False)
@@ -250,9 +342,10 @@ def test_a_file_store_refuses_files_that_others_may_write_and_links(tmp_path):
     path = tmp_path / "store"
     dist.FileStore(str(path)).set("key", "value")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    path.chmod(0o666)
-    with pytest.raises(dist.DistStoreError, match="another user can write"):
-        dist.FileStore(str(path))
+    for mode in (0o666, 0o660, 0o602):
+        path.chmod(mode)
+        with pytest.raises(dist.DistStoreError, match="another user can write"):
+            dist.FileStore(str(path))
     path.chmod(0o644)
     assert dist.FileStore(str(path)).get("key") == b"value"
     link = tmp_path / "link"

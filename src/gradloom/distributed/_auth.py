@@ -12,8 +12,11 @@ The key is, in this order:
    machines it must be set to the same text on each before the launcher starts.
 2. A secret of the user: 32 random bytes in `gradloom/job_key` of the user's cache folder (`XDG_CACHE_HOME`, or
    ~/.cache), which only the user may read, made when first needed. Machines that share the home folder share it.
-3. Where that folder cannot be written, a hash of the user's name and the machine's. It keeps jobs apart that meet by
-   mistake. It does not protect against somebody who wants in, so both ends of a connection beyond loopback refuse it.
+3. Where that folder cannot be made, such a secret in `gradloom-UID` of the folder of temporary files, which must belong
+   to the user alone. Other machines do not have it, so both ends of a connection beyond loopback refuse it.
+
+Each key is random or the user's own: nobody can compute it. A file or folder that is there but that others may read or
+have written, or that is not what it should be, is an error, never a reason to take the next key.
 
 The proof keeps strangers from connecting. It neither hides what is sent nor notices that somebody on the way alters it:
 a network that others can write to needs a tunnel.
@@ -26,6 +29,8 @@ import hmac
 import os
 import secrets
 import socket
+import stat
+import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -43,6 +48,10 @@ _MISMATCH = (
 )
 
 
+class KeyRefused(DistNetworkError):
+    """There is a file for the job's key, but it cannot be trusted."""
+
+
 class NoAnswer(DistNetworkError):
     """A peer closed the connection before its proof was complete, or took too long."""
 
@@ -56,29 +65,48 @@ def job_key(*, beyond_loopback: bool = False) -> bytes:
     """Return this process's key of the job, 32 bytes. Note [The job's key]
 
     Args:
-        beyond_loopback: refuse a key that can be guessed.
+        beyond_loopback: refuse a key that other machines cannot have.
 
     Raises:
-        DistNetworkError: if `beyond_loopback` and there is no better key.
+        KeyRefused: if others may know or have made the user's secret.
+        DistNetworkError: if there is no key, or none that other machines can have.
     """
     if given := os.environ.get(VARIABLE):
         return hashlib.sha256(given.encode()).digest()
     try:
-        return _user_secret()
-    except (OSError, RuntimeError) as error:
+        return _secret(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gradloom")
+    except (OSError, RuntimeError) as error:  # RuntimeError: of Path.home
+        if isinstance(error, KeyRefused):
+            raise
         if beyond_loopback:
             raise DistNetworkError(
                 f"There is no secret for connections beyond this machine ({error}): set GRADLOOM_JOB_KEY to the same "
                 "random text for all ranks"
             ) from error
-    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
-    return hashlib.sha256(f"gradloom {user} {socket.gethostname()}".encode()).digest()
+    try:
+        return _secret(_private_folder())
+    except OSError as error:
+        raise DistNetworkError(
+            f"There is no place for a secret of this user ({error}): set GRADLOOM_JOB_KEY to the same random text for "
+            "all ranks"
+        ) from error
 
 
-def _user_secret() -> bytes:
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gradloom"
+def _private_folder() -> Path:
+    """Return a folder for temporary files that belongs to this user alone."""
+    folder = Path(tempfile.gettempdir()) / f"gradloom-{os.getuid() if hasattr(os, 'getuid') else 'key'}"
+    with suppress(FileExistsError):
+        folder.mkdir(0o700)
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or not _is_own(status):
+        raise _refused(folder, "is not a folder of this user alone")
+    return folder
+
+
+def _secret(folder: Path) -> bytes:
+    """Return the secret in a folder, made if there is none."""
     path = folder / "job_key"
-    if not path.exists():
+    if not os.path.lexists(path):
         folder.mkdir(parents=True, exist_ok=True)
         mine = folder / f".job_key.{os.getpid()}.{secrets.token_hex(4)}"
         with open(os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
@@ -90,15 +118,33 @@ def _user_secret() -> bytes:
         finally:
             mine.unlink()
     # The open file is checked, not its name, which may lead elsewhere a moment later.
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
-    with open(descriptor, "rb") as file:
+    flags = sum(getattr(os, name, 0) for name in ("O_BINARY", "O_NOFOLLOW", "O_NONBLOCK"))
+    try:
+        descriptor = os.open(path, os.O_RDONLY | flags)
+    except OSError as error:
+        raise _refused(path, f"cannot be read ({error.strerror})") from error
+    try:
         status = os.fstat(descriptor)
-        if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & 0o077):
-            raise RuntimeError(f"others may read or have written {path}")
-        secret = file.read(_SIZE + 1)
+        if not stat.S_ISREG(status.st_mode) or not _is_own(status):
+            raise _refused(path, "may have been read or written by others")
+        secret = os.read(descriptor, _SIZE + 1)
+    finally:
+        os.close(descriptor)
     if len(secret) != _SIZE:
-        raise RuntimeError(f"{path} does not have {_SIZE} bytes")
+        raise _refused(path, f"does not have {_SIZE} bytes")
     return secret
+
+
+def _is_own(status: os.stat_result) -> bool:
+    """Return whether a file belongs to this user, and nobody else may open it."""
+    return not hasattr(os, "getuid") or (status.st_uid == os.getuid() and not status.st_mode & 0o077)
+
+
+def _refused(path: Path, why: str) -> KeyRefused:
+    return KeyRefused(
+        f"The job's key in {path} {why}, so it is not used. Remove it, and a new one is made; or set GRADLOOM_JOB_KEY "
+        "to the same random text for all ranks"
+    )
 
 
 def prove(connection: socket.socket, key: bytes, *, server: bool, deadline: float | None = None) -> None:

@@ -68,6 +68,7 @@ class TCPStore(Store):
         self._idle: list[socket.socket] = []
         self._owner, self._lock = os.getpid(), threading.Lock()
         self._close = weakref.finalize(self, _close_all, self._idle, self._server)
+        _auth.job_key()  # a key that is refused is no reason to wait for the server
         with self._connection(deadline_after(timeout)):
             pass  # know now whether the server is there
         if world_size is not None and world_size > 0 and wait_for_workers:

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, BinaryIO
 
+from ..memory.locks import new_lock
 from .errors import DistStoreError, QueueEmptyError, deadline_after, seconds_until
 
 __all__ = ["FileStore", "HashStore", "PrefixStore", "Store"]
@@ -239,7 +240,7 @@ class HashStore(Store):
 
     def __init__(self) -> None:
         self._table = Table()
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(new_lock())
 
     def _await(self, ready: Callable[[], bool], timeout: timedelta | None = None) -> None:
         end = deadline_after(self._timeout if timeout is None else timeout)
@@ -330,14 +331,14 @@ class FileStore(Store):
         world_size: number of processes; if it is negative, the file stays.
 
     Raises:
-        DistStoreError: if there is a symbolic link, a file of another user or that everybody may write to, or a file
-            that is no store.
+        DistStoreError: if there is a symbolic link, a file of another user or that others may write to, or a file that
+            is no store.
     """
 
     def __init__(self, file_name: str, world_size: int = -1) -> None:
         self._path = os.fspath(file_name)
         self._seen, self._values = 0, dict[str, bytes]()
-        self._lock = threading.RLock()
+        self._lock = new_lock()
         self._add("refcount/", 1)
         self.close = weakref.finalize(self, _release_file, self._path, world_size, os.getpid())
 
@@ -449,9 +450,9 @@ def _opened(path: str, flags: int) -> int:
             raise
         raise DistStoreError(f"the file of a FileStore may not be a symbolic link: {path}") from None
     status = os.fstat(descriptor)
-    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & stat.S_IWOTH):
+    if hasattr(os, "getuid") and (status.st_uid != os.getuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)):
         os.close(descriptor)
-        raise DistStoreError(f"another user can write {path}: use a file of your own for a FileStore")
+        raise DistStoreError(f"another user can write {path}: a FileStore needs a file of yours (chmod go-w)")
     return descriptor
 
 

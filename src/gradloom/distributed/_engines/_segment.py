@@ -113,13 +113,16 @@ def offered(segment: Segment) -> tuple[str, Any]:
 
 
 def opened(segment: Segment, path: str) -> None:
-    """Map the memory that another process offers.
+    """Map the memory that another process of this user offers.
 
     Raises:
-        OSError: this process may not open it.
+        OSError: this process may not open it, or it is something else.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.getuid() or status.st_size != segment.nbytes:
+            raise PermissionError(f"{path} is not the memory of a group of this user")
         segment.map(descriptor)
     finally:
         os.close(descriptor)
