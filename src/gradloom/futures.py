@@ -10,6 +10,8 @@ from typing import Any, Generic, NoReturn, TypeVar, cast
 
 import gradloom as gl
 
+from .memory.locks import new_lock
+
 __all__ = ["Future", "collect_all", "wait_all"]
 
 _Value = TypeVar("_Value")
@@ -40,7 +42,7 @@ class Future(Generic[_Value]):
             if device.index is None:
                 raise ValueError(f"Expected devices to have indices, got {device}")
             raise RuntimeError(f"Future(): there is no accelerator, got device {device}")
-        self._changed = Condition()
+        self._changed = Condition(new_lock())
         self._done, self._value = False, None
         self._error: BaseException | None = None
         self._callbacks: list[Callable[[], object]] = []

@@ -13,7 +13,9 @@ from mpi4py import MPI
 
 from gradloom.distributed._engines import Aborted, CallTimeout, Mismatch
 from gradloom.distributed._engines.mpi import MPIEngine, connect
+from gradloom.distributed.errors import DistBackendError
 from tests.distributed import engine_checks
+from tests.waiting import forked
 
 COUNTS = (0, 7, 70_001)
 
@@ -92,6 +94,39 @@ def uncaught(world: MPIEngine) -> list[str]:
         raise ZeroDivisionError("a defect of rank 1")
     world.barrier()
     return []
+
+
+def forks(world: MPIEngine) -> list[str]:
+    """Calls in a forked process raise, and neither they nor its end change what the ranks get."""
+    calls = [
+        lambda: world.allreduce(np.ones(3), "sum", engine_checks.deadline()),
+        lambda: world.send(np.ones(3), 1 - world.rank),
+        lambda: world.recv(np.ones(3), 1 - world.rank),
+        lambda: world.barrier(engine_checks.deadline()),
+        lambda: world.subgroup([0, 1], 1, engine_checks.deadline()),
+        lambda: connect([0, 1], "new", engine_checks.deadline()),
+    ]
+
+    def child() -> int:
+        accepted = 0
+        for call in calls:
+            try:
+                call()
+            except DistBackendError as error:
+                accepted += "forked" not in str(error)
+            else:
+                accepted += 1
+        world.abort()
+        world.close()
+        return accepted
+
+    wrong = []
+    for step in range(5):
+        wrong += [f"accepted {count}" for count in [forked(child)] if count]
+        total = np.full(3, world.rank + step)
+        world.allreduce(total, "sum", engine_checks.deadline())
+        wrong += [] if (total == 2 * step + 1).all() else [str(total)]
+    return wrong
 
 
 if __name__ == "__main__":

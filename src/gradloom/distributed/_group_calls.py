@@ -17,7 +17,9 @@ from typing import Any
 import gradloom as gl
 
 from ..dispatch.state import state
+from ..memory.locks import new_lock
 from . import _debug
+from ._forks import forked_error
 from ._kinds import UNSET
 from ._work import Lane, Work
 from .errors import deadline_after, default_pg_timeout
@@ -66,7 +68,7 @@ class GroupCalls:
         self._ranks: Sequence[int] = range(size)
         self._timeout = default_pg_timeout
         self._sequence, self.group_name, self.group_desc = 0, "", "undefined"
-        self._lane, self._lanes, self._lanes_lock = Lane("process group"), dict[Any, Lane](), threading.Lock()
+        self._lane, self._lanes, self._lanes_lock = Lane("process group"), dict[Any, Lane](), new_lock()
 
     def _attach(self, engine: Any, backend_name: str, ranks: Sequence[int], timeout: timedelta) -> None:
         """Say what moves the data, and which ranks of the default group these are."""
@@ -148,6 +150,14 @@ class GroupCalls:
 
     # -- running calls
 
+    def _check_usable(self, name: str) -> None:
+        """Raise RuntimeError in a derived class without the call, and in a process that was forked."""
+        engine = self._engine
+        if engine is None:
+            raise RuntimeError(f"{type(self).__name__} does not support {name}")
+        if engine.is_forked:
+            raise forked_error()
+
     def _start(
         self,
         name: str,
@@ -163,8 +173,7 @@ class GroupCalls:
         `seen` is what debug mode compares, tensors first, and `parts` what the ranks give each other. Profiles show
         the tensors of `seen`, or else those of `profiled`.
         """
-        if self._engine is None:
-            raise RuntimeError(f"{type(self).__name__} does not support {name}")
+        self._check_usable(name)
         self._sequence += 1
         timeout = self._timeout if options.timeout is UNSET or options.timeout == UNSET else options.timeout
         note = None if self._watch is None else self._watch.note(name, self._sequence, *seen, parts=parts)
@@ -215,8 +224,7 @@ class GroupCalls:
         call: Callable[..., Any],
         sender: Callable[[], int] | None = None,
     ) -> Work:
-        if self._engine is None:
-            raise RuntimeError(f"{type(self).__name__} does not support {name}")
+        self._check_usable(name)
         with self._lanes_lock:
             lane = self._lanes.get(key)
             if lane is None:

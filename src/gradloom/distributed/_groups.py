@@ -340,6 +340,8 @@ def _new_group_with_tag(
     sort_ranks: bool = True,
 ) -> Any:
     default = _get_default_group()
+    if default._engine is not None:
+        default._check_usable("new_group")
     default_backend, default_store = _world.pg_map[default]
     name = Backend(backend or default_backend)
     _check_backend(name)

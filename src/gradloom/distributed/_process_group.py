@@ -438,6 +438,7 @@ class ProcessGroup(GroupCalls):
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """Wait until all ranks have called it; rank 0 says which have not within `timeout`."""
+        self._check_usable("monitored_barrier")
         self._sequence += 1
         limit = self._timeout if timeout is None or timeout == UNSET else timeout
         _debug.monitored_barrier(self, self._sequence, limit, wait_all_ranks)

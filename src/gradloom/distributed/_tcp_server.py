@@ -23,6 +23,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from . import _auth
+from ._forks import tell_forks
 from .errors import DistNetworkError
 from .stores import Table
 
@@ -153,6 +154,13 @@ class TCPStoreServer:
             self._selector.register(number, selectors.EVENT_READ)
         self._thread = threading.Thread(target=self._serve, name=f"TCPStore server {self.port}", daemon=True)
         self._thread.start()
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """Close this process's copies of what the parent serves, or clients would find a port that nobody serves."""
+        for connection in [*self._peers, *self._admitted, self._listener, self._wake, self._woken]:
+            connection.close()
+        self._selector.close()
 
     def share(self) -> TCPStoreServer:
         """Count one more store of this process that uses the server, which calls `release` when it is done."""

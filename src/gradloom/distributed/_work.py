@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Any, NoReturn
 
 from ..futures import Future
+from ._forks import forked_error, tell_forks
 from ._kinds import UNSET
 from .errors import DistBackendError
 
@@ -47,6 +48,13 @@ class Work:
             future.set_result(self._outputs)
         else:
             future._complete(None, self._error)
+
+    def _after_fork(self) -> None:
+        """End with an error in a forked process: the parent's thread does not run there, and may hold the locks."""
+        self._lock = threading.Lock()
+        if not self._done:
+            self._ended = None
+            self._end(forked_error())
 
     def is_completed(self) -> bool:
         """Return whether it is done, or has failed."""
@@ -141,9 +149,20 @@ class Lane:
 
     def __init__(self, name: str) -> None:
         self._name, self._changed = name, threading.Condition()
-        self._waiting: deque[Callable[[], None]] = deque()
-        self._busy = False
+        self._waiting: deque[tuple[Callable[[], None], Work]] = deque()
+        self._current: Work | None
+        self._busy, self._current = False, None
         self._thread: threading.Thread | None = None
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """End the calls that only the parent makes, with an error. Note [Forked processes]"""
+        works = [self._current, *(work for _, work in self._waiting)]
+        self._changed, self._thread, self._busy, self._current = threading.Condition(), None, False, None
+        self._waiting.clear()
+        for work in works:
+            if work is not None:
+                work._after_fork()
 
     def run(self, call: Callable[[], Any]) -> Any:
         """Make a call after those that were submitted, and return its result."""
@@ -177,7 +196,7 @@ class Lane:
                 work._end()
 
         with self._changed:
-            self._waiting.append(make)
+            self._waiting.append((make, work))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._make_calls, name=self._name, daemon=True)
                 self._thread.start()
@@ -192,11 +211,11 @@ class Lane:
                         continue
                     self._thread = None
                     return
-                call, self._busy = self._waiting.popleft(), True
+                (call, self._current), self._busy = self._waiting.popleft(), True
             call()
             del call  # what it holds, tensors among them, is free while this thread waits
             with self._changed:
-                self._busy = False
+                self._busy, self._current = False, None
                 self._changed.notify_all()
 
     def drain(self, seconds: float | None = None) -> bool:

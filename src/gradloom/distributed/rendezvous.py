@@ -138,9 +138,9 @@ def _variable(name: str) -> str:
 
 def _from_mpi(timeout: timedelta) -> _Found:
     """Return MPI's rank and size, and a store that rank 0 serves, with a key that MPI hands out."""
-    from mpi4py import MPI
+    from ._engines.mpi import _mpi
 
-    world = MPI.COMM_WORLD
+    world = _mpi().COMM_WORLD
     rank, size = world.Get_rank(), world.Get_size()
     hosts = world.allgather(socket.gethostname())
     os.environ[_auth.VARIABLE] = world.bcast(os.environ.get(_auth.VARIABLE) or _auth.new_key())

@@ -12,7 +12,7 @@ Rules that all engines share:
 - The elements of a result are the same bits on every rank: each is computed once, or in the order of the ranks.
 - `deadline` is a value of `time.monotonic()`, or None to wait without end. A call that outlasts it raises CallTimeout.
 - After an exception other than ValueError the ranks no longer agree about what comes next. The engine is broken then,
-  and later calls raise the same exception.
+  and later calls raise the same exception. So is it in a forked process (Note [Forked processes]).
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
+
+from .._forks import forked_error, tell_forks
 
 __all__ = ["Aborted", "CallTimeout", "Engine", "Mismatch", "Op", "PeerLost", "host_key"]
 
@@ -77,10 +79,21 @@ class Engine(ABC):
     Attributes:
         rank: number of this process within the group.
         size: number of processes.
+        broken: raised by all calls, if there is one.
+        is_forked: whether the engine is that of the parent process.
     """
 
     rank: int
     size: int
+    broken: BaseException | None = None
+    is_forked = False
+
+    def __init__(self) -> None:
+        tell_forks(self)
+
+    def after_fork(self) -> None:
+        """Leave the group to the parent process."""
+        self.broken, self.is_forked = forked_error(), True
 
     @abstractmethod
     def allreduce(self, array: np.ndarray, op: Op, deadline: float | None = None) -> None:

@@ -26,6 +26,7 @@ from zlib import crc32
 
 import numpy as np
 
+from ..errors import DistBackendError
 from . import Aborted, CallTimeout, Engine, Mismatch, Op
 from .reduction import Reduction
 
@@ -43,7 +44,10 @@ def _mpi() -> Any:
     Raises:
         ModuleNotFoundError: it is not installed.
         RuntimeError: this MPI does not let several threads call it.
+        DistBackendError: in a process that was forked from one that uses MPI.
     """
+    if _is_forked:
+        raise DistBackendError("MPI cannot be used in a process that was forked from one that uses it")
     try:
         from mpi4py import MPI
     except ImportError as error:
@@ -63,12 +67,12 @@ class MPIEngine(Engine):
     """
 
     def __init__(self, comm: Any, control: Any) -> None:
+        super().__init__()
         self._mpi = _mpi()
         self._comm, self._control = comm, control
         self.rank, self.size = comm.Get_rank(), comm.Get_size()
         self._number = 0  # of collective calls
         self._answers: dict[int, int] = {}
-        self.broken: BaseException | None = None
         self._types: dict[np.dtype, Any] = {}
         self._custom: dict[tuple[str, np.dtype], Any] = {}
         for one in (comm, control):
@@ -100,6 +104,8 @@ class MPIEngine(Engine):
             number: the same on all ranks, and another than that of groups that are made at the same time.
             deadline: when to give up on the others.
         """
+        if self.broken is not None:
+            raise self.broken
         self._meet(ranks, number, deadline)
         group = self._control.Get_group().Incl(list(ranks))
         comm = self._control.Create_group(group, tag=number % 32768)
@@ -351,6 +357,12 @@ class MPIEngine(Engine):
             self.broken = RuntimeError("the process group was destroyed")
             self._comm.Free()
 
+    def after_fork(self) -> None:
+        global _world, _is_forked
+        super().after_fork()
+        _world, _is_forked = None, True
+        _engines.clear()  # this process does not end the others
+
     def abort(self) -> None:
         self._fail(Aborted("the process group was aborted"))
 
@@ -369,6 +381,7 @@ def _unlink_shared_memory() -> None:
 
 
 _world: MPIEngine | None = None
+_is_forked = False  # from a process that uses MPI
 
 
 def connect(ranks: Sequence[int], name: str, deadline: float | None = None) -> MPIEngine:

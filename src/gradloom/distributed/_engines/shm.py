@@ -55,10 +55,10 @@ class SharedMemoryEngine(Engine):
     """
 
     def __init__(self, store: Any, rank: int, size: int, prefix: str = "", deadline: float | None = None) -> None:
+        super().__init__()
         self.rank, self.size = rank, size
         self._others = tuple(r for r in range(size) if r != rank)
         self._step = 0
-        self.broken: BaseException | None = None
         self._call = "init_process_group"
         self._typed: dict[np.dtype, Any] = {}
         self._started = time.monotonic()

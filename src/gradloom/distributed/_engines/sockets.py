@@ -83,13 +83,13 @@ class SocketEngine(Engine):
     """
 
     def __init__(self, store: Any, rank: int, size: int, deadline: float | None = None) -> None:
+        super().__init__()
         self.rank, self.size = rank, size
         self._others = [(rank + step) % size for step in range(1, size)]
         self._inbox: dict[tuple[int, int, int], deque[bytearray]] = {}
         self._arrived = threading.Condition()
         self._lost: dict[int, str] = {}
         self._answers: dict[int, int] = {}
-        self._error: BaseException | None = None
         self._number, self._call, self._started = 0, "init_process_group", time.monotonic()
         self._closing = False
         self._selector = selectors.DefaultSelector()
@@ -249,8 +249,8 @@ class SocketEngine(Engine):
 
     def _send(self, rank: int, array: np.ndarray, deadline: float | None, channel: int = _CALL, tag: int = 0) -> None:
         """Send an array. A peer's reading thread takes it at once, unless the peer's process is stopped."""
-        if self._error is not None:
-            raise self._error
+        if self.broken is not None:
+            raise self.broken
         if rank == self.rank:
             with self._arrived:
                 self._inbox.setdefault((rank, channel, tag or self._number), deque()).append(bytearray(_bytes(array)))
@@ -283,7 +283,7 @@ class SocketEngine(Engine):
 
         def ready() -> bool:
             lost = rank in self._lost if rank is not None else len(self._lost) >= self.size - 1
-            return any(self._inbox.get(key) for key in keys) or lost or self._error is not None
+            return any(self._inbox.get(key) for key in keys) or lost or self.broken is not None
 
         with self._arrived:
             in_time = self._arrived.wait_for(ready, seconds_until(deadline))
@@ -295,8 +295,8 @@ class SocketEngine(Engine):
         if key is not None:
             self._unpack(array, data, key[0])
             return key[0]
-        if self._error is not None:
-            raise self._error
+        if self.broken is not None:
+            raise self.broken
         if in_time:
             gone = rank if rank is not None else next(iter(self._lost))
             self._fail(PeerLost(self._call, gone, self._lost[gone]))
@@ -334,10 +334,10 @@ class SocketEngine(Engine):
 
     def _broken_by(self, error: BaseException) -> BaseException:
         """Break the engine: later calls raise the same error, and the others lose their connections."""
-        if self._error is None:
-            self._error = error
+        if self.broken is None:
+            self.broken = error
             self._hang_up()
-        return self._error
+        return self.broken
 
     def _hang_up(self) -> None:
         for peer in self._peers.values():
@@ -347,8 +347,8 @@ class SocketEngine(Engine):
             self._arrived.notify_all()
 
     def _begin(self, call: str) -> None:
-        if self._error is not None:
-            raise self._error
+        if self.broken is not None:
+            raise self.broken
         self._call, self._started = call, time.monotonic()
         self._number += 1
 
@@ -466,14 +466,22 @@ class SocketEngine(Engine):
         return self._receive(array, src, deadline, _USER, tag)
 
     def close(self) -> None:
-        if self._error is None:
-            self._error = Aborted("the process group was destroyed")
+        if self.broken is None:
+            self.broken = Aborted("the process group was destroyed")
         self._closing = True
         self._hang_up()
         if threading.current_thread() is not self._reader:
             self._reader.join(5.0)
         for peer in self._peers.values():
             peer.connection.close()
+
+    def after_fork(self) -> None:
+        super().after_fork()
+        # Only the copies of the descriptors: shutting down, or asking the selector to forget, would reach the parent.
+        for peer in self._peers.values():
+            peer.connection.close()
+        self._peers, self._arrived = {}, threading.Condition()
+        self._selector.close()
 
     def abort(self) -> None:
         self._broken_by(Aborted("the process group was aborted"))
