@@ -327,7 +327,19 @@ def test_conditions_of_the_program_are_not_those_of_the_graph(made):
 
 
 COMPILER = {
-    *("_api", "_backends", "_effects", "_entry", "_hooks", "_known", "_llvm", "_llvm.cache", "_llvm.code"),
+    *(
+        "_api",
+        "_attributes",
+        "_backends",
+        "_classes",
+        "_effects",
+        "_entry",
+        "_hooks",
+        "_known",
+        "_llvm",
+        "_llvm.cache",
+        "_llvm.code",
+    ),
     *(
         "_llvm.direct",
         "_llvm.host",

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core import attributes
 from ..core.tensor import Tensor
 from ..dispatch.state import AUTOCAST, GRAD_OFF, state
 from ..types.dtype import default
@@ -15,7 +16,6 @@ from . import _run
 from ._effects import Found
 from ._known import NUMBERS, is_library_value, is_plain, is_plain_dataclass
 from ._numbers import FREE, NAMES, evaluated, plain, same_float, same_number
-from ._reads import static
 from ._recorder import FREE_ITEM, MISSING, Recorder, cell_value, tensor_facts
 from ._store import compiled, guards_code
 
@@ -50,9 +50,9 @@ class Arguments:
             same = [f"{a} is {b}" for i, (a, _) in enumerate(self.tensors) for j, (b, _) in enumerate(self.tensors[:i])
                     if pattern[i] == pattern[j]]  # fmt: skip
             self.conditions += same
-            if len(pattern) == len(distinct):
-                ids = ", ".join(f"id({path})" for path, _ in self.tensors)
-                self.conditions.append(f"len({{{ids}}}) == {len(pattern)}")
+            if len(distinct) > 1:
+                first = [self.tensors[pattern.index(i)][0] for i in range(len(distinct))]
+                self.conditions.append(f"len({{{', '.join([f'id({path})' for path in first])}}}) == {len(first)}")
 
     def name(self, value: Any) -> str:
         self.objects.append(value)
@@ -168,7 +168,7 @@ def same_tensor(t: Any, facts: tuple[Any, ...]) -> bool:
 _CHECKS = {
     f.__name__: f
     for f in (
-        same_number, same_float, same_items, same_dict, same_keys, same_tensor, static, cell_value,
+        same_number, same_float, same_items, same_dict, same_keys, same_tensor, cell_value,
     )
 }  # fmt: skip
 
@@ -179,7 +179,7 @@ def check_of(recorder: Recorder, arguments: Arguments) -> tuple[Callable[[Any, A
     After the inputs come the arguments that are returned as they are, the last first, and the tuple of the numbers that
     are arguments of the graph, if it has some.
     """
-    names: dict[str, Any] = {**NAMES, **_CHECKS, "MISSING": MISSING}
+    names: dict[str, Any] = {**NAMES, **_CHECKS, "MISSING": MISSING, "fields": attributes.dictionary().__get__}
     for i, value in enumerate(arguments.objects):
         names[f"g{i}"] = value
     conditions = list(arguments.conditions)
@@ -192,7 +192,7 @@ def check_of(recorder: Recorder, arguments: Arguments) -> tuple[Callable[[Any, A
             names[found] = value
         return found
 
-    for template, objects in recorder.guards.values():
+    for template, objects in (*recorder.classes.conditions(), *recorder.guards.values()):
         conditions.append(template.format(*map(name, objects)))
     inputs = [source if kind == "argument" else name(source) for kind, source in recorder.sources]
     inputs += reversed(recorder.returned)

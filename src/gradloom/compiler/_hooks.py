@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections import OrderedDict
 from contextlib import suppress
-from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, CellType, FrameType, FunctionType, MethodType
 from typing import Any
 from weakref import ReferenceType
 
@@ -24,9 +24,10 @@ from ..dispatch import _operators
 from ..tensors import construction
 from ..types.dtype import float64, int64
 from . import _known as known
+from ._attributes import CONTAINERS, asked, is_a, stays
 from ._effects import called as effect, is_effect, is_limit, parameters_after
 from ._numbers import FREE, called as called_on_numbers, plain, replaced
-from ._reads import CONTAINERS, LAZY, OBJECT, SYMBOLS, VIEWS, Reads, static, stays, value_at
+from ._reads import LAZY, OBJECT, SYMBOLS, VIEWS, Reads, is_tuple, value_at
 from ._recorder import HOOKS, MISSING, CannotRewriteError, active
 from ._store import rewritten_code
 
@@ -112,7 +113,13 @@ def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: 
         return _followed(r, function, args, kwargs)
     if isinstance(function, type):
         return _constructed(hooks, r, function, args, kwargs)
-    if isinstance(function, functools.partial):
+    if isinstance(function, functools.partial) and r.classes.find(cls, "__call__") is _CALL_PARTIAL:
+        if r.is_outer(function):
+            r.class_of(function)
+            for name in ("func", "args", "keywords"):
+                r.guard(("partial", id(function), name), f"{{0}}.{name} is {{1}}", function, getattr(function, name))
+            r.contents(function.keywords, False)
+            kwargs = {**r.elements(function.keywords), **kwargs}
         return _called(hooks, r, function.func, (*function.args, *args), {**function.keywords, **kwargs})
     if isinstance(function, BuiltinFunctionType):
         return _builtin(hooks, r, function, args, kwargs)
@@ -127,12 +134,25 @@ def _called(hooks: Hooks, r: Any, function: Any, args: tuple[Any, ...], kwargs: 
                 return untracked(r, function, args, kwargs)
             function = original
         return _module_called(hooks, r, function, args, kwargs)
-    method = static(cls, "__call__")
+    if cls in (operator.attrgetter, operator.itemgetter) and len(args) == 1:
+        return _got(hooks, function, args[0])
+    method = r.classes.find(r.class_of(function), "__call__")
     if isinstance(method, FunctionType):
-        r.guard(("class", id(cls), "__call__"), "static({0}, '__call__') is {1}", cls, method)
         return _called(hooks, r, method, (function, *args), kwargs)
     r.taint(f"it calls {getattr(function, '__qualname__', cls.__name__)}, which the compiler does not follow")
     return untracked(r, function, args, kwargs)
+
+
+_CALL_PARTIAL = functools.partial.__dict__["__call__"]
+
+
+def _got(hooks: Hooks, getter: Any, obj: Any) -> Any:
+    """Call an `attrgetter` or `itemgetter`."""
+    if type(getter) is operator.itemgetter:
+        found = [hooks.item(obj, key) for key in getter.__reduce__()[1]]
+    else:
+        found = [functools.reduce(hooks.attr, path.split("."), obj) for path in getter.__reduce__()[1]]
+    return found[0] if len(found) == 1 else tuple(found)
 
 
 def _operated(r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -142,6 +162,8 @@ def _operated(r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
         elif not isinstance(value, _SAFE) and not isinstance(value, tuple) and not known.is_library_value(value):
             if not isinstance(value, type) and not known.is_librarys(type(value)):
                 r.taint(f"it passes a {type(value).__name__} to {function.__name__}")
+    if function.__name__ in known.SETTINGS and not args and not kwargs:
+        return r.equal(("setting", function.__name__), "{0}()", function(), function)
     if kwargs.get("out") is not None:
         r.taint(f"it calls {function.__name__} with out=")
     if function.__name__ in known.GEOMETRY:
@@ -150,6 +172,8 @@ def _operated(r: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, An
                 r.use(value)
         result = function(*r.taken(args), **r.taken(kwargs))
         if not isinstance(result, Tensor):
+            if function.__name__ in known.OF_MEMORY and isinstance(args[0], Tensor) and len(args) == 1:
+                r.evaluated(("memory", function.__name__), f"{{0}}.{function.__name__}()", result, args[0])
             return result
         r.taint(f"{function.__name__} returned a tensor")
         return result
@@ -218,6 +242,12 @@ def _followed(r: Any, function: FunctionType, args: tuple[Any, ...], kwargs: dic
         return untracked(r, function, args, kwargs)
     if r.first is None:
         r.first = hooks
+    _stays_as_defined(r, function)
+    return made(*args, **kwargs)
+
+
+def _stays_as_defined(r: Any, function: FunctionType) -> None:
+    """Require that a function has the same code and defaults."""
     r.guard(("code", id(function)), "{0}.__code__ is {1}", function, function.__code__)
     for value in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
         r.read(value)
@@ -230,7 +260,6 @@ def _followed(r: Any, function: FunctionType, args: tuple[Any, ...], kwargs: dic
             function,
             tuple(function.__kwdefaults__.items()),
         )
-    return made(*args, **kwargs)
 
 
 def rewritten(function: FunctionType, hooks: Any) -> FunctionType:
@@ -248,7 +277,7 @@ def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: 
     if known.is_context_class(cls):
         return cls(*r.taken(args), **r.taken(kwargs))
     if cls is type and len(args) == 1:
-        return type(plain(args[0]))
+        return r.class_of(plain(args[0]))
     if cls is reversed and len(args) == 1 and isinstance(args[0], Tensor):
         return hooks.call(type(args[0]).__reversed__, args[0])
     if cls in (float, int) and len(args) == 1 and type(args[0]) in FREE:
@@ -264,7 +293,7 @@ def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: 
                     r.taint(f"{cls.__name__}() reads the value of a tensor")
                 elif cls is not tuple and not hasattr(cls, "_fields"):
                     args = tuple([hooks.iter(a) if isinstance(a, Tensor) else a for a in args])
-            elif value.__class__ in CONTAINERS or value.__class__.__name__ == "OrderedDict":
+            elif value.__class__ in CONTAINERS or value.__class__ is OrderedDict:
                 walks = cls in (*_WALKS, dict) and value.__class__ in (list, tuple, dict)
                 r.contents(value, not walks)
                 args = tuple([r.elements(a) if a is value and walks else a for a in args])
@@ -278,20 +307,16 @@ def _constructed(hooks: Hooks, r: Any, cls: Any, args: tuple[Any, ...], kwargs: 
         if cls not in (*_WALKS, dict, slice, bool):
             args, kwargs = r.taken(args), r.taken(kwargs)
         return cls(*args, **kwargs)
-    init = static(cls, "__init__")
+    new, init = r.classes.find(cls, "__new__"), r.classes.find(cls, "__init__")
     if known.is_plain_dataclass(cls):
-        r.guard(("class", id(cls), "__init__"), "static({0}, '__init__') is {1}", cls, init)
+        for name in ("__post_init__", "__setattr__", "__getattribute__", "__getattr__", "__slots__"):
+            r.classes.find(cls, name)
+        _stays_as_defined(r, init)
         return cls(*args, **kwargs)
-    if (
-        type(cls) is type
-        and static(cls, "__new__") is OBJECT["__new__"]
-        and isinstance(init, FunctionType)
-        and known.is_followed(init)
-    ):
+    if type(cls) is type and new is OBJECT["__new__"] and isinstance(init, FunctionType) and known.is_followed(init):
         if known.is_module_class(cls):
             r.taint(f"it makes a {cls.__name__}")
             return untracked(r, cls, args, kwargs)
-        r.guard(("class", id(cls), "__init__"), "static({0}, '__init__') is {1}", cls, init)
         made: Any = object.__new__(cls)
         _followed(r, init, (made, *args), kwargs)
         return made
@@ -303,7 +328,7 @@ def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: d
     name, owner = function.__name__, function.__self__
     if function is getattr or function is hasattr:
         if type(args[1]) is str:
-            return _asked(hooks, r, function, args)
+            return asked(hooks, r, function, args)
     elif function is setattr and type(args[1]) is str:
         setattr(hooks.store(args[0], args[1]), args[1], args[2])
         return None
@@ -312,8 +337,11 @@ def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: d
     elif function is next:
         if type(args[0]) in LAZY and not r.is_outer(args[0]):
             return next(*args)
-    elif function is isinstance or function is issubclass or function is callable:
-        return function(plain(args[0]), *args[1:])
+    elif function is isinstance or function is issubclass:
+        return is_a(r, function, plain(args[0]), args[1])
+    elif function is callable:
+        r.classes.find(r.class_of(plain(args[0])), "__call__")
+        return callable(plain(args[0]))
     elif function is len:
         return _length(hooks, r, args[0])
     elif function in (min, max, sum, any, all, sorted) or known.is_pure(function):
@@ -333,13 +361,8 @@ def _builtin(hooks: Any, r: Any, function: Any, args: tuple[Any, ...], kwargs: d
         if found is not NotImplemented:
             return found
         return function(*r.taken(args), **r.taken(kwargs))
-    elif type(owner) in (*CONTAINERS, str, int, float, bytes, bool) or type(owner).__name__ in ("OrderedDict", "Size"):
-        if (
-            name in _WRITERS
-            and type(owner) in (list, dict, set)
-            or type(owner).__name__ == "OrderedDict"
-            and name in _WRITERS
-        ):
+    elif type(owner) in (*CONTAINERS, OrderedDict, str, int, float, bytes, bool) or known.is_library_value(owner):
+        if name in _WRITERS and type(owner) in (list, dict, set) or type(owner) is OrderedDict and name in _WRITERS:
             hooks.store(owner)
             if name not in ("append", "extend"):
                 args = r.taken(args)
@@ -394,39 +417,17 @@ def _sum(hooks: Any, iterable: Any, /, start: Any = 0) -> Any:
     return functools.reduce(lambda a, b: hooks.operator("+", a, b), hooks.iter(iterable), start)
 
 
-def _asked(hooks: Any, r: Any, function: Any, args: tuple[Any, ...]) -> Any:
-    """Call getattr or hasattr."""
-    obj, name = args[:2]
-    if hasattr(obj, name):
-        if isinstance(obj, Tensor) and function is hasattr:
-            return True
-        value = hooks.attr(obj, name)
-        return True if function is hasattr else value
-    if r.reason is None:
-        members = getattr(obj, "__dict__", None)
-        if (
-            isinstance(obj, (ModuleType, type))
-            or members is None
-            and not isinstance(obj, (*known.NUMBERS, *CONTAINERS))
-        ):
-            r.taint(f"it asks for the attribute {name}, which is not there")
-        elif members is not None and r.is_outer(obj):
-            r.guard(("lacks", id(obj), name), f"not hasattr({{0}}, {name!r})", obj)
-    return function(*args)
-
-
 def _length(hooks: Hooks, r: Any, value: Any) -> int:
     cls = type(value)
     if isinstance(value, Tensor):
         stays(r, cls, "__len__")
         if id(value) not in r.tensors:
             r.use(value)
-    elif cls in CONTAINERS or cls.__name__ == "OrderedDict":
+    elif cls in CONTAINERS or cls is OrderedDict:
         r.contents(value, False)
-    elif not isinstance(value, (str, range, tuple, bytes, *VIEWS)):
-        method = static(cls, "__len__")
+    elif not isinstance(value, (str, range, bytes, *VIEWS)) and not is_tuple(r, value, "__len__"):
+        method = r.classes.find(r.class_of(value), "__len__")
         if isinstance(method, FunctionType):
-            r.guard(("class", id(cls), "__len__"), "static({0}, '__len__') is {1}", cls, method)
             return int(hooks.call(method, value))
         r.taint(f"it takes the length of a {cls.__name__}")
     return len(value)
@@ -440,9 +441,8 @@ _HAS_NO_HOOKS = (
 
 def _module_called(hooks: Hooks, r: Any, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a module by its class's `__call__`."""
-    cls = type(module)
-    method = static(cls, "__call__")
-    r.guard(("class", id(cls), "__call__"), "static({0}, '__call__') is {1}", cls, method)
+    cls = r.class_of(module)
+    method = r.classes.find(cls, "__call__")
     if _calls_module(method):
         return _module_followed(hooks, r, module, args, kwargs)
     if isinstance(method, FunctionType):

@@ -32,7 +32,15 @@ GEOMETRY = frozenset(
     """size dim ndimension numel nelement stride is_contiguous is_floating_point is_complex is_signed element_size
     get_device storage_offset broadcast_shapes result_type promote_types can_cast is_tensor is_same_size is_conj is_neg
     is_grad_enabled get_default_dtype is_inference is_inference_mode_enabled finfo iinfo is_storage
-    type_as is_autocast_enabled get_num_threads is_pinned is_shared calculate_gain""".split()
+    type_as is_autocast_enabled is_pinned is_shared calculate_gain""".split()
+)
+# Those among both that depend on the memory of a tensor, or on where it came from.
+OF_MEMORY = frozenset("storage_offset is_shared is_pinned output_nr".split())
+# Functions that return settings of the process.
+SETTINGS = frozenset(
+    """get_num_threads get_num_interop_threads are_deterministic_algorithms_enabled get_float32_matmul_precision
+    is_deterministic_algorithms_warn_only_enabled get_deterministic_debug_mode is_warn_always_enabled
+    is_anomaly_enabled is_anomaly_check_nan_enabled""".split()
 )
 _DENIED = frozenset(
     """backward register_hook register_post_accumulate_grad_hook retain_grad requires_grad_ detach_ set_ resize_
@@ -211,7 +219,6 @@ def is_library_value(value: Any) -> bool:
     return cls.__name__ in ("dtype", "device", "layout", "memory_format", "Size", "finfo", "iinfo") and is_librarys(cls)
 
 
-@lru_cache(256)
 def is_plain_dataclass(cls: Any) -> bool:
     """Return whether instances of a class are its fields, as arguments of the `__init__` that `dataclass` wrote."""
     if "__dataclass_fields__" not in vars(cls) or cls.__new__ is not object.__new__:
@@ -223,6 +230,8 @@ def is_plain_dataclass(cls: Any) -> bool:
     lookup: Any = cls.__getattribute__
     is_usual = cls.__class__ is type and lookup is object.__getattribute__
     others = ("__getattr__", "__post_init__", "__slots__")
+    setter = cls.__setattr__
+    is_usual = is_usual and (setter is object.__setattr__ or setter.__code__.co_filename == "<string>")
     return (
         written
         and is_usual

@@ -8,21 +8,15 @@ from __future__ import annotations
 import builtins
 import itertools
 import operator as _operator
+import sys
+from collections import OrderedDict
 from collections.abc import Iterator
-from types import (
-    ClassMethodDescriptorType,
-    FunctionType,
-    GeneratorType,
-    MethodDescriptorType,
-    MethodType,
-    ModuleType,
-    SimpleNamespace,
-    WrapperDescriptorType,
-)
+from types import FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 from ..core.tensor import Tensor
 from . import _known as known
+from ._attributes import CONTAINERS, of_class, of_module, of_object, of_super, of_tensor, static, stays
 from ._effects import Parameters
 from ._numbers import FREE, FreeInt, computed, plain
 from ._recorder import EACH, MISSING, STAR, active, key_place
@@ -39,18 +33,7 @@ _OPERATORS = {
 }  # fmt: skip
 SYMBOLS = {function: symbol for symbol, function in _OPERATORS.items()}
 _REFLECTED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
-CONTAINERS = (list, dict, set, tuple, frozenset)
-# Descriptors whose result follows from the object alone.
-_BINDING = (
-    FunctionType, staticmethod, classmethod, MethodDescriptorType, WrapperDescriptorType, ClassMethodDescriptorType,
-)  # fmt: skip
 OBJECT = vars(object)
-# `__getattribute__` of these looks attributes up as that of `object` does.
-_USUAL_LOOKUP = frozenset(
-    vars(c)["__getattribute__"]
-    for c in (object, SimpleNamespace, *CONTAINERS, str, int, float)
-    if "__getattribute__" in vars(c)
-)
 _EMPTY: dict[Any, Any] = {}
 VIEWS: tuple[type, ...] = (type(_EMPTY.keys()), type(_EMPTY.values()), type(_EMPTY.items()))
 LAZY: tuple[type, ...] = (
@@ -102,18 +85,38 @@ class Reads:
             r.read(value)
         return value
 
-    def imported(self, value: Any, module: str = "", name: str = "") -> None:
+    def imported(self, value: Any, module: str, name: str = "") -> None:
+        """Note an import of a module, or of a name from one.
+
+        Args:
+            value: what Python bound.
+        """
         r = active.recorder
         if r is None or r.reason is not None:
             return
-        if module:
-            import sys
-
+        space, importing = vars(builtins), builtins.__import__
+        r.guard("import", "{0}.get('__import__') is {1}", space, importing)
+        parts = module.split(".")
+        for i in range(len(parts)):
+            path = ".".join(parts[: i + 1])
+            r.guard(("module", path), f"{{0}}.get({path!r}) is {{1}}", sys.modules, sys.modules.get(path))
+        if name:
             found = r.equal(
                 ("imported", module, name), f"getattr({{0}}, {name!r}, MISSING)", value, sys.modules[module]
             )
             r.taken(found)  # Python has bound the name to the number itself
         r.read(value)
+
+    def same(self, a: Any, b: Any) -> bool:
+        """Return whether two objects are the same one."""
+        r = active.recorder
+        if r is not None and r.reason is None:
+            a, b = r.taken(a), r.taken(b)
+            first, second = r.place_of(a), r.place_of(b)
+            if a is not b and first is not None and second is not None and not (first[1] and second[1]):
+                other = second[0].replace("{0}", f"{{{len(first[1])}}}")  # one of them is an argument
+                r.guard(("apart", id(a), id(b)), f"{first[0]} is not {other}", *first[1], *second[1])
+        return a is b
 
     def attr(self, obj: Any, name: str) -> Any:
         r = active.recorder
@@ -121,31 +124,16 @@ class Reads:
             return getattr(obj, name)
         cls = type(obj)
         if isinstance(obj, Tensor):
-            return _attr_of_tensor(r, obj, name)
+            return of_tensor(r, obj, name)
         if cls in FREE:
             return getattr(r.taken(obj), name)
         if cls in known.NUMBERS or cls in CONTAINERS or cls is slice or known.is_library_value(obj):
             return getattr(obj, name)
         if isinstance(obj, ModuleType):
-            return _attr_of_module(r, obj, name)
+            return of_module(self, r, obj, name)
         if isinstance(obj, type):
-            value = getattr(obj, name)
-            raw = static(obj, name)
-            if raw is value and value.__class__ in (int, float):
-                return r.equal(("class", id(obj), name), f"static({{0}}, {name!r})", value, obj)
-            r.guard(("class", id(obj), name), f"static({{0}}, {name!r}) is {{1}}", obj, raw)
-            return r.read(value) if raw is value else value
-        if cls is super:
-            value = getattr(obj, name)
-            owners = obj.__self_class__.__mro__
-            after = owners[owners.index(obj.__thisclass__) + 1 :]
-            owner = next((c for c in after if name in c.__dict__), None)
-            if owner is not None:
-                r.guard(
-                    ("super", id(owner), name), f"{{0}}.__dict__.get({name!r}) is {{1}}", owner, owner.__dict__[name]
-                )
-            return value
-        return _attr_of_object(self, r, obj, cls, name)
+            return of_class(self, r, obj, name)
+        return (of_super if cls is super else of_object)(self, r, obj, name)
 
     def item(self, obj: Any, index: Any) -> Any:
         r = active.recorder
@@ -153,12 +141,15 @@ class Reads:
             return obj[index]
         cls = type(obj)
         if isinstance(obj, Tensor):
+            _take_index(r, index)
             stays(r, type(obj), "__getitem__")
             return r.step(_operator.getitem, (obj, index), {})
         index = r.taken(index)
-        if isinstance(obj, (str, range)) or cls.__name__ == "Size":
+        if type(index) not in (*known.NUMBERS, slice, tuple) and not isinstance(index, (Tensor, type)):
+            self.used(r, index)
+        if isinstance(obj, (str, range)) or known.is_library_value(obj):
             return obj[index]
-        if cls in (list, tuple) or isinstance(obj, tuple):
+        if cls is list or isinstance(obj, tuple) and r.classes.find(cls, "__getitem__") is tuple.__getitem__:
             value = obj[index]
             if cls is list and r.is_outer(obj) and id(obj) not in r.whole:
                 r.contents(obj, False)
@@ -166,15 +157,14 @@ class Reads:
                 r.contents(obj)
                 return value
             return r.element(obj, index, value)
-        if cls is dict or cls.__name__ == "OrderedDict":
+        if cls is dict or cls is OrderedDict:
             if type(index) not in known.NUMBERS and not isinstance(index, tuple):
                 r.taint(f"it looks up a {type(index).__name__} in a dictionary")
             return value_at(r, obj, index, obj[index])
         if isinstance(obj, type):
             return obj[index]  # type: ignore[index]
-        method = static(cls, "__getitem__")
+        method = r.classes.find(r.class_of(obj), "__getitem__")
         if isinstance(method, FunctionType):
-            r.guard(("class", id(cls), "__getitem__"), "static({0}, '__getitem__') is {1}", cls, method)
             return self.call(method, obj, index)
         r.taint(f"it takes an item of a {cls.__name__}")
         return obj[index]
@@ -197,7 +187,7 @@ class Reads:
             if r.reason is not None:
                 return obj
             found: Any = r.step(Tensor.unbind, (obj, 0), {}) if obj._array.ndim else iter(obj)
-        elif cls in CONTAINERS or isinstance(obj, tuple) or cls.__name__ == "OrderedDict":
+        elif cls in CONTAINERS or cls is OrderedDict or is_tuple(r, obj, "__iter__"):
             r.contents(obj, False)
             found = r.walked(obj) if isinstance(obj, (list, tuple)) else obj
         elif cls in (str, range, bytes) or cls in VIEWS or cls in LAZY:
@@ -208,11 +198,10 @@ class Reads:
             r.taint(f"it reads the parameters of a module after {r.sealed}")
             return obj
         else:
-            method = static(cls, "__iter__")
+            method = r.classes.find(r.class_of(obj), "__iter__")
             if not isinstance(method, FunctionType):
                 r.taint(f"it iterates over a {cls.__name__}")
                 return obj
-            r.guard(("class", id(cls), "__iter__"), "static({0}, '__iter__') is {1}", cls, method)
             found = self.call(method, obj)
         if not parts or not any(part for part in parts if part not in (EACH, STAR)):
             return found
@@ -298,13 +287,14 @@ class Reads:
                 if id(container) in r.views:
                     r.contents(r.views[id(container)][1])
                 element, container = r.taken(element), r.taken(container)
-            elif type(container) in CONTAINERS or type(container).__name__ == "OrderedDict":
+            elif type(container) in CONTAINERS or type(container) is OrderedDict:
                 r.contents(container)
                 self.used(r, element)
                 element, container = r.taken(element), r.taken(container)
-            elif isinstance(static(type(container), "__contains__"), FunctionType):
-                return bool(self.call(static(type(container), "__contains__"), container, element))
             else:
+                method = r.classes.find(r.class_of(container), "__contains__")
+                if isinstance(method, FunctionType):
+                    return bool(self.call(method, container, element))
                 r.taint(f"it asks whether something is in a {type(container).__name__}")
         return element in container
 
@@ -314,16 +304,17 @@ class Reads:
             cls = type(value)
             if isinstance(value, Tensor):
                 r.taint("it branches on the value of a tensor")
-            elif cls in CONTAINERS or cls.__name__ == "OrderedDict":
+            elif cls in CONTAINERS or cls is OrderedDict or is_tuple(r, value, "__len__"):
                 r.contents(value, False)
-            elif cls in known.NUMBERS or known.is_library_value(value) or isinstance(value, (tuple, range, *VIEWS)):
+            elif cls in known.NUMBERS or known.is_library_value(value) or isinstance(value, (range, *VIEWS)):
                 pass
-            elif static(cls, "__bool__") is not MISSING or static(cls, "__len__") is not MISSING:
-                method = static(cls, "__bool__")
-                method = static(cls, "__len__") if method is MISSING else method
+            else:
+                method = r.classes.find(r.class_of(value), "__bool__")
+                method = r.classes.find(cls, "__len__") if method is MISSING else method
                 if isinstance(method, FunctionType):
                     return bool(self.call(method, value))
-                r.taint(f"it tests a {cls.__name__}")
+                if method is not MISSING:
+                    r.taint(f"it tests a {cls.__name__}")
         return value
 
     def plain(self, value: Any) -> Any:
@@ -428,12 +419,22 @@ def _set_item(tensor: Any, index: Any, value: Any) -> Any:
     return tensor
 
 
-def static(cls: type, name: str) -> Any:
-    """Return what the classes of an MRO have under a name; MISSING if nothing."""
-    for c in cls.__mro__:
-        if name in c.__dict__:
-            return c.__dict__[name]
-    return MISSING
+def is_tuple(r: Any, value: Any, method: str) -> bool:
+    """Return whether an object is a tuple and has the method of tuples."""
+    return isinstance(value, tuple) and r.classes.find(type(value), method) is getattr(tuple, method)
+
+
+def _take_index(r: Any, index: Any) -> None:
+    """Note what is read of the index of a tensor."""
+    if index.__class__ in (tuple, list):
+        r.contents(index, False)
+        for each in index:
+            _take_index(r, each)
+    elif index.__class__ is slice:
+        for each in (index.start, index.stop, index.step):
+            _take_index(r, each)
+    elif type(index) not in known.NUMBERS and not isinstance(index, (Tensor, range)):
+        r.taint(f"it takes a part of a tensor by a {type(index).__name__}")
 
 
 def value_at(r: Any, mapping: Any, key: Any, value: Any) -> Any:
@@ -442,44 +443,6 @@ def value_at(r: Any, mapping: Any, key: Any, value: Any) -> Any:
         value = r.equal(key_place(mapping, key), "{0}.get({1}, MISSING)", value, mapping, key)
         r.read(value)
     return r.element(mapping, key, value)
-
-
-def _getattr_of_modules() -> Any:
-    from ..nn import Module
-
-    return Module.__getattr__
-
-
-def _attr_of_tensor(r: Any, obj: Any, name: str) -> Any:
-    if not known.is_plain(obj):
-        r.taint(f"it uses a {type(obj).__name__}")
-    elif name in known.METADATA:
-        stays(r, type(obj), name)
-        if id(obj) not in r.tensors:
-            r.use(obj)
-    elif name in known.COMPUTED:
-        stays(r, type(obj), name)
-        return r.step(_operator.attrgetter(name), (obj,), {})
-    found = getattr(obj, name)  # the first use of a method binds it to the class
-    if r.reason is None and name not in known.METADATA:
-        if name in obj.__dict__ or not isinstance(static(type(obj), name), FunctionType):
-            r.taint(f"it reads the attribute {name} of a tensor")
-        else:
-            _guard_member(r, type(obj), name)
-    return found
-
-
-def _guard_member(r: Any, cls: type, name: str) -> Any:
-    """Add a guard on a member of a class of tensors, which programs may replace; return it."""
-    member = getattr(cls, name, None)
-    r.guard(("class", id(cls), name), f"getattr({{0}}, {name!r}, None) is {{1}}", cls, member)
-    return member
-
-
-def stays(r: Any, cls: type, name: str) -> None:
-    """Require that a class of tensors has the library's own member under a name, for one that is not called by name."""
-    if not known.is_own_member(name, _guard_member(r, cls, name)):
-        r.taint(f"the program replaced {cls.__name__}.{name}")
 
 
 def _operator_stays(r: Any, function: Any, operands: tuple[Any, ...]) -> None:
@@ -492,64 +455,3 @@ def _operator_stays(r: Any, function: Any, operands: tuple[Any, ...]) -> None:
             stays(r, type(first), f"__{plainly}__")
     if isinstance(second, Tensor) and type(second) is not type(first):
         stays(r, type(second), f"__{_REFLECTED.get(name, 'r' + plainly)}__")
-
-
-def _attr_of_module(r: Any, obj: ModuleType, name: str) -> Any:
-    value = getattr(obj, name)
-    if name in vars(obj):
-        value = r.equal(("global", id(vars(obj)), name), f"{{0}}.get({name!r}, MISSING)", value, vars(obj))
-    elif not obj.__name__.startswith("gradloom"):
-        r.taint(f"it reads {obj.__name__}.{name}, which the module computes")
-    return r.read(value)
-
-
-def _attr_of_object(hooks: Reads, r: Any, obj: Any, cls: type, name: str) -> Any:
-    raw = static(cls, name)
-    members = getattr(obj, "__dict__", None)
-    outer = r.is_outer(obj) and id(obj) not in r.whole
-    if static(cls, "__getattribute__") not in _USUAL_LOOKUP:
-        if not isinstance(obj, (FunctionType, MethodType)):
-            r.taint(f"it reads an attribute of a {cls.__name__}, which looks attributes up in a way of its own")
-        return getattr(obj, name)
-    if isinstance(raw, property) and isinstance(raw.fget, FunctionType):
-        r.guard(("class", id(cls), name), f"static({{0}}, {name!r}) is {{1}}", cls, raw)
-        return hooks.call(raw.fget, obj)
-    if id(obj) in r.free_in and (members is None or name not in members) and not isinstance(raw, _BINDING):
-        if isinstance(obj, tuple) and name in getattr(cls, "_fields", ()):
-            return r.element(obj, cls._fields.index(name), getattr(obj, name))  # type: ignore[attr-defined]
-        r.contents(obj)  # `__dict__` ...
-    if raw is not MISSING and hasattr(type(raw), "__set__"):
-        value = getattr(obj, name)
-        if outer:
-            value = r.equal(("attr", id(obj), name), f"getattr({{0}}, {name!r}, MISSING)", value, obj)
-            r.read(value)
-        return value
-    if members is not None and name in members:
-        value = members[name]
-        if outer:
-            value = r.equal(("attr", id(obj), name), f"{{0}}.__dict__.get({name!r}, MISSING)", value, obj)
-            r.read(value)
-        return r.element(obj, name, value)
-    if raw is not MISSING:
-        value = getattr(obj, name)
-        r.guard(("class", id(cls), name), f"static({{0}}, {name!r}) is {{1}}", cls, raw)
-        if outer and members is not None:
-            r.guard(("absent", id(obj), name), f"{name!r} not in {{0}}.__dict__", obj)
-        if value is raw:
-            r.read(value)
-        elif not isinstance(raw, _BINDING):
-            r.taint(f"it reads the attribute {name} of a {cls.__name__} through a descriptor")
-        return value
-    if known.is_module(obj) and static(cls, "__getattr__") is _getattr_of_modules() and members is not None:
-        for table in ("_parameters", "_buffers", "_modules"):
-            parts = members.get(table)
-            if parts is not None and name in parts:
-                value = parts[name]
-                if outer:
-                    r.guard(("attr", id(obj), table), f"{{0}}.__dict__.get({table!r}) is {{1}}", obj, parts)
-                    r.equal(("key", id(parts), str, name), "{0}.get({1}, MISSING)", value, parts, name)
-                    r.guard(("absent", id(obj), name), f"{name!r} not in {{0}}.__dict__", obj)
-                return r.read(value)
-    if static(cls, "__getattr__") is not MISSING:
-        r.taint(f"it reads {name} of a {cls.__name__}, which has a __getattr__")
-    return getattr(obj, name)

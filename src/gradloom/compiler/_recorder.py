@@ -3,7 +3,8 @@
 Note [Guards]
 While a program runs with hooks, every read of something that exists outside of the call (an argument, a global, a
 closure's variable, an attribute, an item) is noted with what was found: the same object, or for numbers and strings an
-equal one of the same type (but for numbers that vary: Note [Numbers]). What a program does follows from these and from
+equal one of the same type (but for numbers that vary: Note [Numbers]). So is every attribute that was not found, and
+the class of each object that was read from: Note [Guards on classes]. What a program does follows from these and from
 its code; so while all of them hold, another call would call the same functions on tensors, and the compiled graph may
 run in its place. Objects made during the call need no guards. What a hook cannot follow *taints* the recording: nothing
 is compiled, and the call goes on as Python.
@@ -14,8 +15,10 @@ from __future__ import annotations
 import math
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from types import CellType, FrameType
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from types import BuiltinFunctionType, CellType, FrameType, MethodType
 from typing import Any
 from weakref import ref
 
@@ -23,6 +26,7 @@ import numpy as np
 
 from ..core.tensor import Tensor
 from ..dispatch.state import AUTOCAST, GRAD_OFF, state
+from ._classes import Lookups, is_mutable
 from ._known import NUMBERS, is_plain
 from ._numbers import FREE, Numbers, fixed, plain, replaced
 
@@ -208,6 +212,7 @@ class Recorder:
     Attributes:
         reason, where: why and where the call was tainted; None, "" if it was not.
         guards: conditions, as (template of Python source, objects for its fields).
+        classes: what was found in classes; Note [Guards on classes].
         sources: for each input of the recording: ("argument", path) or ("object", tensor).
         fullgraph: raise Unsupported when tainted.
         piece: calls a function with arguments and keywords by its compiled form; what the first function calls after
@@ -247,6 +252,7 @@ class Recorder:
         self.where = ""
         self.fullgraph = fullgraph
         self.guards: dict[Any, tuple[str, tuple[Any, ...]]] = {}
+        self.classes = Lookups(MISSING)
         self.sources: list[tuple[str, Any]] = []
         self.outer: dict[int, Any] = {}  # objects from outside, by identity
         self.whole: dict[int, Any] = {}  # containers whose contents are guarded
@@ -268,6 +274,7 @@ class Recorder:
             self.free, self.free_in, self.views,
         ):  # fmt: skip
             table.clear()
+        self.classes.clear()
         self.sources.clear()
         self.number_sources.clear()
         self.inputs.clear()
@@ -324,6 +331,32 @@ class Recorder:
             self.guard(key, f"{expression} is {last}", *objects, value)
         return value
 
+    def class_of(self, value: Any) -> type:
+        """Return the class of an object, and require that one from outside stays of it."""
+        cls = type(value)
+        if is_mutable(cls) and self.is_outer(value) and id(value) not in self.whole:
+            self.guard(("class of", id(value)), "type({0}) is {1}", value, cls)
+        return cls
+
+    def place_of(self, value: Any) -> tuple[str, tuple[Any, ...]] | None:
+        """Return the expression of an object from outside as a template with objects; None if the call made it."""
+        source = self.found.get(id(value))
+        path = self.paths.get(id(value)) if source is None else source[1] if source[0] == "argument" else None
+        if path is not None:
+            return path.replace("{", "{{").replace("}", "}}"), ()
+        return ("{0}", (value,)) if source is not None or self.is_outer(value) else None
+
+    def evaluated(self, key: Any, expression: str, value: Any, obj: Any) -> Any:
+        """Require that an expression of an object from outside gives the value again; return it.
+
+        Args:
+            expression: a template in which {0} is the object.
+        """
+        place = self.place_of(obj)
+        if place is None:
+            return value
+        return self.equal((key, id(obj)), expression.replace("{0}", place[0]), value, *place[1])
+
     def number(self, place: Any, expression: str, value: Any, *objects: Any) -> Any:
         """Return what stands for a number that differs from call to call; the value itself if it did not so far."""
         found = self.free.get(place)
@@ -340,17 +373,24 @@ class Recorder:
     def read(self, value: Any, source: tuple[str, Any] | None = None) -> Any:
         """Note an object that was read from outside; return it."""
         if isinstance(value, Tensor):
+            known = self.found.get(id(value))
             if not is_plain(value):
                 self.taint(f"it uses a {type(value).__name__}")  # whose attributes may be functions of a program
-            elif id(value) not in self.tensors and id(value) not in self.found:
+            elif known is not None:
+                if source is None and known[0] == "argument":  # it is an argument and, say, a global
+                    self.guard(("is", id(value)), known[1].replace("{", "{{").replace("}", "}}") + " is {0}", value)
+            elif id(value) not in self.tensors:
                 self.found[id(value)] = source or ("object", value)
                 self.facts[id(value)] = tensor_facts(value)
                 self.kept.append(value)
         elif not (isinstance(value, NUMBERS) and type(value) in NUMBERS):
-            self.outer[id(value)] = value
-            if value.__class__ is tuple:
-                for v in value:
-                    self.read(v)
+            path = self.paths.get(id(value))
+            if path is not None:
+                self.guard(("is", id(value)), path.replace("{", "{{").replace("}", "}}") + " is {0}", value)
+            elif id(value) not in self.outer:
+                self.outer[id(value)] = value
+                for part in _parts_of(value):
+                    self.read(part)
         return value
 
     def is_outer(self, value: Any) -> bool:
@@ -375,11 +415,11 @@ class Recorder:
         cls = value.__class__
         if cls is list:
             self._all(value, tuple(value), "same_items")
-        elif cls is dict or cls.__name__ == "OrderedDict" and cls.__module__ == "collections":
+        elif cls is dict or cls is OrderedDict:
             self._all(value, tuple(value.items()), "same_dict")
         elif cls in (set, frozenset):  # equal sets may differ in order
             self._all(value, tuple(value), "same_items")
-        elif cls is not tuple:
+        elif not isinstance(value, tuple):
             self.taint(f"it reads a {cls.__name__} from outside")
 
     def _all(self, value: Any, snapshot: Any, function: str) -> None:
@@ -537,6 +577,20 @@ def tensor_facts(t: Any) -> tuple[Any, ...]:
     return t.__class__, type(array), array.shape, array.dtype, array.strides, t.requires_grad, t._view is None, (
         t.is_leaf, t._inference, t._tangent is None, t._name,
     )  # fmt: skip
+
+
+def _parts_of(value: Any) -> Iterable[Any]:
+    """Return the objects that belong to an immutable one, and are from outside as it is."""
+    cls = value.__class__
+    if isinstance(value, tuple):
+        return tuple.__iter__(value)
+    if cls is frozenset:
+        return value  # type: ignore[no-any-return]
+    if cls is MethodType:
+        return value.__func__, value.__self__
+    if cls is BuiltinFunctionType:
+        return (value.__self__,)
+    return (value.func, value.args, value.keywords) if isinstance(value, partial) else ()
 
 
 def key_place(mapping: Any, key: Any) -> tuple[Any, ...]:

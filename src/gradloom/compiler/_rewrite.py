@@ -348,7 +348,10 @@ class _Rewriter(ast.NodeTransformer):
         operands = [node.left, *node.comparators]
         if all(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
             node.left, *node.comparators = [self.visit(o) for o in operands]
-            return node
+            if len(node.ops) > 1 or any(isinstance(o, ast.Constant) for o in operands):
+                return node
+            same = self.hook("same", node, node.left, *node.comparators)
+            return _at(ast.UnaryOp(ast.Not(), same), node) if isinstance(node.ops[0], ast.IsNot) else same
         if len(node.ops) > 1:
             chain: list[ast.expr] = [self.hook("compared", o, self.visit(o)) for o in operands]
             node.left, *node.comparators = chain
@@ -500,8 +503,11 @@ class _Rewriter(ast.NodeTransformer):
         return [self.taint(node, f"it may assign {', '.join(outer)} of an outer function"), node] if outer else node
 
     def visit_Import(self, node: ast.Import) -> Any:
-        names = [(a.asname or a.name).partition(".")[0] for a in node.names]
-        marks = [_at(ast.Expr(self.hook("imported", node, ast.Name(n, ast.Load()))), node) for n in names]
+        names = [((a.asname or a.name).partition(".")[0], a.name) for a in node.names]
+        marks = [
+            _at(ast.Expr(self.hook("imported", node, ast.Name(name, ast.Load()), ast.Constant(module))), node)
+            for name, module in names
+        ]
         return [node, *marks]
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:

@@ -18,6 +18,11 @@ def provide(descriptor: Any) -> None:
     _dictionary = descriptor
 
 
+def dictionary() -> Any:
+    """Return the descriptor of the dictionary that a tensor has."""
+    return _dictionary
+
+
 def fields(tensor: Any) -> dict[str, Any]:
     """Return the dictionary that a tensor has: cold fields, where they are set, and users' attributes."""
     found: dict[str, Any] = _dictionary.__get__(tensor)
