@@ -104,3 +104,52 @@ def test_errors(torch):
             warnings.simplefilter("ignore")
             with pytest.raises(error, match=words):
                 call()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("hidden_by", ["mask", "numbers", "padding", "both"])
+@pytest.mark.parametrize("options", [{}, {"kdim": 6, "vdim": 5}, {"dropout": 0.5}], ids=str)
+def test_a_query_that_sees_no_key_attends_to_nothing(gradloom, dtype, hidden_by, options):
+    torch, dtype = gradloom, getattr(gradloom, dtype)
+    torch.manual_seed(0)
+    attention = torch.nn.MultiheadAttention(4, 2, batch_first=True, **options).to(dtype)
+    torch.nn.init.normal_(attention.out_proj.bias)
+    inputs = [torch.randn(2, n, size).to(dtype) for n, size in ((3, 4), (5, options.get("kdim", 4)))]
+    inputs += [torch.randn(2, 5, options.get("vdim", 4)).to(dtype)]
+    mask, padding = torch.zeros(3, 5, dtype=torch.bool), torch.zeros(2, 5, dtype=torch.bool)
+    blind = torch.zeros(2, 3, dtype=torch.bool)  # batch elements and their queries
+    if hidden_by in ("mask", "numbers"):
+        mask[1], blind[:, 1] = True, True
+    elif hidden_by == "padding":
+        padding[1], blind[1] = True, True
+    else:
+        mask[0, :4], padding[0, 4], blind[0, 0] = True, True, True
+    if hidden_by == "numbers":
+        mask = torch.zeros(3, 5, dtype=dtype).masked_fill(mask, -torch.inf)
+        padding = None
+    found = {}
+    for training in (False, True):
+        attention.train(training)
+        for need_weights in (False, True):
+            for average in (False, True):
+                for x in inputs:
+                    x.grad = None
+                    x.requires_grad_()
+                attention.zero_grad()
+                out, weights = attention(
+                    *inputs,
+                    attn_mask=mask,
+                    key_padding_mask=padding,
+                    need_weights=need_weights,
+                    average_attn_weights=average,
+                )
+                assert torch.equal(out[blind], attention.out_proj.bias.expand(int(blind.sum()), 4))
+                assert out.isfinite().all() and (not need_weights or not weights.movedim(-2, 1)[blind].any())
+                out[~blind].square().sum().backward()
+                grads = [t.grad for t in (*inputs, *attention.parameters())]
+                assert all(g.isfinite().all() for g in grads)
+                if not training:
+                    found[need_weights, average] = (out, *grads)
+    tolerance = {torch.float32: 1e-4, torch.float64: 1e-10, torch.bfloat16: 0.3}[dtype]
+    for other in found.values():
+        torch.testing.assert_close(other, found[False, False], atol=tolerance, rtol=tolerance)

@@ -280,11 +280,13 @@ def multi_head_attention_forward(
 
 
 def _weighted(q, k, v, attn_mask, dropout_p):
-    """Return the attention of all heads, and its weights."""
+    """Return the attention of all heads, and its weights: zeros for a query whose keys are all masked."""
     q = q * math.sqrt(1.0 / q.shape[-1])
     k = k.transpose(-2, -1)
-    scores = ops.bmm(q, k) if attn_mask is None else ops.baddbmm(attn_mask, q, k)
-    weights = ops.softmax(scores, -1)
+    if attn_mask is None:
+        weights = ops.softmax(ops.bmm(q, k), -1)
+    else:
+        weights = ops._safe_softmax(ops.baddbmm(attn_mask, q, k), -1)
     if dropout_p > 0.0:
         weights = dropout(weights, p=dropout_p)
     return ops.bmm(weights, v), weights
