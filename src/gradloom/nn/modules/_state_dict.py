@@ -139,7 +139,8 @@ class StateDict:
         Args:
             state_dict: mapping from dotted name to tensor.
             strict: require exactly the keys of `self.state_dict()`.
-            assign: replace parameters and buffers by the given tensors instead of copying values.
+            assign: replace parameters and buffers by the given tensors instead of copying values. Names that share
+                a parameter or buffer go on sharing one, the last that is given for any of them.
 
         Returns:
             A named tuple (missing_keys, unexpected_keys).
@@ -152,7 +153,7 @@ class StateDict:
 
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
-        loading = _Loading(state_dict, strict, assign)
+        loading = _Loading(state_dict, strict, _shared_places(self) if assign else None)
         loading.load(self, loading.state_dict, "")
         errors = loading.errors
         if strict:
@@ -234,24 +235,46 @@ class StateDict:
         return add_hook(self._load_state_dict_post_hooks, hook)
 
 
-class _Loading:
-    """One call of `load_state_dict`: the dictionary, the mode, and the problems found."""
+def _shared_places(module: Any) -> dict[tuple[int, str], list[tuple[Any, str]]]:
+    """Return the places `(owner, name)` of each parameter and buffer that has several, by id of owner and name."""
+    places: dict[int, list[tuple[Any, str]]] = {}
+    for owner in module.modules():
+        for tensors in (owner._parameters, owner._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None:
+                    places.setdefault(id(tensor), []).append((owner, name))
+    return {(id(owner), name): shared for shared in places.values() if len(shared) > 1 for owner, name in shared}
 
-    def __init__(self, state_dict: Mapping[str, Any], strict: bool, assign: bool) -> None:
+
+class _Loading:
+    """One call of `load_state_dict`: the dictionary, the mode, and the problems found.
+
+    Attributes:
+        shared: see `_shared_places`; None if values are copied instead of assigned.
+    """
+
+    def __init__(self, state_dict: Mapping[str, Any], strict: bool, shared: dict | None) -> None:
         metadata = getattr(state_dict, "_metadata", None)
         # A copy, because hooks may rename keys.
         self.state_dict = OrderedDict(state_dict)
         self.metadata = {} if metadata is None else metadata
         if metadata is not None:
             self.state_dict._metadata = metadata
-        self.strict, self.assign = strict, assign
+        self.strict, self.shared = strict, shared
         self.missing, self.unexpected, self.errors = [], [], []
 
     def load(self, module: Any, state_dict: Mapping[str, Any], prefix: str) -> None:
         metadata = self.metadata.get(prefix[:-1], {})
-        if self.assign:
+        before = {}
+        if self.shared is not None:
             metadata = {**metadata, "assign_to_params_buffers": True}
+            before = {**module._parameters, **module._buffers}
         module._load_from_state_dict(state_dict, prefix, metadata, True, self.missing, self.unexpected, self.errors)
+        loaded = [(name, now) for name in before if (now := getattr(module, name, None)) is not before[name]]
+        for name, tensor in loaded:
+            if isinstance(tensor, gl.Tensor):
+                for owner, other in self.shared.get((id(module), name), ()):
+                    setattr(owner, other, tensor)
         for name, child in module._modules.items():
             if child is not None:
                 inner = f"{prefix}{name}."
