@@ -9,11 +9,23 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
-from multiprocessing.connection import Connection, wait
 from traceback import format_exc
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 _GRACE = 30  # seconds between SIGTERM and SIGKILL
+
+
+def require_processes(instead: str) -> None:
+    """Raise RuntimeError if this Python cannot start processes, as in a browser; `instead` says what to do there."""
+    try:
+        import _multiprocessing  # noqa: F401
+    except ModuleNotFoundError:
+        raise RuntimeError(
+            f"this Python cannot start processes (it has no module _multiprocessing): {instead}"
+        ) from None
 
 
 class ProcessException(Exception):
@@ -101,12 +113,14 @@ class ProcessContext:
     def _ended(self, timeout: float | None) -> list[int]:
         """Wait until a process has ended; return the sentinels of those that have. Read tracebacks meanwhile: a process
         cannot end before its traceback is read."""
+        from multiprocessing.connection import wait
+
         limit = None if timeout is None else time.monotonic() + timeout
         while True:
             rest = None if limit is None else max(0.0, limit - time.monotonic())
             ready = wait([*self.sentinels, *self._errors], rest)
             for one in ready:
-                if isinstance(one, Connection):
+                if not isinstance(one, int):
                     self._read(one)
             ended = [one for one in ready if isinstance(one, int)]
             if ended or rest == 0.0:
@@ -196,7 +210,9 @@ def start_processes(
 
     Raises:
         ProcessRaisedException, ProcessExitedException: if a process fails; the others are ended.
+        RuntimeError: if this Python cannot start processes.
     """
+    require_processes("call the function in this process")
     context: Any = multiprocessing.get_context(start_method)
     processes, errors = [], []
     for index in range(nprocs):

@@ -83,10 +83,13 @@ def share(work: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
                 waiting.clear()  # the others stop at their next item
                 raise
 
-    pool = _executor()
+    pool, futures = _executor(), []
     with single_threaded_blas():
-        # A copied context carries np.errstate into the helper.
-        futures = [pool.submit(copy_context().run, run) for _ in range(helpers)]
+        try:
+            for _ in range(helpers):  # a copied context carries np.errstate into the helper
+                futures.append(pool.submit(copy_context().run, run))
+        except RuntimeError:  # no thread can be started: the system has none, or the interpreter ends
+            _forget(pool)
         try:
             run()
         finally:
@@ -106,6 +109,14 @@ def _executor() -> Any:
 
             _pool = ThreadPoolExecutor(max(1, get_num_threads() - 1), thread_name_prefix="gradloom-kernel")
         return _pool
+
+
+def _forget(pool: Any) -> None:
+    """Make a new pool at the next use, without the work that waits in this one."""
+    global _pool
+    with _lock:
+        if _pool is pool:
+            _pool = None
 
 
 # Not threadpoolctl: entering and leaving takes 5 us with a kept controller (205 us with threadpool_limits), 1 us here.

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import cycle
-from multiprocessing.connection import wait
 from signal import Signals, strsignal
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 from weakref import finalize
@@ -250,6 +249,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _receive(self) -> tuple[int, Any]:
         """Wait for a batch of this epoch; return its task and the batch."""
+        from multiprocessing.connection import wait  # absent where Python has no processes
+
         end = time.monotonic() + self._timeout if self._timeout else None
         while True:
             rest = None if end is None else max(0.0, end - time.monotonic())
@@ -270,6 +271,8 @@ class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
 
     def _raise_dead(self) -> NoReturn:
         """Raise the error for workers that have ended by themselves."""
+        from multiprocessing.connection import wait
+
         ready = wait([worker.sentinel for worker in self._workers], _GRACE)
         dead = [worker for worker in self._workers if worker.sentinel in ready]
         for worker in dead:

@@ -11,6 +11,7 @@ from typing import Any
 
 import gradloom as gl
 
+from ...multiprocessing.spawn import require_processes
 from . import _pipes
 from ._iterators import _BaseDataLoaderIter, _DatasetKind, _MultiProcessingDataLoaderIter, _SingleProcessDataLoaderIter
 from ._utils.collate import default_collate, default_convert
@@ -52,6 +53,7 @@ class DataLoader:
     Raises:
         ValueError: for options that contradict each other.
         TypeError: if `multiprocessing_context` is neither a context nor a name.
+        RuntimeError: for workers, if this Python cannot start processes.
     """
 
     dataset: Any
@@ -221,6 +223,8 @@ def _check_workers(count, timeout, prefetch, persistent) -> None:
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent and not count:
         raise ValueError("persistent_workers option needs num_workers > 0")
+    if count:
+        require_processes("use num_workers=0, with which the DataLoader loads its examples itself")
 
 
 def _context(context: Any, count: int) -> BaseContext:
