@@ -137,13 +137,17 @@ def is_tensor_of_many(value) -> bool:
     return hasattr(value, "numel") and value.numel() != 1
 
 
-def new_step() -> Tensor:
-    """Return a step count of zero."""
-    return gl.tensor(0.0, dtype=gl.float32)
+def number_of_state(value: Any, fused: bool | None = False) -> Tensor:
+    """Return a number that an optimizer keeps, such as a step count, as the tensor it is kept as.
+
+    It is float32, or float64 if that is the default dtype and the optimizer is not fused.
+    """
+    is_wide = not fused and gl.get_default_dtype() is gl.float64
+    return gl.tensor(float(value), dtype=gl.float64 if is_wide else gl.float32)
 
 
 def advance(state: dict[str, Any]) -> float:
     """Increment a state's step count and return it."""
     array = state["step"]._array
     array += 1
-    return float(array)
+    return array.item()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gradloom as gl
-from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, sparse_refusal
+from gradloom.optim._arrays import advance, is_tensor_of_many, number_of_state, sparse_refusal
 from gradloom.optim._fused import skips
 from gradloom.optim._recorded import refuse_lists, update
 from gradloom.optim.optimizer import Optimizer
@@ -63,6 +63,7 @@ class RuleOptimizer(Optimizer):
     """Base of optimizers given by the names of their state's tensors, `_kept`, and an update rule, `_rule`."""
 
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
+    _numbers_of_state = ("step",)
 
     def _kept(self, group) -> dict[str, Any]:
         """Return the names and initial values of the tensors kept for each parameter of `group`."""
@@ -77,7 +78,7 @@ class RuleOptimizer(Optimizer):
         raise sparse_refusal(type(self).__name__)
 
     def _initial_state(self, parameter, group) -> dict[str, Any]:
-        state = {"step": new_step()}
+        state = {"step": number_of_state(0.0, group.get("fused"))}
         for name, value in self._kept(group).items():
             if value and parameter.is_complex():
                 value = complex(value, value)

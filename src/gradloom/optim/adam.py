@@ -7,7 +7,7 @@ from typing import Any
 
 import gradloom as gl
 from gradloom import Tensor
-from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, number
+from gradloom.optim._arrays import advance, is_tensor_of_many, number, number_of_state
 from gradloom.optim._fused import skips
 from gradloom.optim._recorded import refuse_lists, update
 from gradloom.optim._rule import decayed, options
@@ -44,6 +44,7 @@ class Adam(Optimizer):
         ValueError: for a negative lr, eps or weight_decay, or betas outside [0, 1).
     """
 
+    _numbers_of_state = ("step",)
     _later_options = {
         "amsgrad": False,
         "maximize": False,
@@ -91,7 +92,7 @@ class Adam(Optimizer):
             for parameter in group["params"]:
                 if parameter.grad is None:
                     continue
-                state = self._state_of(parameter, group["amsgrad"])
+                state = self._state_of(parameter, group["amsgrad"], group.get("fused"))
                 count = advance(state)
                 if count != last:
                     last, numbers = count, numbers_of(count, lr, beta1, beta2, *options)
@@ -100,10 +101,10 @@ class Adam(Optimizer):
                 update(adam, group, parameter, "Adam", kept, *numbers)
         return loss
 
-    def _state_of(self, parameter, amsgrad):
+    def _state_of(self, parameter, amsgrad, fused):
         state = self.state[parameter]
         if not state:
-            state["step"] = new_step()
+            state["step"] = number_of_state(0.0, fused)
             state["exp_avg"] = gl.zeros_like(parameter)
             state["exp_avg_sq"] = gl.zeros_like(parameter)
             if amsgrad:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-import gradloom as gl
 from gradloom import Tensor
-from gradloom.optim._arrays import number
+from gradloom.optim._arrays import number, number_of_state
 from gradloom.optim._rule import RuleOptimizer, decayed, options
 from gradloom.optim.optimizer import ParamsT
 
@@ -58,13 +57,15 @@ class ASGD(RuleOptimizer):
         names = "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
         super().__init__(params, options(locals(), names))
 
+    _numbers_of_state = ("step", "eta", "mu")
+
     def _kept(self, group):
         return {"ax": 0}
 
     def _initial_state(self, parameter, group):
         state = super()._initial_state(parameter, group)
-        eta = gl.full((), number(group["lr"]), dtype=gl.float32)
-        return {"step": state["step"], "eta": eta, "mu": gl.ones((), dtype=gl.float32), "ax": state["ax"]}
+        eta = number_of_state(number(group["lr"]))
+        return {"step": state["step"], "eta": eta, "mu": number_of_state(1.0), "ax": state["ax"]}
 
     def _rule(self, group, count, state):
         lr, lambd = number(group["lr"]), group["lambd"]

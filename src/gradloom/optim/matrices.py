@@ -8,7 +8,7 @@ from typing import Any
 
 import gradloom as gl
 from gradloom import Tensor
-from gradloom.optim._arrays import advance, is_tensor_of_many, new_step, number
+from gradloom.optim._arrays import advance, is_tensor_of_many, number, number_of_state
 from gradloom.optim.optimizer import Optimizer, ParamsT
 
 __all__ = ["Adafactor", "Muon"]
@@ -179,6 +179,7 @@ class Adafactor(_ByParameter):
 
     _name = "Adafactor"
     _later_options = {"foreach": None}
+    _numbers_of_state = ("step",)
 
     def __init__(
         self,
@@ -216,7 +217,7 @@ class Adafactor(_ByParameter):
 
     @staticmethod
     def _initialise(state, gradient):
-        state["step"] = new_step()
+        state["step"] = number_of_state(0.0)
         if gradient.dim() > 1:
             state["row_var"] = gradient.new_zeros((*gradient.shape[:-1], 1))
             state["col_var"] = gradient.new_zeros((*gradient.shape[:-2], 1, gradient.size(-1)))

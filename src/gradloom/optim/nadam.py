@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import gradloom as gl
 from gradloom import Tensor
-from gradloom.optim._arrays import number
+from gradloom.optim._arrays import number, number_of_state
 from gradloom.optim._rule import AdamLike, options, prepared, running_mean, running_square
 from gradloom.optim.optimizer import ParamsT
 
@@ -60,10 +59,12 @@ class NAdam(AdamLike):
         )
         super().__init__(params, options(locals(), names))
 
+    _numbers_of_state = ("step", "mu_product")
+
     def _initial_state(self, parameter, group):
         state = super()._initial_state(parameter, group)
         # The product of the momentum factors follows the step count, as in PyTorch.
-        return {"step": state.pop("step"), "mu_product": gl.ones((), dtype=gl.float32), **state}
+        return {"step": state.pop("step"), "mu_product": number_of_state(1.0), **state}
 
     def _rule(self, group, count, state):
         lr = number(group["lr"])
@@ -71,7 +72,7 @@ class NAdam(AdamLike):
         now, following = (beta1 * (1 - 0.5 * 0.96 ** (t * group["momentum_decay"])) for t in (count, count + 1))
         product = state["mu_product"]._array
         product *= now
-        so_far = float(product)
+        so_far = product.item()
         root = (1 - beta2**count) ** 0.5
         of_gradient = lr * (1 - now) / (1 - so_far) * root
         of_mean = lr * following / (1 - so_far * following) * root

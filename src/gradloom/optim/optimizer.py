@@ -12,6 +12,7 @@ import gradloom as gl
 from gradloom import Tensor
 from gradloom.dispatch import state as dispatch_state
 from gradloom.dispatch.state import state
+from gradloom.optim._arrays import number_of_state
 from gradloom.utils.hooks import RemovableHandle, add_hook
 
 # Parameters, parameter groups, or pairs (name, parameter).
@@ -118,6 +119,8 @@ class Optimizer:
 
     # Options that states saved by earlier versions may lack, with their meaning then.
     _later_options: dict[str, Any] = {}
+    # Entries of a parameter's state that are tensors of one number; Python's and NumPy's numbers in saved states.
+    _numbers_of_state: tuple[str, ...] = ()
 
     param_groups: list[dict[str, Any]]
     defaults: dict[str, Any]
@@ -162,6 +165,11 @@ class Optimizer:
         for group in self.param_groups:
             for name, value in self._later_options.items():
                 group.setdefault(name, value)
+            for parameter in group["params"]:
+                kept = self.state.get(parameter) or {}
+                for name in self._numbers_of_state if kept else ():
+                    if not isinstance(kept[name], Tensor):
+                        kept[name] = number_of_state(kept[name], group.get("fused"))
 
     def __repr__(self) -> str:
         text = f"{type(self).__name__} ("
@@ -281,7 +289,8 @@ class Optimizer:
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Restore what `state_dict` returned.
 
-        Floating point tensors of the state take their parameter's dtype and device, except step counts.
+        Floating point tensors of the state take their parameter's dtype and device, except step counts, which become
+        float32 for fused optimizers. Numbers, as in states of PyTorch 1.x, become tensors.
 
         Args:
             state_dict: what `state_dict` of an optimizer with groups of the same sizes returned.
@@ -304,13 +313,15 @@ class Optimizer:
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the size of optimizer's group"
             )
-        parameters = {}
+        parameters, fused = {}, set()
         for group, loaded in pairs:
             parameters.update(zip(loaded["params"], group["params"], strict=True))
+            if loaded.get("fused"):
+                fused.update(loaded["params"])
         state = defaultdict(dict)
         for key, value in state_dict["state"].items():
             if key in parameters:
-                state[parameters[key]] = _fitted(parameters[key], value)
+                state[parameters[key]] = _fitted(parameters[key], value, key in fused)
             else:
                 state[key] = value
         groups = []
@@ -384,15 +395,17 @@ def _split_names(parameters):
     return [tensor for _, tensor in parameters], [name for name, _ in parameters]
 
 
-def _fitted(parameter, value, key=None):
+def _fitted(parameter, value, is_fused, key=None):
     """Convert the tensors of a loaded state, within containers too, to the parameter's dtype and device."""
     if isinstance(value, gl.Tensor):
-        # Step counts stay float32: in half precision they would soon stop growing.
-        if key == "step" or not parameter.is_floating_point():
+        # In half precision a step count would soon stop growing.
+        if key == "step":
+            return value.to(dtype=gl.float32, device=parameter.device) if is_fused else value
+        if not parameter.is_floating_point():
             return value
         return value.to(dtype=parameter.dtype, device=parameter.device)
     if isinstance(value, Mapping):
-        return {name: _fitted(parameter, item, name) for name, item in value.items()}
+        return {name: _fitted(parameter, item, is_fused, name) for name, item in value.items()}
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
-        return type(value)(_fitted(parameter, item) for item in value)
+        return type(value)(_fitted(parameter, item, is_fused) for item in value)
     return value

@@ -88,7 +88,8 @@ class SparseAdam(Optimizer):
         mean, square = state["exp_avg"]._array, state["exp_avg_sq"]._array
         mean[at] += (gradient - mean[at]) * (1 - beta1)
         square[at] += (gradient * gradient - square[at]) * (1 - beta2)
-        step_size = number(group["lr"]) * (1 - beta2 ** state["step"]) ** 0.5 / (1 - beta1 ** state["step"])
+        count = number(state["step"])
+        step_size = number(group["lr"]) * (1 - beta2**count) ** 0.5 / (1 - beta1**count)
         parameter._array[at] -= step_size * (mean[at] / (np.sqrt(square[at]) + group["eps"]))
         increment_version(parameter)
 
