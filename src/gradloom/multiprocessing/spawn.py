@@ -21,7 +21,7 @@ _GRACE = 30  # seconds between SIGTERM and SIGKILL
 def require_processes(instead: str) -> None:
     """Raise RuntimeError if this Python cannot start processes, as in a browser; `instead` says what to do there."""
     try:
-        import _multiprocessing  # noqa: F401
+        import _multiprocessing  # type: ignore[import-not-found]  # noqa: F401
     except ModuleNotFoundError:
         raise RuntimeError(
             f"this Python cannot start processes (it has no module _multiprocessing): {instead}"
@@ -118,7 +118,7 @@ class ProcessContext:
         limit = None if timeout is None else time.monotonic() + timeout
         while True:
             rest = None if limit is None else max(0.0, limit - time.monotonic())
-            ready = wait([*self.sentinels, *self._errors], rest)
+            ready: list[Any] = wait([*self.sentinels, *self._errors], rest)
             for one in ready:
                 if not isinstance(one, int):
                     self._read(one)
