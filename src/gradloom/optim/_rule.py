@@ -63,7 +63,7 @@ class RuleOptimizer(Optimizer):
     """Base of optimizers given by the names of their state's tensors, `_kept`, and an update rule, `_rule`."""
 
     _later_options = {"foreach": None, "maximize": False, "differentiable": False, "capturable": False}
-    _numbers_of_state = ("step",)
+    _numbers_of_state: tuple[str, ...] = ("step",)
 
     def _kept(self, group) -> dict[str, Any]:
         """Return the names and initial values of the tensors kept for each parameter of `group`."""
