@@ -140,7 +140,9 @@ def is_tensor_of_many(value) -> bool:
 def number_of_state(value: Any, fused: bool | None = False) -> Tensor:
     """Return a number that an optimizer keeps, such as a step count, as the tensor it is kept as.
 
-    It is float32, or float64 if that is the default dtype and the optimizer is not fused.
+    Args:
+        value: the number.
+        fused: option of the optimizer. Others keep float64 if that is the default dtype; all else is float32.
     """
     is_wide = not fused and gl.get_default_dtype() is gl.float64
     return gl.tensor(float(value), dtype=gl.float64 if is_wide else gl.float32)
