@@ -250,10 +250,12 @@ class Families:
 # The arguments of each rule.
 _NAMES, _NAME, _MAYBE_NAME, _COUNT, _OPERATOR, _NOTHING = "names", "name", "a name", "a count", "operator", "nothing"
 RULES: Mapping[str, str] = {
-    "pointwise": _NOTHING, "aligned": _NOTHING, "reduction": _NAME, "whole": _OPERATOR, "dims": _NAMES,
-    "inserted": _NAMES, "sizes": _NAMES, "fold": _COUNT, "loss": _NOTHING, "loss_backward": _NOTHING,
+    "pointwise": _NOTHING, "aligned": _NOTHING, "reduction": _NAME, "whole": _OPERATOR, "evenly": _OPERATOR,
+    "dims": _NAMES, "inserted": _NAMES, "sizes": _NAMES, "fold": _COUNT, "loss": _NOTHING, "loss_backward": _NOTHING,
     "dynamic": _NOTHING, "random": _MAYBE_NAME, "loop": _NOTHING,
 }  # fmt: skip
+# The rules that name the operator over given dimensions.
+WHOLE = frozenset(rule for rule, wants in RULES.items() if wants == _OPERATOR)
 # The words besides arguments that `random` takes: a result like the input.
 RANDOM_WORDS = ("like",)
 _FORM = re.compile(r"\s*([A-Za-z_]\w*(?:\.\w+)?)\s*(?:\(([^()]*)\))?\s*")

@@ -24,6 +24,7 @@ from ..reading.yaml_files import Entry, Node, Source, Text, load_entries
 from ..schema import IDENTIFIER, FunctionSchema, OperatorName, SchemaError, Type, check_names, parse
 from .keys import (
     DEFAULT_FAMILY,
+    WHOLE,
     Batch,
     Families,
     batch_of,
@@ -418,11 +419,11 @@ def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
 
 
 def check_whole(functions: Collection[NativeFunction], known: Callable[[str], object]) -> list[SpecError]:
-    """Return errors for `whole(f)` if there is no operator f with an argument `dim`."""
+    """Return errors for `whole(f)` and `evenly(f)` if there is no operator f with an argument `dim`."""
     errors = []
     for function in functions:
         batch = function.batch
-        if batch is None or batch.rule != "whole":
+        if batch is None or batch.rule not in WHOLE:
             continue
         text = function.entry.fields["batch"]
         assert isinstance(text, Text)

@@ -16,7 +16,7 @@ from ..language.scalars import (
     is_worth_code_if_large,
     names_in,
 )
-from ..operators.keys import Batch
+from ..operators.keys import WHOLE, Batch
 from ..operators.native_functions import NativeFunction
 from ..schema import Base, FunctionSchema
 from ..wrappers.wrappers import NodeClass, Wrapper
@@ -325,7 +325,7 @@ def _spelled(w: Wrapper, batch: Batch, by_name: Mapping[str, Wrapper]) -> str:
     if batch.rule == "reduction":
         type_ = next(p.argument.type for p in w.parameters if p.argument.name == arguments[0])
         arguments = (arguments[0] + "[]" * type_.is_list,)
-    elif batch.rule == "whole":
+    elif batch.rule in WHOLE:
         arguments = _whole(w, by_name[batch.arguments[0]])
     return str(Batch(batch.rule, arguments))
 

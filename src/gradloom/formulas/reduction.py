@@ -243,7 +243,7 @@ def selected_backward(grad, dim, indices, sizes, keepdim):
 def evenly_distribute_backward(grad, self, value):
     """Distribute the gradient of a value selected from all elements evenly among those that equal it (or are NaN)."""
     mask = _equal_or_nan(self, value)
-    return ops.masked_fill_(ops.zeros_like(mask, dtype=grad.dtype), mask, grad / mask.sum())
+    return ops.where(mask, grad / mask.sum(), 0)
 
 
 def evenly_read_jvp(self_t, self, value):

@@ -8,6 +8,7 @@ calls differentiable operators on physical tensors, whose dimension 0 is the bat
     aligned         the same for operators that broadcast all but their last dimensions
     reduction       reduces the named dimensions, or all but the batch
     whole(f)        flattens all dimensions and calls the operator f over that one
+    evenly(f)       the same; the gradient of the value is distributed evenly among the elements that equal it
     dims(a, b)      accepts any leading dimensions; a and b are dimension arguments
     inserted(a)     the same, where a numbers a dimension of the result
     sizes(s, d)     s is the size of the whole tensor, to which the batch is added; d numbers its dimensions
@@ -49,6 +50,7 @@ RULES = _Rules(
     aligned=general.aligned,
     reduction=general.reduction,
     whole=general.whole,
+    evenly=general.evenly,
     dims=general.dims,
     inserted=general.inserted,
     sizes=general.sizes,

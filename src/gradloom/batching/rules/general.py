@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, NoReturn
 
+from ...core.tangents import tangent_of
 from ...core.tensor import Tensor
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import dim_error
@@ -116,6 +117,21 @@ def whole(call: Call) -> Any:
     keywords = {"dtype": call["dtype"]} if call.values.get("dtype") is not None else {}
     found = function(x, *before, (1,) if call.arguments[1] == "several" else 1, **keywords)
     return call.wrap(found[0] if isinstance(found, tuple) else found)
+
+
+def evenly(call: Call) -> Any:
+    """Select a value from all dimensions by the named operator, whose own gradient over one dimension would be that of
+    one element, or NaN for NaN: the gradient is distributed evenly among the elements that equal the value."""
+    found: Tensor = whole(call)._physical
+    x = call.physical(call.first)
+    if found._array.dtype.kind not in "fV" or not (x.requires_grad or tangent_of(x) is not None):
+        return call.wrap(found)
+    found = ops.detach(found)
+    value, x = ops.unsqueeze(found, 1), ops.reshape(x, (call.size, -1))
+    equal = ops.logical_or(ops.eq(x, value), ops.logical_and(ops.isnan(x), ops.isnan(value)))
+    mean = ops.sum(ops.where(equal, x / ops.sum(equal, (1,), True), 0), (1,))
+    rounding = found - ops.detach(mean)  # exact, because both are nearly equal
+    return call.wrap(mean + ops.where(ops.isfinite(rounding), rounding, 0))
 
 
 def dims(call: Call) -> Any:
