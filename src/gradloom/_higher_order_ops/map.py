@@ -56,7 +56,7 @@ def stacked(function: str, results: list[Any], dim: int) -> Any:
     leaves, specs = zip(*[tree_flatten(result) for result in results], strict=True)
     if any(spec != specs[0] for spec in specs):
         raise RuntimeError(f"{function} must return the same structure in each step")
-    found = []
+    found: list[Any] = []
     for column in zip(*leaves, strict=True):
         if all(leaf is None for leaf in column):
             found.append(None)
