@@ -54,9 +54,10 @@ TYPE_PROMOTIONS = (
 
 AUTOCASTS = ("lower_precision", "fp32", "promote", "lower_result")
 
-# For a tensor given as out=: its dtype, and the memory that it may share with the inputs.
-OUT_DTYPES = ("castable", "same_dtype", "same_kind", "computed")
+# For a tensor given as out=: its dtype, the memory that it may share with the inputs, and what a wrong size does.
+OUT_DTYPES = ("castable", "same_dtype", "same_kind", "computed", "any_dtype")
 OUT_MEMORY = ("shared", "aligned", "apart")
+OUT_SIZE = ("quiet", "counted", "counted_aloud")
 
 KEYS = {
     "func": Key("text", "the schema", required=True),
@@ -81,11 +82,12 @@ KEYS = {
         "words", "all arguments in an order by position that callers may still use, with a warning"
     ),
     "deprecated": Key("text", "the call of another operator to write instead; a call warns"),
+    "deprecated_because": Key("text", "why it is deprecated; every call warns"),
     "number_overload": Key("text", "the overload that it is if its second argument, a tensor, is a Python number"),
     "infix": Key("text", "how formulas write it: between a tensor and a number", ("+", "-", "*", "/")),
     "batch": Key("text", "how vmap computes it for a batch, where that does not follow from the rest"),
     "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments, or its result", AUTOCASTS),
-    "out": Key("words", "what it asks of `out=`, where that does not follow", (*OUT_DTYPES, *OUT_MEMORY)),
+    "out": Key("words", "what it asks of `out=`, where that does not follow", (*OUT_DTYPES, *OUT_MEMORY, *OUT_SIZE)),
     "half_numbers": Key("text", "`exact` if a number keeps its digits beside half precision", ("exact",)),
     "on_real": Key("text", "`self` where it gives a real tensor back as it is", ("self",)),
     "domain": Key("any", "where tests may take samples from"),
@@ -361,7 +363,7 @@ def out_words(entry: Entry, schema: FunctionSchema, has_out: bool) -> tuple[str,
     if words and not has_out:
         hint = "remove it, or list the variant under `autogen:`"
         raise entry.keys["out"].error(f"`{schema.name}` has no out variant, so that `out` has no meaning", hint)
-    for kind in (OUT_DTYPES, OUT_MEMORY):
+    for kind in (OUT_DTYPES, OUT_MEMORY, OUT_SIZE):
         same: list[SpecError] = [
             w.error(f"`{w.value}` contradicts another word of `out`", f"keep one of {', '.join(kind)}")
             for w in words
@@ -376,7 +378,8 @@ def out_takes(
     words: Sequence[str], type_promotion: str | None, tags: Sequence[str], is_composite: bool
 ) -> tuple[str, ...]:
     """Return the words for `write_out` if an operator's requirements are not the usual ones: 'same_dtype',
-    'same_kind' (floating or complex), 'computed' (in the dtype of `out`), 'shared', 'apart'.
+    'same_kind' (floating or complex), 'computed' (in the dtype of `out`), 'any_dtype', 'shared', 'apart', and a word
+    of OUT_SIZE.
 
     Elementwise operators and others that promote their inputs' dtypes cast to any dtype that can hold the result.
     PyTorch's write while they read, so that `out` must coincide with an input or share nothing with it; so do most
@@ -386,4 +389,5 @@ def out_takes(
     dtype = next((w for w in words if w in OUT_DTYPES), "castable" if promotes or is_composite else "same_dtype")
     writes_while_reading = promotes or "pointwise" in tags or (is_composite and "reduction" not in tags)
     memory = next((w for w in words if w in OUT_MEMORY), "aligned" if writes_while_reading else "shared")
-    return tuple(w for w in (dtype, memory) if w not in ("castable", "aligned"))
+    size = [w for w in words if w in OUT_SIZE]
+    return tuple(w for w in (dtype, memory, *size) if w not in ("castable", "aligned"))

@@ -57,6 +57,7 @@ class NativeFunction:
     accepts_number: tuple[str, ...]  # names of tensor arguments that callers may give as a Python number
     domain: Node | None  # the domain of valid inputs, for tests
     deprecated: str | None = None  # the call to write instead, which a warning names
+    deprecated_because: str | None = None  # the reason, which makes every call warn
     number_overload: str | None = None  # its overload with a number as the second argument, if PyTorch has one
     deprecated_order: tuple[str, ...] = ()  # its arguments in another order, by position, that callers may still use
     infix: str | None = None  # the sign that formulas may use for it, between a tensor and a number; else None
@@ -253,6 +254,7 @@ class _Loader:
             number_overload=self.number_overload(entry, schema),
             deprecated_order=self.deprecated_order(entry, schema),
             deprecated=word_of(entry, "deprecated"),
+            deprecated_because=word_of(entry, "deprecated_because"),
             infix=word_of(entry, "infix"),
             domain=check_domain(entry, schema),
             on_real=word_of(entry, "on_real"),

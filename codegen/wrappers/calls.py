@@ -282,9 +282,10 @@ class Calls:
     @property
     def call_values(self) -> str:
         """The arguments that a call passes by position, as the inside of a tuple."""
-        names = [p.name for p in self.parameters if not (self.guard and p.argument.kwarg_only)]
+        given = [p for p in self.parameters if not (self.guard and p.argument.kwarg_only)]
+        names = [p.name for p in given]
         if self.makes_leaf:
-            names = ["factory_dtype(dtype, out)" if name == "dtype" else name for name in names]
+            names = [_factory_dtype(p.argument.default) if p.name == "dtype" else p.name for p in given]
         return ", ".join(names) + ("," if len(names) == 1 else "")
 
     @property
@@ -401,3 +402,8 @@ def overload_parameters(wrapper: Calls) -> tuple[object, ...]:
         many = f"[{len(returns)}]" if len(returns) > 1 else "[]" if returns[0].type.is_list else ""
         more += (("out", f"Tensor{many}?", None),)
     return (*found, *(() if not more or KEYWORD_ONLY in found else (KEYWORD_ONLY,)), *more)
+
+
+def _factory_dtype(default: object) -> str:
+    """Return the call that gives a factory the dtype of `out`; `default` is what the schema has for none."""
+    return "factory_dtype(dtype, out)" if str(default) == "None" else f'factory_dtype(dtype, out, "{default}")'

@@ -3078,7 +3078,7 @@ def log_sigmoid(input, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(log_sigmoid, (input,), out, composite_activation.log_sigmoid)
     if out is not None:
-        return write_out(log_sigmoid, (input,), out, "same_dtype shared")
+        return write_out(log_sigmoid, (input,), out, "same_dtype shared quiet")
     return composite_activation.log_sigmoid(input)
 
 

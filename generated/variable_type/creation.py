@@ -597,7 +597,7 @@ def arange(end, dtype=None, layout=None, device=None, pin_memory=None, requires_
         result_ = result._array
     else:
         if out is not None:
-            return write_out(arange, (end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(arange, (end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted_aloud")
         if device is not None and elsewhere(device):
             return intercept(arange, (end, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -629,7 +629,7 @@ def arange_start(start, end, dtype=None, layout=None, device=None, pin_memory=No
         result_ = result._array
     else:
         if out is not None:
-            return write_out(arange_start, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(arange_start, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted_aloud")
         if device is not None and elsewhere(device):
             return intercept(arange_start, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -661,7 +661,7 @@ def arange_start_step(start, end, step=1, dtype=None, layout=None, device=None, 
         result_ = result._array
     else:
         if out is not None:
-            return write_out(arange_start_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(arange_start_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted_aloud")
         if device is not None and elsewhere(device):
             return intercept(arange_start_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -685,6 +685,8 @@ def arange_start_step(start, end, step=1, dtype=None, layout=None, device=None, 
 
 def range_step(start, end, step=1, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """range.step(Scalar start, Scalar end, Scalar step=1, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if out is None:
+        warn_deprecated('range', 'torch.arange, which produces values in [start, end)', "its behavior is inconsistent with Python's range builtin")
     flags = state.flags
     if flags and flags & INTERCEPT:
         if not flags & REDISPATCH:
@@ -693,7 +695,7 @@ def range_step(start, end, step=1, dtype=None, layout=None, device=None, pin_mem
         result_ = result._array
     else:
         if out is not None:
-            return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared counted")
         if device is not None and elsewhere(device):
             return intercept(range_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -717,6 +719,8 @@ def range_step(start, end, step=1, dtype=None, layout=None, device=None, pin_mem
 
 def range(start, end, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):
     """range(Scalar start, Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None) -> Tensor"""
+    if out is None:
+        warn_deprecated('range', 'torch.arange, which produces values in [start, end)', "its behavior is inconsistent with Python's range builtin")
     flags = state.flags
     if flags and flags & INTERCEPT:
         if not flags & REDISPATCH:
@@ -725,7 +729,7 @@ def range(start, end, dtype=None, layout=None, device=None, pin_memory=None, req
         result_ = result._array
     else:
         if out is not None:
-            return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared counted")
         if device is not None and elsewhere(device):
             return intercept(range, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -757,7 +761,7 @@ def linspace(start, end, steps, dtype=None, layout=None, device=None, pin_memory
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linspace, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(linspace, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
         if device is not None and elsewhere(device):
             return intercept(linspace, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -796,7 +800,7 @@ def linspace_Tensor_Tensor(start, end, steps, dtype=None, layout=None, device=No
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
         if device is not None and elsewhere(device):
             return intercept(linspace_Tensor_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -835,7 +839,7 @@ def linspace_Tensor_Scalar(start, end, steps, dtype=None, layout=None, device=No
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
         if device is not None and elsewhere(device):
             return intercept(linspace_Tensor_Scalar, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -874,7 +878,7 @@ def linspace_Scalar_Tensor(start, end, steps, dtype=None, layout=None, device=No
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
         if device is not None and elsewhere(device):
             return intercept(linspace_Scalar_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -906,7 +910,7 @@ def logspace(start, end, steps, base=10.0, dtype=None, layout=None, device=None,
         result_ = result._array
     else:
         if out is not None:
-            return write_out(logspace, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(logspace, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
         if device is not None and elsewhere(device):
             return intercept(logspace, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -945,7 +949,7 @@ def logspace_Tensor_Tensor(start, end, steps, base=10.0, dtype=None, layout=None
         result_ = result._array
     else:
         if out is not None:
-            return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
         if device is not None and elsewhere(device):
             return intercept(logspace_Tensor_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -984,7 +988,7 @@ def logspace_Tensor_Scalar(start, end, steps, base=10.0, dtype=None, layout=None
         result_ = result._array
     else:
         if out is not None:
-            return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
         if device is not None and elsewhere(device):
             return intercept(logspace_Tensor_Scalar, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -1023,7 +1027,7 @@ def logspace_Scalar_Tensor(start, end, steps, base=10.0, dtype=None, layout=None
         result_ = result._array
     else:
         if out is not None:
-            return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
         if device is not None and elsewhere(device):
             return intercept(logspace_Scalar_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:

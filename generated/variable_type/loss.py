@@ -1069,7 +1069,7 @@ def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *,
         result_ = result._array
     else:
         if out is not None:
-            return write_out(multi_margin_loss, (input, target, p, margin, weight, reduction), out, "same_dtype shared")
+            return write_out(multi_margin_loss, (input, target, p, margin, weight, reduction), out, "same_dtype shared quiet")
         try:
             result_ = kernels_loss_classes.multi_margin_loss(self_, target_, p, margin, weight_, reduction)
         except Exception as error:
@@ -1229,7 +1229,7 @@ def multilabel_margin_loss(input, target, reduction=1, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(multilabel_margin_loss, (input, target, reduction), out, composite_loss.multilabel_margin_loss)
     if out is not None:
-        return write_out(multilabel_margin_loss, (input, target, reduction), out, "same_dtype shared")
+        return write_out(multilabel_margin_loss, (input, target, reduction), out, "same_dtype shared quiet")
     return composite_loss.multilabel_margin_loss(input, target, reduction)
 
 

@@ -353,7 +353,7 @@ def randint(high, size, dtype=None, layout=None, device=None, pin_memory=None, r
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randint, (high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(randint, (high, size, factory_dtype(dtype, out, "long"), layout, device, pin_memory), out, "shared")
         if device is not None and elsewhere(device):
             return intercept(randint, (high, size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -385,7 +385,7 @@ def randint_generator(high, size, generator, dtype=None, layout=None, device=Non
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out, "long"), layout, device, pin_memory), out, "shared")
         if device is not None and elsewhere(device):
             return intercept(randint_generator, (high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -417,7 +417,7 @@ def randint_low(low, high, size, dtype=None, layout=None, device=None, pin_memor
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randint_low, (low, high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(randint_low, (low, high, size, factory_dtype(dtype, out, "long"), layout, device, pin_memory), out, "shared")
         if device is not None and elsewhere(device):
             return intercept(randint_low, (low, high, size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -449,7 +449,7 @@ def randint_low_generator(low, high, size, generator, dtype=None, layout=None, d
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out, "long"), layout, device, pin_memory), out, "shared")
         if device is not None and elsewhere(device):
             return intercept(randint_low_generator, (low, high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -703,7 +703,7 @@ def randperm(n, dtype=None, layout=None, device=None, pin_memory=None, requires_
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randperm, (n, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(randperm, (n, factory_dtype(dtype, out, "long"), layout, device, pin_memory), out, "shared")
         if device is not None and elsewhere(device):
             return intercept(randperm, (n, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -735,7 +735,7 @@ def randperm_generator(n, generator, dtype=None, layout=None, device=None, pin_m
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out, "long"), layout, device, pin_memory), out, "shared")
         if device is not None and elsewhere(device):
             return intercept(randperm_generator, (n, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -778,7 +778,7 @@ def bernoulli(input, generator=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(bernoulli, (input, generator), out)
+            return write_out(bernoulli, (input, generator), out, "any_dtype quiet")
         try:
             result_ = kernels_random_operators.bernoulli(self_, None if generator is None else generator._stream)
         except Exception as error:
@@ -1502,7 +1502,7 @@ def multinomial(input, num_samples, replacement=False, generator=None, *, out=No
         result_ = result._array
     else:
         if out is not None:
-            return write_out(multinomial, (input, num_samples, replacement, generator), out, "same_dtype shared")
+            return write_out(multinomial, (input, num_samples, replacement, generator), out, "same_dtype shared quiet")
         try:
             result_ = kernels_random_operators.multinomial(self_, num_samples, replacement, None if generator is None else generator._stream)
         except Exception as error:

@@ -2013,7 +2013,7 @@ def reflection_pad2d(input, padding, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(reflection_pad2d, (input, padding), out, "same_dtype shared")
+            return write_out(reflection_pad2d, (input, padding), out, "same_dtype shared quiet")
         try:
             result_ = kernels_resampling_padding.reflection_pad2d(self_, padding)
         except Exception as error:

@@ -3384,7 +3384,7 @@ def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSI
         result_ = result._array
     else:
         if out is not None:
-            return write_out(narrow_copy, (input, dim, start, length), out, "same_dtype shared")
+            return write_out(narrow_copy, (input, dim, start, length), out, "same_dtype shared quiet")
         try:
             result_ = kernels_shape_views.narrow_copy(self_, dim, start, length)
         except Exception as error:

@@ -77,13 +77,20 @@ def warn_once(key: str, message: str, stacklevel: int = 2) -> None:
         warnings.warn(message, UserWarning, stacklevel=stacklevel + 1)
 
 
-def warn_deprecated(name: str, replacement: str) -> None:
-    """Warn once that an operator is deprecated.
+def warn_deprecated(name: str, replacement: str, reason: str | None = None) -> None:
+    """Warn that an operator is deprecated: at every call if there is a reason, else once.
 
     Args:
         name: of the operator, without `torch.`.
         replacement: the call to write instead.
+        reason: why it is deprecated.
     """
+    if reason is not None:
+        import warnings
+
+        message = f"torch.{name} is deprecated and will be removed in a future release because {reason}."
+        warnings.warn(f"{message} Instead, use {replacement}.", UserWarning, stacklevel=level_of_user())
+        return
     key = f"deprecated {name}"
     if key not in _warned or _warn_always:
         better = replacement.partition("(")[0]

@@ -30,9 +30,10 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
         args, keywords: its arguments.
         out: a Tensor, or a sequence of Tensors for several results.
         takes: a set of words: `same_dtype` if the dtypes must be equal instead of castable, `same_kind` if both must be
-            floating or complex, `computed` if the last argument is a dtype, by default that of `out`; `shared` if `out`
-            may overlap inputs, `apart` if it must not. By default `out` may coincide with an input, but not overlap it
-            in part.
+            floating or complex, `computed` if the last argument is a dtype, by default that of `out`, `any_dtype` if
+            the result fits every dtype; `shared` if `out` may overlap inputs, `apart` if it must not. By default `out`
+            may coincide with an input, but not overlap it in part. `quiet` if it is resized without a warning, `counted` if it keeps its shape where that has as many
+            elements as the result, and `counted_aloud` if it then warns in words of its own where it has not.
 
     Returns:
         `out`.
@@ -85,12 +86,15 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     if len(results) != len(outs):
         raise TypeError(f"{name}(): expected a tuple of {len(results)} elements as 'out', got {len(outs)}")
     check = _check_same_dtype if "same_dtype" in takes else _check_same_kind if "same_kind" in takes else _check_cast
-    for position, (target, result) in enumerate(zip(outs, results, strict=True)):
+    for position, (target, result) in enumerate(zip(outs, results, strict=True) if "any_dtype" not in takes else ()):
         check(result._array.dtype, target._array.dtype, name, position)
     if len(outs) == 1 and any(t is outs[0] for t in inputs):
         _check_same_shape(outs[0]._array, results[0]._array, inputs)
     for target, result in zip(outs, results, strict=True):
-        _store(target, result._array, quietly=not inputs)  # PyTorch's factories resize without a warning
+        if "counted" in takes:
+            _store_counted(target, result._array, "counted_aloud" in takes)
+        else:  # PyTorch's factories resize without a warning
+            _store(target, result._array, quietly=not inputs or "quiet" in takes)
     return out if isinstance(out, _operators.Tensor) else type(found)(outs) if isinstance(found, tuple) else list(outs)
 
 
@@ -200,6 +204,24 @@ def _store(target, result: np.ndarray, quietly: bool) -> None:
     bump_version(target)
 
 
+def _store_counted(target, result: np.ndarray, aloud: bool) -> None:
+    array = target._array
+    if array.size != result.size:
+        if aloud and array.size:
+            import warnings
+
+            warnings.warn(
+                f"The number of elements in the out tensor of shape {list(array.shape)} is {array.size} which does not "
+                f"match the computed number of elements {result.size}. Note that this may occur as a result of "
+                f"rounding error. The out tensor will be resized to a tensor of shape ({result.size},).",
+                UserWarning,
+                stacklevel=4,
+            )
+        _store(target, result, True)
+    else:
+        _store(target, result.reshape(array.shape), True)
+
+
 def write_inplace(array: np.ndarray, result) -> None:
     """Write a computed result into the array of a tensor.
 
@@ -248,13 +270,17 @@ def require_gradient(tensor) -> None:
     tensor.requires_grad = True
 
 
-def factory_dtype(dtype, out):
+def factory_dtype(dtype, out, default=None):
     """Return the dtype of what a factory writes to `out`.
+
+    Args:
+        dtype: the argument.
+        default: the name of the dtype that the argument has if it is not given, which fits any `out`.
 
     Raises RuntimeError if `dtype` is given and differs from that of `out`.
     """
     if isinstance(out, _operators.Tensor):
-        if dtype is not None and dtype is not out.dtype:
+        if dtype is not None and dtype is not out.dtype and scalar_type_name(dtype).lower() != default:
             raise RuntimeError(
                 f"dtype {scalar_type_name(dtype)} does not match dtype of out parameter ({scalar_type_name(out.dtype)})"
             )

@@ -147,7 +147,7 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
     if is_meta:
         found: Any = MetaArray(tuple(shape), array.dtype, tuple([s * item for s in strides]), memory, offset * item)
         return found
-    if 0 in shape:
+    if 0 in shape and offset * item > memory.nbytes:  # as PyTorch allows for no elements, but NumPy does not
         return np.ndarray(shape, array.dtype)
     return np.ndarray(shape, array.dtype, memory.view(np.uint8), offset * item, [s * item for s in strides])
 

@@ -219,7 +219,7 @@ def _view_of(self, parts):
             return None
     if _is_unrecorded(self):
         seen = _seen_at_once(self._array, parts)
-        if seen is not None:
+        if seen is not None and (seen.size or not self._array.size):  # others begin where their slices do
             out = new(Tensor)
             out._array, out._edge, out._vc = seen, NO_EDGE, None
             return make_view(out, self, NO_EDGE, state.flags)

@@ -256,7 +256,17 @@ def slice(self, dim=0, start=None, end=None, step=1):
         raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     if step <= 0:
         raise RuntimeError("slice step must be positive")
-    return self[(_every,) * wrap_dim(dim, self.ndim) + (_slice(start, end, step),)]
+    axis = wrap_dim(dim, self.ndim)
+    found = self[(_every,) * axis + (_slice(start, end, step),)]
+    return found if found.size or not start or not self.size else _empty_at(self, axis, start)
+
+
+def _empty_at(self, axis, start):
+    """Return a view without elements that begins at an index, where NumPy's own begin at the array's first element."""
+    lead = (_every,) * axis
+    start = _slice(start, None).indices(self.shape[axis])[0]
+    found = self[(*lead, _slice(start, start + 1))][(*lead, _slice(0))]
+    return found if start < self.shape[axis] else found.copy()  # there is no memory to begin at
 
 
 def unfold(self, dimension, size, step):
@@ -354,7 +364,7 @@ def split_with_sizes(self, split_sizes, dim=0):
         )
     parts, start = [], 0
     for n in split_sizes:
-        parts.append(self[(*lead, _slice(start, start + n))])
+        parts.append(self[(*lead, _slice(start, start + n))] if n else slice(self, dim, start, start))
         start += n
     return parts
 
