@@ -32,8 +32,9 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
         takes: a set of words: `same_dtype` if the dtypes must be equal instead of castable, `same_kind` if both must be
             floating or complex, `computed` if the last argument is a dtype, by default that of `out`, `any_dtype` if
             the result fits every dtype; `shared` if `out` may overlap inputs, `apart` if it must not. By default `out`
-            may coincide with an input, but not overlap it in part. `quiet` if it is resized without a warning, `counted` if it keeps its shape where that has as many
-            elements as the result, and `counted_aloud` if it then warns in words of its own where it has not.
+            may coincide with an input, but not overlap it in part. `quiet` if it is resized without a warning,
+            `counted` if it keeps its shape where that has as many elements as the result, and `counted_aloud` if
+            another number of elements is then warned of.
 
     Returns:
         `out`.

@@ -1,10 +1,16 @@
 """Parts of arrays at given places: copies of them, and sums in the order of the index.
 
-A place out of range is refused before anything is written; where threads share the work, by each for its part.
+A place out of range is refused; by sums before anything is written, and where threads share the work, by each for its
+part.
+
+Note [One load of a place]
+Another thread, or another process on shared memory, may write to the index at any time. So each use of a place loads
+it once, compares what was loaded, and passes over what is out of range: no check holds for a later load.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 from .ir import BITS, I1, I8, I32, I64, Function, V, loop, when
@@ -30,12 +36,14 @@ def _take(w: Writer) -> str:
     f = w.f
     size, count, nbytes = w.size.values()
     x, index, out = w.address.values()
-    bad = _any_outside(f, index, f.const(0, I64), count, size)
+    refused = _flag(f)
 
     def one(q: V) -> None:
         block, i = q._binary("udiv", count), q._binary("urem", count)
-        place = f.load(f.offset(index, i * 8), I64)
-        source, target = f.offset(x, (block * size + place) * nbytes), f.offset(out, q * nbytes)
+        with_place(f, index, i, size, refused, lambda place: copy(q, block * size + place))
+
+    def copy(q: V, part: V) -> None:
+        source, target = f.offset(x, part * nbytes), f.offset(out, q * nbytes)
         start = f.const(0, I64)
         for elem, width in ((I64, _LANES), (I64, 0), (I8, 0)):
             step = BITS[elem] // 8 * max(1, width)
@@ -47,8 +55,8 @@ def _take(w: Writer) -> str:
             loop(f, start, stop, step, move)
             start = stop
 
-    when(f, ~bad, lambda: loop(f, w.first, w.last, 1, one))
-    return w.text(bad.convert("zext", I32))
+    loop(f, w.first, w.last, 1, one)
+    return w.text(f.load(refused, I1).convert("zext", I32))
 
 
 @cache
@@ -69,7 +77,8 @@ def _scatter_add(w: Writer, dtype: str) -> str:
     out, index, src = w.address.values()
     elem = ELEMENTS[dtype]
     nbytes = BITS[elem] // 8
-    bad = _any_outside(f, index, first * count * after, last * count * after, size)
+    bad, refused = _any_outside(f, index, first * count * after, last * count * after, size), _flag(f)
+    f.store(bad, refused)
 
     def one_range(b: V) -> None:
         def part(i: V) -> None:
@@ -77,16 +86,19 @@ def _scatter_add(w: Writer, dtype: str) -> str:
 
             def one(k: V) -> None:
                 q = begin + k
-                place = f.load(f.offset(index, q * 8), I64)
-                target = f.offset(out, ((b * size + place) * after + k) * nbytes)
-                f.store(f.load(target, elem) + f.load(f.offset(src, q * nbytes), elem), target)
+
+                def add(place: V) -> None:
+                    target = f.offset(out, ((b * size + place) * after + k) * nbytes)
+                    f.store(f.load(target, elem) + f.load(f.offset(src, q * nbytes), elem), target)
+
+                with_place(f, index, q, size, refused, add)
 
             loop(f, f.const(0, I64), after, 1, one)
 
         loop(f, f.const(0, I64), count, 1, part)
 
     when(f, ~bad, lambda: loop(f, first, last, 1, one_range))
-    return w.text(bad.convert("zext", I32))
+    return w.text(f.load(refused, I1).convert("zext", I32))
 
 
 @cache
@@ -109,12 +121,15 @@ def _add_parts(w: Writer, dtype: str) -> str:
     nbytes = BITS[elem] // 8
     first, last = w.first * (LINE // nbytes), w.last * (LINE // nbytes)
     last = (last < after).where(last, after)
-    bad = _any_outside(f, index, f.const(0, I64), count, size)
+    bad, refused = _any_outside(f, index, f.const(0, I64), count, size), _flag(f)
+    f.store(bad, refused)
     whole = first + ((last - first) & -_LANES)
 
     def one_range(b: V) -> None:
         def part(i: V) -> None:
-            place = f.load(f.offset(index, i * 8), I64)
+            with_place(f, index, i, size, refused, lambda place: add_part(i, place))
+
+        def add_part(i: V, place: V) -> None:
             target = f.offset(out, (b * size + place) * after * nbytes)
             source = f.offset(src, (b * count + i) * after * nbytes)
 
@@ -131,7 +146,21 @@ def _add_parts(w: Writer, dtype: str) -> str:
         loop(f, f.const(0, I64), count, 1, part)
 
     when(f, ~bad, lambda: loop(f, f.const(0, I64), before, 1, one_range))
-    return w.text(bad.convert("zext", I32))
+    return w.text(f.load(refused, I1).convert("zext", I32))
+
+
+def _flag(f: Function) -> str:
+    cell = f.alloca(I1)
+    f.store(f.const(0, I1), cell)
+    return cell
+
+
+def with_place(f: Function, index: str, i: V, size: V, refused: str, use: Callable[[V], None]) -> None:
+    """Load a place of an index once and use it if it is in range, else set a flag. See Note [One load of a place]."""
+    place = f.load(f.offset(index, i * 8), I64)
+    outside = place._binary("icmp uge", size, I1)
+    when(f, outside, lambda: f.store(f.const(1, I1), refused))
+    when(f, ~outside, lambda: use(place))
 
 
 def _any_outside(f: Function, index: str, start: V, stop: V, size: V) -> V:
