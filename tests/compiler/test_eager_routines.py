@@ -3,12 +3,15 @@
 test_set_kernels calls each of them, and compares gradients.
 """
 
+import re
+
 import numpy as np
 import pytest
 
 import gradloom as torch
 from gradloom.compiler import _llvm
-from gradloom.compiler._llvm import pool
+from gradloom.compiler._llvm import places, pool
+from gradloom.compiler._llvm.routines import Writer
 from tests.waiting import in_threads
 
 from .eager_calls import counted_replacements
@@ -273,3 +276,31 @@ def test_threads_draw_sequences_of_one_generator():
         torch.manual_seed(3)
         found = in_threads(*[lambda: torch.rand(3000).numpy()] * 8)
     np.testing.assert_array_equal(np.sort(np.stack(found), axis=None), expected)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda: places._take(Writer(("x", "index", "out"), ("size", "count", "nbytes"))),
+        lambda: places._scatter_add(Writer(("out", "index", "src"), ("size", "count", "after")), "float32"),
+        lambda: places._add_parts(
+            Writer(("out", "index", "src"), ("before", "size", "count", "after", "omitted")), "float32"
+        ),
+    ],
+    ids=["take", "scatter_add", "add_parts"],
+)
+def test_each_loaded_place_is_compared(write):
+    """Note [One load of a place]: no loop computes an address from a place that it did not compare itself."""
+    lines = [line.strip() for line in write().partition("@kernel(")[2].partition("\n}")[0].splitlines()]
+    made = dict(line.split(" = ", 1) for line in lines if " = " in line)
+    (base,) = {m for m, text in made.items() if text.startswith("load ptr") and _reads(made, text, "%index")}
+    loads = [m for m, text in made.items() if text.startswith("load ") and _reads(made, text, base) and m != base]
+    assert loads
+    for load in loads:
+        assert any(re.search(rf"icmp uge .*{re.escape(load)}\b", text) for text in made.values()), load
+
+
+def _reads(made, text, name):
+    """Return whether a load reads from an address made from the one of that name alone."""
+    address = text.split("ptr ")[-1].split(",")[0]
+    return address == name or name in re.findall(r"%[\w.]+", made.get(address, ""))[:1]

@@ -233,6 +233,7 @@ def _erf(x: Any, out: Any) -> None:
 
 def gathered(table: Any, indices: tuple[Any, ...]) -> Any:
     """Return elements of a table. Raises IndexError for an index outside of it."""
+    indices = tuple([index.copy() for index in indices])  # Note [Private indices]
     for index, size in zip(indices, table.shape, strict=True):
         outside = (index < -size) | (index >= size)
         if outside.any():

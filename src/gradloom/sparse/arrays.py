@@ -83,6 +83,7 @@ def add_to(out: np.ndarray, indices: np.ndarray, values: np.ndarray, is_coalesce
     """Add the values to `out` in place."""
     extents = out.shape[: len(indices)]
     if is_coalesced:
+        indices = indices.copy()  # Note [Private indices]
         check_bounds(indices, extents)
     else:
         indices, values = coalesce(indices, values, extents)
@@ -167,6 +168,7 @@ def matrix(indices: np.ndarray, values: np.ndarray, shape: tuple[int, ...]):
     """
     from scipy.sparse import csr_array
 
+    indices = indices.copy()  # Note [Private indices]
     check_bounds(indices, shape)
     return csr_array((widened(values), (indices[0], indices[1])), shape)
 

@@ -237,9 +237,10 @@ def sparse_mask(self: Tensor, mask: SparseTensor) -> Any:
         of_self = components(self) if self._coalesced else components(coalesce(self.detach()))
         values = arrays.lookup(indices, *of_self)
     else:
-        arrays.check_bounds(indices, extents)
+        private = indices.copy()  # Note [Private indices]
+        arrays.check_bounds(private, extents)
         array = np.asarray(self._array)
-        values = array[tuple(indices)] if len(indices) else np.repeat(array[None], indices.shape[1], 0)
+        values = array[tuple(private)] if len(indices) else np.repeat(array[None], indices.shape[1], 0)
     out = make(indices, values, self._array.shape, mask._coalesced)
     return record(SparseMaskBackward0, out, (self,), (mask._detached_alias(),), self.is_sparse)
 

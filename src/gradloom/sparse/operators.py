@@ -100,7 +100,7 @@ def _mul(self, other):
             ) from None
         indices, values, extents = components(self)
         arrays.check_bounds(indices, extents)
-        found = ops.mul(wrap(values), wrap(dense[tuple(indices)] if len(indices) else dense[None]))
+        found = ops.mul(wrap(values), wrap(dense[tuple(indices.copy())] if len(indices) else dense[None]))
         return make(indices, found._array, shape, self._coalesced)
     if self._array.shape != other._array.shape:
         raise RuntimeError(

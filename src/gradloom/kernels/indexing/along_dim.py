@@ -8,7 +8,7 @@ from .._common.errors import type_name
 from .._common.numbers import number_as
 from .._common.tables import flat_places
 from ..shape.copies import clone
-from .places import along, on_a_copy, update, writable
+from .places import along, on_a_copy, private, update, writable
 
 _REDUCTIONS = {"sum": np.add, "prod": np.multiply, "mean": np.add, "amax": np.maximum, "amin": np.minimum}
 _OPERATIONS = {"add": np.add, "multiply": np.multiply}
@@ -177,6 +177,7 @@ def put_(self, index, source, accumulate=False):
             "put_(): Expected source and index to have the same number of elements, but got "
             f"source.numel() = {source.size}, index.numel() = {index.size}"
         )
+    index = private(index)
     if index.size and not self.size:
         raise IndexError("put_(): Tried to put elements into an empty tensor")
     _check_range(index, self.size)

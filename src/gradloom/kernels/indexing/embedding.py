@@ -7,7 +7,7 @@ import numpy as np
 from ...types.dtype import TYPE_OF, type_text
 from .._common.errors import type_name
 from .._common.tables import starts
-from .places import add_rows, check_range, workspace, writable
+from .places import add_rows, check_range, private, workspace, writable
 
 
 def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
@@ -49,6 +49,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
         padding_idx: row excluded from the gradient; -1 for none.
         scale_grad_by_freq: divide each row's gradient by the number of times it was read.
     """
+    indices = private(indices)
     check_rows("embedding_backward", indices, num_weights)
     width = grad_output.shape[-1]
     places, values = indices.reshape(-1), grad_output.reshape(-1, width)

@@ -9,7 +9,7 @@ from .._common.errors import size_mismatch, type_name
 from .._common.layout import check_no_partial_overlap
 from .._common.numbers import number_as
 from ..elementwise.choices import select
-from .places import still_writable, writable
+from .places import private, still_writable, writable
 
 
 def masked_fill(self, mask, value):
@@ -86,7 +86,7 @@ def masked_select(self, mask):
     if mask.shape != self.shape:
         _check_broadcast(mask, self)
         self, mask = np.broadcast_arrays(self, mask)
-    return self[mask]
+    return self[private(mask)]
 
 
 def masked_scatter(self, mask, source):
@@ -115,6 +115,7 @@ def masked_scatter_(self, mask, source):
                 f"{list(np.broadcast_shapes(self.shape, mask.shape))}"
             )
         mask = np.broadcast_to(mask, self.shape)
+    mask = private(mask)
     count = np.count_nonzero(mask)
     if count > source.size:
         raise RuntimeError("Number of elements of source < number of ones in mask")
@@ -124,7 +125,7 @@ def masked_scatter_(self, mask, source):
 
 def masked_scatter_backward(grad_output, mask, sizes):
     """Return the elements where the mask holds, in order, in an array of shape `sizes`; zeros after them."""
-    found = grad_output[np.broadcast_to(mask, grad_output.shape)]
+    found = grad_output[private(np.broadcast_to(mask, grad_output.shape))]
     out = np.zeros(sizes, grad_output.dtype)
     out.reshape(-1)[: found.size] = found
     return out

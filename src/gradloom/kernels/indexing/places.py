@@ -4,6 +4,12 @@ Note [Repeated places]
 `ufunc.at` handles repeated places, but is fast only for one dimension and one dtype, so arrays are flattened for it.
 Many rows are added ten times faster by a product with a sparse matrix with a single one in each column. Either way
 values are added in the order of the index.
+
+Note [Private indices]
+Another thread, or another process on shared memory, may write to an index at any time. NumPy's assignments, `ufunc.at`,
+`bincount` and `repeat`, and SciPy's products check all indices, or count a mask, and read them again when they use
+them: what was written between is used unchecked. A kernel that passes an index or mask to one of these works on a copy,
+which it checks; `take` needs none, since it compares what it loads.
 """
 
 from __future__ import annotations
@@ -17,6 +23,11 @@ from .._common.layout import check_apart, check_no_internal_overlap
 
 _ndarray = np.ndarray
 _UNSIGNED = {char: np.dtype(char.upper()) for char in "ilq"}  # char of a dtype -> its unsigned one
+
+
+def private(index):
+    """Return a copy of an index or mask that nobody else can write to. See Note [Private indices]."""
+    return index.copy()
 
 
 _FEW = 4096  # elements, up to which argmax is faster than a reduction
@@ -46,7 +57,8 @@ def _is_alike(src, self, index) -> bool:
 
 
 def along(name: str, self, dim: int, index, src=None):
-    """Check the arguments of gather and the scatters. Raises RuntimeError and IndexError in PyTorch's words.
+    """Check the arguments of gather and the scatters, and copy the index where the kernel does not only `take`. Raises
+    RuntimeError and IndexError in PyTorch's words.
 
     Args:
         name: gather or scatter.
@@ -59,6 +71,8 @@ def along(name: str, self, dim: int, index, src=None):
         `self`, `index` and `src` with at least one dimension, `src` cut to the size of the index; and the axis.
     """
     axis = wrap_dim(dim, self.ndim)
+    if name != "gather" or not self.flags.c_contiguous:
+        index = private(index)
     if (
         index.dtype is _INT64
         and index.ndim == self.ndim
@@ -174,7 +188,7 @@ def add_rows(rows, index, values) -> None:
 
     Args:
         rows: contiguous (n, m), of a dtype that NumPy can add.
-        index: (k,), within the range.
+        index: (k,), within the range, and private.
         values: (k, m), of the same dtype.
     """
     count, width = rows.shape

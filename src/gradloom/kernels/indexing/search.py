@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._common.errors import refuse, type_name
+from .places import private
 
 
 def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None):
@@ -23,6 +24,8 @@ def searchsorted(sorted_sequence, self, out_int32=False, right=False, side=None,
     if side == "left" and right:
         raise RuntimeError(f"{name}: side and right can't be set to opposites, got side of left while right was True")
     values = self if self.__class__ is np.ndarray else np.asarray(self)
+    if sorter is not None:
+        sorter = private(sorter)
     _check_shapes(name, sorted_sequence, values, sorter)
     if sorter is not None:
         sorted_sequence = np.take_along_axis(sorted_sequence, sorter, -1)

@@ -12,7 +12,7 @@ from .._common.layout import as_operands, check_no_partial_overlap, row_major
 from .._common.numbers import is_half, number_as
 from ..shape.copies import clone
 from .masks import check_mask
-from .places import add_rows, still_writable, workspace
+from .places import add_rows, private, still_writable, workspace
 
 _every = slice(None)
 _UNSIGNED, _INT64 = np.dtype(np.uint64), np.dtype(np.int64)
@@ -31,6 +31,8 @@ def index(self, indices):
                 and (last.ndim < 2 or last.flags.c_contiguous)
             ):
                 return self.take(last, len(key) - 1)
+        key = _private(key)
+        if self.flags.c_contiguous and key:
             for k in key:
                 if k is _every or k.ndim != 1:
                     break
@@ -98,7 +100,7 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
         still_writable(self, "index_put_", values, *[i for i in indices if i is not None])
     if len(indices) > self.ndim:
         raise _too_many(self, indices)
-    key = _key(self, indices)
+    key = _private(_key(self, indices))
     for k, n in zip(key, self.shape, strict=False):
         if not n and k is not _every and k.dtype.kind != "b" and k.size:
             raise IndexError("index is out of bounds for dimension with size 0")
@@ -121,6 +123,10 @@ def index_put_(self, indices, values, accumulate=False, unsafe=False):
     except (ValueError, TypeError):
         raise _value_mismatch(self, key, values) from None
     return self
+
+
+def _private(key):
+    return [k if k is _every else private(k) for k in key]
 
 
 def _one_mask(indices):

@@ -10,7 +10,7 @@ from .._common.numbers import is_half, number_as
 from .._common.tables import flat_places
 from ..shape.copies import clone
 from .along_dim import combine
-from .places import add_rows, check_range, is_in_range, on_a_copy, still_writable, workspace, writable
+from .places import add_rows, check_range, is_in_range, on_a_copy, private, still_writable, workspace, writable
 
 
 def index_select(self, dim, index):
@@ -37,7 +37,7 @@ def index_add_(self, dim, index, source, alpha=1):
     """Add `alpha` times the parts of `source` to the parts of `self` at the indices."""
     axis = wrap_dim(dim, self.ndim)
     _check_vector("index_add_()", self, axis, index, source)
-    places = index.reshape(-1)
+    places = private(index).reshape(-1)
     rows, values = _rows(self, axis), _rows(source, axis)
     if self.ndim < 2:
         _check_inside(places, rows.shape[0])
@@ -133,6 +133,7 @@ def index_copy_(self, dim, index, source):
             f"index_copy_(): Number of indices ({index.size}) should be equal to source.size(dim) ({values.shape[0]})"
         )
     if index.size:
+        index = private(index)
         n = rows.shape[0]
         bad = index[(index < 0) | (index >= n)]
         if bad.size:
@@ -170,7 +171,7 @@ def index_fill_(self, dim, index, value):
     if index.ndim > 1:
         raise RuntimeError("Index has to be a vector/scalar")
     rows = _rows(still_writable(self, "index_fill_", index), axis)
-    n = rows.shape[0]
+    n, index = rows.shape[0], private(index)
     bad = index[(index < -n) | (index >= n)]
     if bad.size and (self.size or not n):
         raise IndexError(f"index {bad.reshape(-1)[0]} is out of bounds for dimension {axis} with size {n}")
@@ -197,6 +198,7 @@ def index_reduce_(self, dim, index, source, reduce, include_self=True):
     if self.shape[:axis] + self.shape[axis + 1 :] != source.shape[:axis] + source.shape[axis + 1 :]:
         raise _shape_mismatch(self, source)
     array, values = (x if x.ndim else x.reshape(1) for x in (writable(self, index, source), source))
+    index = private(index)
     _check_inside(index, array.shape[axis])
     if values.size:
         places = index.reshape([-1 if d == axis else 1 for d in range(values.ndim)])

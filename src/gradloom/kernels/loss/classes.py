@@ -71,7 +71,7 @@ def _sum_at_targets(self, target, ignore_index) -> float | None:
         return None
     if self.flags.c_contiguous:
         return float(sums.total(self.take(starts[rows, count] + target)))
-    return float(sums.total(self[starts[rows, 1], target]))
+    return float(sums.total(self[starts[rows, 1], target.copy()]))  # Note [Private indices]
 
 
 def nll_loss_backward(
@@ -161,8 +161,9 @@ def _scaled_gradient(grad, weight, classes, reduction, total_weight) -> np.ndarr
 
 
 def _targets(target, count, ignore_index) -> tuple:
-    """Return the targets as int64, and a mask of those that are not `ignore_index` (None if none is)."""
-    classes = target if target.dtype is _INT64 or target.dtype.kind == "i" else target.astype(np.int64)
+    """Return a copy of the targets as integers, and a mask of those that are not `ignore_index` (None if none is). See
+    Note [Private indices]."""
+    classes = target.copy() if target.dtype is _INT64 or target.dtype.kind == "i" else target.astype(np.int64)
     if classes.size == 0:
         return classes, None
     if not 0 <= ignore_index < count:

@@ -186,6 +186,7 @@ def max_unpool(
             f"but got indices tensor with shape: {list(indices.shape)}"
         )
     lead = leading(f"max_unpool{dims}d", self, dims)
+    indices = indices.copy()  # Note [Private indices]
     wrong = indices[(indices < 0) | (indices >= volume(output))]
     if wrong.size:
         raise RuntimeError(

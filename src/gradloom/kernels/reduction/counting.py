@@ -88,17 +88,18 @@ def bincount(self, weights=None, minlength=0):
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     refuse("bincount_cpu", self, "fcVb")
+    self = self.astype(np.int64)  # a copy: Note [Private indices]
     if self.ndim == 1 and not self.size:
         return np.zeros(minlength, np.int64)
     if self.ndim != 1 or self.min() < 0:
         raise RuntimeError("bincount only supports 1-d non-negative integral inputs.")
     check_sizes((int(self.max()) + 1,), 8)
     if weights is None:
-        return np.bincount(self.astype(np.int64, copy=False), minlength=minlength).astype(np.int64, copy=False)
+        return np.bincount(self, minlength=minlength).astype(np.int64, copy=False)
     if weights.shape != self.shape:
         raise RuntimeError("weights should be 1-d and have the same length as input")
     kind = np.float32 if weights.dtype == np.float32 else np.float64
-    return np.bincount(self.astype(np.int64, copy=False), weights.astype(np.float64), minlength).astype(kind)
+    return np.bincount(self, weights.astype(np.float64), minlength).astype(kind)
 
 
 def histc(self, bins=100, min=0, max=0):

@@ -299,5 +299,5 @@ def value_selecting_reduction_backward(grad, dim, indices, sizes, keepdim):
     axis = axes(dim, len(sizes))
     if not keepdim:
         grad, indices = np.expand_dims(grad, axis), np.expand_dims(indices, axis)
-    np.put_along_axis(out, indices, grad, axis)
+    np.put_along_axis(out, indices.copy(), grad, axis)  # Note [Private indices]
     return out

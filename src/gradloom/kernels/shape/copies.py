@@ -106,6 +106,7 @@ def repeat_interleave(repeats, output_size=None):
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
     if repeats.dtype not in (np.int32, np.int64):
         raise NotImplementedError(f"\"repeat_interleave_cpu\" not implemented for '{type_name(repeats.dtype)}'")
+    repeats = repeats.copy()  # Note [Private indices]
     if (repeats < 0).any():
         raise RuntimeError("repeats can not be negative")
     if output_size is not None and output_size != repeats.sum():
