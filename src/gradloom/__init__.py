@@ -253,7 +253,7 @@ _LAZY_MODULES = frozenset(
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
     serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
     testing torch_version __future__ version xpu futures multiprocessing distributed _dynamo _tensor_str
-    _utils _tensor _jit_internal _custom_ops ao _subclasses _functorch _guards
+    _utils _tensor _jit_internal _custom_ops ao _subclasses _functorch _guards _VF _vmap_internals
     """.split()
 )
 # Imported on first use.
@@ -285,8 +285,6 @@ _LAZY = {
             sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
             """,
         ".sparse.products": "dsmm hsmm hspmm saddmm smm sspaddmm",
-        "._C._state": "_VF",
-        ".batching.legacy": "_vmap_internals",
         ".batching.mapping": "vmap",
         ".utils._device": "get_default_device set_default_device",
         ".serialization": "load save",

@@ -183,3 +183,109 @@ def test_an_insert_point_holds_from_the_call_on_until_its_block_ends(torch):
         mul.args = (neg, 2)
     made.graph.call_function(torch.abs, (mul,))
     assert [node.name for node in made.graph.nodes] == ["x", "add", "neg", "mul", "output", "abs_1"]
+
+
+def test_arguments_of_functional_are_tuples_of_tensors(torch):
+    functional = module(torch, "autograd.functional")
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2
+    assert functional._as_tuple(x, "inputs", "f") == (False, (x,)) and functional._as_tuple(3) == (3,)
+    several, found = functional._as_tuple((x, y), "inputs", "f")
+    assert several and found[1] is y
+    words = "The inputs given to f must be either a Tensor or a tuple of Tensors but the"
+    for value, rest in (
+        ([x], "given inputs has type <class 'list'>."),
+        ((x, 2), "value at index 1 has type <class 'int'>."),
+    ):
+        assert raised(functional._as_tuple, value, "inputs", "f") == ("TypeError", f"{words} {rest}")
+    rows = ((1, 2), (3, 4))
+    answers = {(True, True): rows, (True, False): (1, 3), (False, True): (1, 2), (False, False): 1}
+    assert {to: functional._tuple_postprocess(rows, to) for to in answers} == answers
+    assert functional._tuple_postprocess((5,), False) == 5 and functional._tuple_postprocess((5,), True) == (5,)
+    assert functional._grad_postprocess((y,), True)[0] is y
+    assert not functional._grad_postprocess((y,), False)[0].requires_grad
+    assert not functional._grad_postprocess(((y,), (y,)), False)[1][0].requires_grad
+
+
+def test_a_line_search_takes_a_function_of_length_and_direction(torch):
+    lbfgs = module(torch, "optim.lbfgs")
+    one, two = torch.tensor(1.0, dtype=torch.float64), torch.tensor(2.0, dtype=torch.float64)
+    assert float(lbfgs._cubic_interpolate(0, one, -one, 1, two, 3 * one)) == pytest.approx(0.25)
+    assert float(lbfgs._cubic_interpolate(0, one, -one, 1, two, 3 * one, bounds=(0.3, 0.4))) == 0.3
+
+    def loss(x, t, d):
+        at = x + t * d
+        return float(((at - 3) ** 4).sum() + (at**2).sum()), 4 * (at - 3) ** 3 + 2 * at
+
+    x = torch.tensor([0.0, 1.0], dtype=torch.float64)
+    value, gradient = loss(x, 0, x)
+    found = {}
+    for start, options in ((1e-3, {"c2": 0.1}), (1.0, {}), (10.0, {"c1": 0.3}), (10.0, {"max_ls": 2})):
+        at, slope, length, calls = lbfgs._strong_wolfe(
+            loss, x, start, -gradient, value, gradient, gradient.dot(-gradient), **options
+        )
+        found[start, *options] = (round(at, 4), [round(n, 4) for n in slope.tolist()], round(float(length), 6), calls)
+    assert found == {
+        (1e-3, "c2"): (15.7752, [6.6257, -1.3764], 0.0303, 3),
+        (1.0,): (14.6193, [6.1524, -2.3076], 0.028475, 5),
+        (10.0, "c1"): (11.8748, [-0.5286, -9.2204], 0.01818, 8),
+        (10.0, "max_ls"): (98.0, [-108.0, -30.0], 0.0, 3),
+    }
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean"])
+def test_each_example_has_its_gradient(torch, reduction):
+    call = module(torch, "nn.utils._per_sample_grad").call_for_per_sample_grads
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)
+    model = torch.nn.Sequential(*layers)
+    layers[2].bias.requires_grad_(False)
+    x = torch.arange(15.0).view(5, 3) / 10
+    found = call(model, loss_reduction=reduction)(x)
+    assert torch.allclose(found, model(x))
+    getattr(found.square().sum(1), reduction)().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is None
+        if not parameter.requires_grad:
+            assert not hasattr(parameter, "grad_sample")
+            continue
+        for i in range(5):
+            (alone,) = torch.autograd.grad(model(x[i : i + 1]).square().sum(), dict(model.named_parameters())[name])
+            assert torch.allclose(parameter.grad_sample[i], alone, atol=1e-6)
+    assert raised(call, model)[0] == "RuntimeError"  # the gradients would be added up
+    for wrong in ({"loss_reduction": "max"}, {"batch_size": 0}, {"batch_size": "5"}):
+        assert raised(lambda wrong=wrong: call(torch.nn.Linear(1, 1), **wrong))[0] == "RuntimeError"
+    assert raised(call, 3) == ("RuntimeError", "Module passed must be nn.Module, got int")
+    assert raised(call(torch.nn.Bilinear(1, 1, 1)), torch.ones(2, 1), torch.ones(3, 1))[1].startswith(
+        "When computing batch size, found at least one input with batch size 2 and one with batch size 3."
+    )
+
+
+def test_private_modules_are_imported(torch):
+    vmapped = module(torch, "_vmap_internals")._vmap(lambda x: x * 2, 0, 0)(torch.ones(3, 2))
+    assert vmapped.tolist() == [[2.0, 2.0]] * 3
+    assert module(torch, "_VF").tanh(torch.zeros(1)).item() == 0.0
+    assert "list" in str(module(torch, "utils.data.dataloader")._collate_fn_t)
+    experimental = module(torch, "distributed._tensor.experimental")
+    assert experimental.implicit_replication is module(torch, "distributed.tensor.experimental").implicit_replication
+    for name in ("rpc", "autograd"):
+        assert isinstance(module(torch, f"distributed.{name}").is_available(), bool)
+
+
+def test_settings_of_the_compiler_are_patched(torch):
+    config = module(torch, "_dynamo.config")
+    before = config.recompile_limit
+    with config.patch(recompile_limit=3), config.patch("suppress_errors", True), config.patch({"verbose": True}):
+        assert (config.recompile_limit, config.suppress_errors, config.verbose) == (3, True, True)
+    assert (config.recompile_limit, config.suppress_errors) == (before, False)
+    assert raised(lambda: config.patch(no_such_setting=1).__enter__())[0] == "AttributeError"
+
+
+def test_the_compiler_counts_what_it_did(torch):
+    counters = module(torch, "_dynamo.utils").counters
+    counters.clear()
+    doubled = torch.compile(lambda x: x * 2 + 1, backend="eager" if torch.__name__ == "torch" else "numpy")
+    for size in (2, 3, 3):
+        doubled(torch.ones(size))
+    assert counters["stats"]["unique_graphs"] == 2 and counters["frames"] == {"total": 2, "ok": 2}
+    assert sum(counters["graph_break"].values()) == 0

@@ -17,6 +17,11 @@ from ..core import late
 from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
 from ..types import TensorOrTensors
+from ._function_arguments import (
+    _as_tuple,
+    _grad_postprocess as _grad_postprocess,
+    _tuple_postprocess as _tuple_postprocess,
+)
 from .grad_mode import enable_grad, is_grad_enabled, set_grad_enabled
 from .passes import grad as _grad
 
@@ -280,20 +285,8 @@ class _Call:
 
     def tensors(self, value, what):
         """Return a Tensor or tuple of Tensors as a tuple, and whether it was one Tensor."""
-        if isinstance(value, ops.Tensor):
-            return (value,), True
-        if not isinstance(value, tuple):
-            raise TypeError(
-                f"The {what} given to {self.name} must be either a Tensor or a tuple of Tensors but the "
-                f"given {what} has type {type(value)}."
-            )
-        for i, item in enumerate(value):
-            if not isinstance(item, ops.Tensor):
-                raise TypeError(
-                    f"The {what} given to {self.name} must be either a Tensor or a tuple of Tensors but "
-                    f"the value at index {i} has type {type(item)}."
-                )
-        return value, False
+        several, tensors = _as_tuple(value, what, self.name)
+        return tensors, not several
 
     def evaluate(self):
         with enable_grad():

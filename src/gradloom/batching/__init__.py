@@ -18,5 +18,5 @@ with a warning.
 
 Layout: `levels` (which vmaps run), `tensor` (BatchedTensor), `call` (an operator's call, by parameter), `handler` (from
 call to rule), `rules/` (the rules), `mapping` (vmap itself), `gradients` (autograd.grad on batched tensors),
-`functions` (custom Functions), `legacy` (`_vmap_internals`).
+`functions` (custom Functions).
 """

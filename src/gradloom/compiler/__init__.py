@@ -10,6 +10,7 @@ The rooms of this package, in the order in which data flows through them:
     _scalar.py, _build.py, _loops.py     definitions of operators, and the loop programs of groups
     _program.py, _numpy_backend.py       the code that runs (_numpy_rows.py: loops with rows)
     _run.py, _api.py, _modules.py        calls, compiled functions and modules
+    _counters.py                         what was compiled, as counts
     _store.py                            graphs and rewritten functions on disk
     _explain.py                          what they say about themselves
     _pieces.py                           functions that are not one graph
@@ -18,7 +19,8 @@ The rooms of this package, in the order in which data flows through them:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -44,23 +46,42 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 _default_backend: Any = "inductor"
 
 
-def is_compiling() -> bool:
-    """Return whether a program that `compile` records is running in this thread, as False: it runs as Python.
+# One entry for each export that is running its program: whether it was asked for strict mode. It is the process's, as
+# PyTorch's flag is: threads that the program starts are part of it.
+_exports: list[bool] = []
 
-    PyTorch's answer is True while it traces a function symbolically. Here the call that is recorded is an ordinary
-    call, whose result the program gets.
+
+@contextmanager
+def _exporting(strict: bool = False) -> Iterator[None]:
+    """Context in which a program runs in order to be exported.
+
+    Args:
+        strict: the argument of `torch.export.export`.
     """
-    return False
+    _exports.append(strict)
+    try:
+        yield
+    finally:
+        _exports.remove(strict)
+
+
+def is_compiling() -> bool:
+    """Return whether a program runs in order to be exported.
+
+    The answer is False in a function that `compile` records, where PyTorch's is True: PyTorch traces the function
+    symbolically, while gradloom records an ordinary call, whose result the program gets.
+    """
+    return bool(_exports)
 
 
 def is_dynamo_compiling() -> bool:
-    """Return False, as `is_compiling`."""
-    return False
+    """Return whether a program runs in order to be exported with strict=True."""
+    return any(_exports)
 
 
 def is_exporting() -> bool:
-    """Return False: gradloom exports by running a program."""
-    return False
+    """Return whether a program runs in order to be exported, by `torch.export` or `torch.onnx`."""
+    return bool(_exports)
 
 
 def allow_in_graph(fn: _Function) -> _Function:

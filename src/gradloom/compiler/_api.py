@@ -26,6 +26,7 @@ from typing import Any
 from ..core.tensor import Tensor
 from ..dispatch.state import state
 from ._backends import find
+from ._counters import counters
 from ._entry import Arguments, Backend, Entry, Opaque, may_compile, thread_key
 from ._hooks import Hooks
 from ._known import NUMBERS, is_a, is_module
@@ -124,6 +125,7 @@ class Optimized:
     def record(self, args: Any, kwargs: Any, key: Any) -> Any:
         """Run the target as Python, and compile what it did."""
         self.misses += 1
+        counters["frames"]["total"] += 1
         r = Recorder(self.fullgraph, self.pieces.call, self.is_explained, self.varies)
         r.machine_code, r.afresh = self.backend.machine_code, self.is_afresh
         arguments = None
@@ -157,7 +159,10 @@ class Optimized:
                 warnings.warn(f"{self.name} runs as Python, because {r.reason}. Please report it.", stacklevel=4)
         if r.reason is not None:
             self.breaks.append((r.where, r.reason))
+            counters["graph_break"][r.reason] += 1
         else:
+            counters["frames"]["ok"] += 1
+            counters["stats"]["unique_graphs"] += 1
             self.numbers.update({place: value for place, value in r.seen.items() if place not in self.numbers})
             self.numbers.update({place: READ if i in r.numbers.read else VARIES for i, place in enumerate(places)})
         return cleared(result) if places else result

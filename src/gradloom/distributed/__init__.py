@@ -47,7 +47,8 @@ _NAMES = {
     "_tensor": _TENSOR,
     "_tensor.api": _TENSOR,
     "_tensor.placement_types": _PLACEMENTS,
-    "autograd": "backward context get_gradients",
+    "_tensor.device_mesh": "DeviceMesh init_device_mesh",
+    "_tensor.experimental": "implicit_replication local_map",
     "algorithms._checkpoint": "",
     "algorithms._checkpoint.checkpoint_wrapper": """
         CheckpointImpl CheckpointWrapper apply_activation_checkpointing checkpoint_wrapper offload_wrapper
@@ -57,7 +58,6 @@ _NAMES = {
     "pipelining.microbatch": "*",
     "pipelining.schedules": "*",
     "pipelining.stage": "*",
-    "rpc": "RRef init_rpc remote rpc_async rpc_sync shutdown",
     "launcher": "",
     "launcher.api": "LaunchConfig elastic_launch",
     "utils": "_sync_module_states",
@@ -67,13 +67,14 @@ _GIVEN = {
     **dict.fromkeys(_FSDP.split(), ".fsdp"),
     **dict.fromkeys(_PLACEMENTS.split(), ".tensor.placement_types"),
     **dict.fromkeys("DTensor distribute_module distribute_tensor".split(), ".tensor"),
+    **dict.fromkeys("implicit_replication local_map".split(), ".tensor.experimental"),
     **dict.fromkeys("DeviceMesh init_device_mesh".split(), ".device_mesh"),
 }
 _refused = declare(__name__, _NAMES, _REASON, _GIVEN)
 _MODULES = frozenset(
     """
     device_mesh distributed_c10d nn rendezvous run launch _functional_collectives constants utils algorithms elastic
-    optim fsdp checkpoint tensor collective_utils
+    optim fsdp checkpoint tensor collective_utils rpc autograd
     """.split()
 )
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-_C1, _C2 = 1e-4, 0.9
-
 
 class _Point(NamedTuple):
     """A length that was tried, with the loss, gradient and slope there."""
@@ -36,7 +34,19 @@ def _cubic_minimum(a: _Point, b: _Point, bounds=None) -> float:
     return min(max(minimum, low), high)
 
 
-def strong_wolfe(at, length, direction, loss, gradient, slope, tolerance_change=1e-9, most=25):
+def _cubic_interpolate(x1, f1, g1, x2, f2, g2, bounds=None) -> float:
+    """Return the minimizer of the cubic with values f1, f2 and slopes g1, g2 at x1, x2, clipped to `bounds`.
+
+    Args:
+        bounds: (lowest, highest) result; x1 and x2 by default.
+    """
+    first, second = (_Point(float(x), float(f), None, float(g)) for x, f, g in ((x1, f1, g1), (x2, f2, g2)))
+    return _cubic_minimum(first, second, None if bounds is None else tuple(map(float, bounds)))
+
+
+def strong_wolfe(
+    at, length, direction, loss, gradient, slope, tolerance_change=1e-9, most=25, decrease=1e-4, flatness=0.9
+):
     """Search for an acceptable length along `direction`.
 
     Args:
@@ -44,7 +54,8 @@ def strong_wolfe(at, length, direction, loss, gradient, slope, tolerance_change=
         length: first length to try.
         loss, gradient, slope: those at length 0.
         tolerance_change: smallest interval that is still narrowed.
-        most: maximum number of evaluations.
+        most: maximum number of evaluations after the first.
+        decrease, flatness: c1 and c2.
 
     Returns:
         (loss, gradient, length, evaluations) of the accepted length, or of the best one found.
@@ -57,10 +68,10 @@ def strong_wolfe(at, length, direction, loss, gradient, slope, tolerance_change=
         return _Point(length, loss, gradient.clone(), float(gradient.dot(direction)))
 
     def decreased(point):
-        return point.loss <= start.loss + _C1 * point.length * start.slope
+        return point.loss <= start.loss + decrease * point.length * start.slope
 
     def flat(point):
-        return abs(point.slope) <= -_C2 * start.slope
+        return abs(point.slope) <= -flatness * start.slope
 
     previous, point, attempts = start, evaluate(length), 0
     low, high = start, None

@@ -8,7 +8,7 @@ from typing import Any
 import gradloom as gl
 from gradloom import Tensor
 from gradloom.optim._arrays import number
-from gradloom.optim._line_search import strong_wolfe
+from gradloom.optim._line_search import _cubic_interpolate as _cubic_interpolate, strong_wolfe
 from gradloom.optim._rule import options
 from gradloom.optim.optimizer import Optimizer, ParamsT
 
@@ -169,6 +169,40 @@ class LBFGS(Optimizer):
             stop = start + values.numel()
             values.add_(direction.narrow(0, start, stop - start).view_as(values), alpha=length)
             start = stop
+
+
+def _strong_wolfe(
+    obj_func: Callable[[Tensor, Any, Tensor], tuple[float, Tensor]],
+    x: Tensor,
+    t: float,
+    d: Tensor,
+    f: float,
+    g: Tensor,
+    gtd: float | Tensor,
+    c1: float = 1e-4,
+    c2: float = 0.9,
+    tolerance_change: float = 1e-9,
+    max_ls: int = 25,
+) -> tuple[float, Tensor, float, int]:
+    """Search along a direction for a length that fulfills the strong Wolfe conditions.
+
+    Args:
+        obj_func: function of (x, length, d) that returns loss and gradient at x + length * d.
+        x: where the search starts: a vector.
+        t: first length to try.
+        d: the direction.
+        f, g: loss and gradient at x.
+        gtd: slope at x along d.
+        c1, c2: the decrease and the flatness that are required, as fractions of the slope.
+        tolerance_change: smallest interval that is still narrowed.
+        max_ls: maximum number of evaluations after the first.
+
+    Returns:
+        (loss, gradient, length, evaluations) of the accepted length, or of the best one found.
+    """
+    return strong_wolfe(
+        lambda length: obj_func(x, length, d), number(t), d, f, g, float(gtd), tolerance_change, max_ls, c1, c2
+    )
 
 
 def _largest(vector):

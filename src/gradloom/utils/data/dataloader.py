@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
-from typing import Any
+from typing import Any, TypeVar
 
 import gradloom as gl
 
@@ -20,6 +20,9 @@ from .dataset import IterableDataset
 from .sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 
 __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"]
+_T = TypeVar("_T")
+_collate_fn_t = Callable[[list[_T]], Any]  # packages annotate with it
+_worker_init_fn_t = Callable[[int], None]
 _FIXED = frozenset(("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"))
 
 

@@ -1,16 +1,14 @@
-"""`gradloom._vmap_internals`: vmap under the name that it had first, for programs that still use that."""
+"""vmap under the name that it had first, for programs that still use that."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from ..core.tensor import Tensor
-from .mapping import vmap as _mapped
+from .batching.mapping import vmap as _mapped
+from .core.tensor import Tensor
 
-_vmap_internals = sys.modules[__name__]
 in_dims_t = int | tuple
 out_dims_t = int | tuple[int, ...]
 

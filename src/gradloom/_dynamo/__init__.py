@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
 
-from .compiler import (
+from ..compiler import (
     allow_in_graph as allow_in_graph,
     assume_constant_result as assume_constant_result,
     compile,
@@ -15,20 +14,8 @@ from .compiler import (
     list_backends as list_backends,
     reset as reset,
 )
-from .utils._refused import declare
-
-# Settings of the compiler: they can be set, and have no effect.
-config: Any = SimpleNamespace(
-    cache_size_limit=8,
-    recompile_limit=8,
-    accumulated_cache_size_limit=256,
-    capture_dynamic_output_shape_ops=False,
-    capture_scalar_outputs=False,
-    disable=False,
-    optimize_ddp=True,
-    suppress_errors=False,
-    verbose=False,
-)
+from ..utils._refused import declare
+from . import config as config, utils as utils
 
 
 def graph_break(msg: str = "") -> None:
@@ -55,7 +42,7 @@ def optimize_assert(backend: Any = "inductor", **settings: Any) -> Any:
 
 def explain(f: Any, *extra_args: Any, **extra_kwargs: Any) -> Any:
     """Return a function that calls `f` and returns what became of it: graphs, breaks, code (`Explanation`)."""
-    from .compiler._api import explain_call
+    from ..compiler._api import explain_call
 
     if extra_args or extra_kwargs:
         return explain_call(f, extra_args, extra_kwargs)
@@ -128,7 +115,6 @@ _NAMES = {
     "eval_frame": "",
     "exc": "BackendCompilerFailed TorchDynamoException",
     "external_utils": "",
-    "utils": "",
 }
 
 _refused = declare(__name__, _NAMES, _REASON)
@@ -143,18 +129,13 @@ def __getattr__(name: str) -> Any:
 
 def _load() -> None:
     """Import the compiler for its classes."""
-    from .compiler import _backends, _modules, _recorder
+    from ..compiler import _backends, _modules, _recorder
 
     globals().update(
         OptimizedModule=_modules.OptimizedModule,
         Unsupported=_recorder.Unsupported,
         InvalidBackend=_backends.InvalidBackend,
     )
-
-
-def is_compile_supported(device_type: str) -> bool:
-    """Return whether `torch.compile` runs functions of tensors on a device: True for the CPU."""
-    return device_type == "cpu"
 
 
 class TransformGetItemToIndex(nullcontext[None]):
@@ -169,7 +150,6 @@ def _give_away() -> None:
         "_trace_wrapped_higher_order_op": [TransformGetItemToIndex],
         "decorators": [mark_static_address, disable],
         "external_utils": [is_compiling],
-        "utils": [is_compile_supported],
     }
     for module in ("eval_frame", "exc"):  # their classes load the compiler
         namespace: Any = sys.modules[f"{__name__}.{module}"]

@@ -1,0 +1,18 @@
+"""Remote procedure calls, which gradloom does not have: packages ask `is_available` first."""
+
+from __future__ import annotations
+
+from ..utils._refused import declare
+
+__all__ = ["is_available"]
+
+__getattr__ = declare(
+    __name__,
+    {"": "RRef get_worker_info init_rpc remote rpc_async rpc_sync shutdown"},
+    "gradloom has no remote procedure calls; docs/distributed.md lists what there is",
+)
+
+
+def is_available() -> bool:
+    """Return False: there are no remote procedure calls."""
+    return False
