@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from importlib import import_module
 
 import pytest
 
@@ -218,6 +219,31 @@ def test_code_is_not_compiled_unless_it_is(torch):
         return twice(x) + thrice(x)
 
     assert both(1) == 5 and torch.jit.annotate(int, 3) == 3
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_program_is_told_that_it_is_exported(torch, strict):
+    told = {}
+    compiler = torch.compiler
+
+    class Asking(torch.nn.Module):
+        def forward(self, x):
+            told.update(exporting=compiler.is_exporting(), compiling=compiler.is_compiling())
+            return x * (2 if compiler.is_exporting() else 3) + (10 if compiler.is_dynamo_compiling() else 20)
+
+    program = import_module(f"{torch.__name__}.export").export(Asking(), (torch.ones(1),), strict=strict)
+    assert program.module()(torch.ones(1)).tolist() == [12.0 if strict else 22.0]
+    assert strict or told == {"exporting": True, "compiling": True}
+    assert not compiler.is_exporting() and not compiler.is_compiling() and not compiler.is_dynamo_compiling()
+
+    class Failing(torch.nn.Module):
+        def forward(self, x):
+            raise ValueError("it fails")
+
+    if not strict:
+        with pytest.raises(ValueError, match="it fails"):
+            import_module(f"{torch.__name__}.export").export(Failing(), (torch.ones(1),))
+        assert not compiler.is_exporting() and not compiler.is_compiling()
 
 
 def test_scripts_stay_python(gradloom):

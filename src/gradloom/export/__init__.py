@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 
 import gradloom as gl
 
+from ..compiler import _exporting
 from ..core.tensor import Tensor
 from ..fx._codegen import _PyTreeCodeGen, _PyTreeInfo
 from ..fx.experimental.proxy_tensor import ProxyTorchDispatchMode, PythonKeyTracer, _parameters
@@ -269,7 +270,7 @@ def export(
         dynamic_shapes: dimensions of which the program leaves the size open, as a dict by the names of the arguments or
             a tuple of them all: None, for a tensor `{dim: Dim(...)}` or a list with a Dim or None for each dimension,
             and for a container the same container. See Note [Dynamic sizes].
-        strict: accepted without effect: Python runs as it is.
+        strict: what `torch.compiler.is_dynamo_compiling` tells the program; Python runs as it is.
         preserve_module_call_signature: must be empty.
 
     Raises:
@@ -291,7 +292,8 @@ def export(
     named = dict(kwargs or {})
     names = [*_parameters(type(mod).forward.__get__(mod).__func__, len(args) + 1)[1:], *named]
     axes = axes_of(names, (*args, *named.values()), dynamic_shapes)
-    return _exported(mod, tuple(args), named, names, None, axes)
+    with _exporting(strict):
+        return _exported(mod, tuple(args), named, names, None, axes)
 
 
 @dataclass

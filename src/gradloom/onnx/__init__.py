@@ -13,6 +13,7 @@ from typing import Any
 
 import gradloom as gl
 
+from ..compiler import _exporting
 from ..core.tensor import Tensor
 from ..nn import Module
 from ..utils import _pytree as pytree
@@ -170,7 +171,7 @@ def export(
     mode = {TrainingMode.EVAL: False, TrainingMode.TRAINING: True}.get(training)
     _State.exporting = True
     try:
-        with in_mode(model, mode):
+        with _exporting(), in_mode(model, mode):
             traces = [record(model, given, named, sample) for sample in samples]
     finally:
         _State.exporting = False
