@@ -672,6 +672,7 @@ OPERATORS = {
     "indexing.isin_Tensor_Scalar": ("isin.Tensor_Scalar", "indexing.isin", "elements: Tensor, test_element, assume_unique, invert", ""),
     "indexing.isin_Scalar_Tensor": ("isin.Scalar_Tensor", "loop", "element, test_elements: Tensor, assume_unique, invert", ""),
     "matmul.mm": ("mm", "matmul.mm", "self: Tensor, mat2: Tensor", ""),
+    "matmul._int_mm": ("_int_mm", "loop", "self: Tensor, mat2: Tensor", ""),
     "matmul._scaled_mm": ("_scaled_mm", "loop", "self: Tensor, mat2: Tensor, scale_a: Tensor, scale_b: Tensor, bias: Tensor?, scale_result: Tensor?, out_dtype, use_fast_accum", ""),
     "matmul._scaled_mm_v2": ("_scaled_mm_v2", "loop", "self: Tensor, mat2: Tensor, scale_a: Tensor[], recipe_a, swizzle_a, scale_b: Tensor[], recipe_b, swizzle_b, bias: Tensor?, out_dtype, contraction_dim, use_fast_accum", ""),
     "matmul.addmm": ("addmm", "matmul.addmm", "self: Tensor, mat1: Tensor, mat2: Tensor, beta, alpha", ""),

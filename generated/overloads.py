@@ -110,6 +110,10 @@ OVERLOADS = {
     "_index_put_impl_": (
         ("default", "_index_put_impl_", '_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor(a!)', "inplace", "", "kernel"),
     ),
+    "_int_mm": (
+        ("default", "_int_mm", '_int_mm(Tensor self, Tensor mat2) -> Tensor', "", "", "kernel"),
+        ("out", "_int_mm", '_int_mm.out(Tensor self, Tensor mat2, *, Tensor(a!) out) -> Tensor(a!)', "out", "", "kernel"),
+    ),
     "_linalg_det": (
         ("default", "_linalg_det", '_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)', "", "", "kernel"),
         ("out", "_linalg_det", '_linalg_det.out(Tensor A, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "out", "", "kernel"),

@@ -11,6 +11,7 @@ from ..variable_type import matmul
 
 OVERLOADS = {
     "mm": matmul.mm,
+    "_int_mm": matmul._int_mm,
     "_scaled_mm": matmul._scaled_mm,
     "_scaled_mm_v2": matmul._scaled_mm_v2,
     "addmm": matmul.addmm,
@@ -79,6 +80,7 @@ ENTRIES = {
 }
 
 OPERATORS = {
+    "_int_mm": matmul._int_mm,
     "_scaled_mm": overloaded_function("_scaled_mm", ENTRIES["_scaled_mm"]),
     "_scaled_mm_v2": overloaded_function("_scaled_mm_v2", ENTRIES["_scaled_mm_v2"]),
     "_trilinear": overloaded_function("_trilinear", ENTRIES["_trilinear"]),
@@ -115,6 +117,7 @@ OPERATORS = {
 }
 
 GUARDS = {
+    "_int_mm": matmul.__INT_MM,
     "addbmm": matmul._ADDBMM,
     "addbmm_": matmul._ADDBMM_,
     "addmm": matmul._ADDMM,

@@ -137,6 +137,51 @@ _MM = GuardedOverload("mm", ((
 ),))
 
 
+def _int_mm(input, mat2, *, out=None):
+    """_int_mm(Tensor self, Tensor mat2) -> Tensor
+
+    Its derivative is not implemented.
+    """
+    try:
+        self_, mat2_ = input._operand, mat2._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __INT_MM(input, mat2, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_int_mm, (input, mat2), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_int_mm, (input, mat2), out, "same_dtype shared")
+        try:
+            result_ = kernels_matmul.int_mm(self_, mat2_)
+        except Exception as error:
+            raise refusal(error, '_int_mm', self_, mat2_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if not flags or not flags & GRAD_OFF:
+        not_implemented_history("_int_mm", (input, mat2,), (result,))
+    if flags and flags & FORWARD_AD:
+        refuse_tangents("aten::_int_mm", (input, mat2,))
+    if flags and flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+__INT_MM = GuardedOverload("_int_mm", ((
+    (('self', 'Tensor'), ('mat2', 'Tensor'), '*', ('out', 'Tensor?', None)),
+    _int_mm,
+),))
+
+
 def _scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False, *, out=None):
     """_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor
 

@@ -256,3 +256,43 @@ def test_products_of_scaled_matrices(torch):
         scaled(a.float().requires_grad_().to(float8)).sum().backward()
     with pytest.raises(NotImplementedError, match="Could not run 'aten::_scaled_grouped_mm_v2'"):
         functional.scaled_grouped_mm(a, b[None], one, kinds.TensorWise, one, kinds.TensorWise)
+
+
+def test_matrices_of_bytes_are_multiplied_in_int32(torch):
+    def ramp(*shape):
+        return (torch.arange(torch.Size(shape).numel()) % 255 - 127).to(torch.int8).view(shape)
+
+    for n, k, m in ((3, 4, 5), (30, 511, 17), (7, 512, 3), (2, 3000, 2), (0, 4, 5), (3, 0, 2)):
+        a, b = ramp(n, k), ramp(m, k).t()
+        for left in (a, a.to(torch.uint8)):
+            found = torch._int_mm(left, b)
+            assert found.dtype is torch.int32 and torch.equal(found, left.int() @ b.int())
+    least = torch.full((1, 200_000), -128, dtype=torch.int8)
+    assert torch._int_mm(least, least.t()).item() == 200_000 * 2**14 - 2**32
+    out = torch.full((3, 5), 7, dtype=torch.int32)
+    assert torch._int_mm(ramp(3, 4), ramp(4, 5), out=out) is out
+    assert torch.equal(out, ramp(3, 4).int() @ ramp(4, 5).int())
+    assert torch.equal(torch._int_mm(ramp(3, 0), ramp(0, 5), out=out), torch.zeros(3, 5, dtype=torch.int32))
+    for a, b, kind, words in (
+        (
+            ramp(3, 4),
+            ramp(4, 5).to(torch.uint8),
+            RuntimeError,
+            "Expected mat2 dtype to be of type int8 but got unsigned char",
+        ),
+        (ramp(3, 4).float(), ramp(4, 5), RuntimeError, "Expected self dtype to be int8 or uint8 but got float"),
+        (ramp(3, 4).float(), ramp(5, 5), RuntimeError, r"self.size\(1\) needs to match mat2.size\(0\) but got 4 and 5"),
+        (ramp(2, 3, 4), ramp(4, 5), RuntimeError, "Expected self to be of dimension 2 but got 3"),
+        (ramp(3, 4), ramp(2, 4, 5), RuntimeError, "Expected mat2 to be of dimension 2 but got 3"),
+        (
+            ramp(3, 4),
+            ramp(4),
+            IndexError,
+            r"Dimension out of range \(expected to be in range of \[-1, 0\], but got 1\)",
+        ),
+        (ramp(3, 4), ramp(1)[0], IndexError, "Dimension specified as 1 but tensor has no dimensions"),
+    ):
+        with pytest.raises(kind, match=words):
+            torch._int_mm(a, b)
+    with pytest.raises(RuntimeError, match="int"):
+        torch._int_mm(ramp(3, 4), ramp(4, 5), out=out.long())

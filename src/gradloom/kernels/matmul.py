@@ -14,7 +14,7 @@ import numpy as np
 from ..types.dtype import TYPE_OF, c_name
 from ._common import threads
 from ._common.blas import FEW, SMALL, gemm
-from ._common.dims import dim_error, wrap_dims
+from ._common.dims import dim_error, require_dim, wrap_dims
 from ._common.errors import not_implemented, type_name
 from ._common.layout import as_operands
 from ._common.numbers import convertible, is_half, number_as, widen
@@ -354,6 +354,27 @@ def _cannot_multiply(a, b) -> RuntimeError:
     return RuntimeError(
         f"mat1 and mat2 shapes cannot be multiplied ({a.shape[0]}x{a.shape[1]} and {b.shape[0]}x{b.shape[1]})"
     )
+
+
+def int_mm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
+    """Return the product of matrices (n, k) of 8-bit integers and (k, m) of int8: int32 (n, m), modulo 2**32.
+
+    BLAS multiplies them as floats, exactly: a product is below 2**15, and a sum of k fits the digits of the dtype.
+    """
+    require_dim(0, self.ndim)
+    require_dim(1, mat2.ndim)
+    for name, matrix in (("self", self), ("mat2", mat2)):
+        if matrix.ndim != 2:
+            raise RuntimeError(f"int_mm_out_cpu: Expected {name} to be of dimension 2 but got {matrix.ndim}")
+    k = self.shape[1]
+    if k != mat2.shape[0]:
+        raise RuntimeError(f"int_mm_out_cpu: self.size(1) needs to match mat2.size(0) but got {k} and {mat2.shape[0]}")
+    if self.dtype.char not in "bB":
+        raise RuntimeError(f"int_mm_out_cpu: Expected self dtype to be int8 or uint8 but got {c_name(self.dtype)}")
+    if mat2.dtype.char != "b":
+        raise RuntimeError(f"int_mm_out_cpu: Expected mat2 dtype to be of type int8 but got {c_name(mat2.dtype)}")
+    kind = np.float32 if k < 1 << 9 else np.float64
+    return product(self.astype(kind), mat2.astype(kind), "int_mm").astype(np.int64).astype(np.int32)
 
 
 def scaled_mm(

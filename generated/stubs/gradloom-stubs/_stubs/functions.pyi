@@ -26,6 +26,7 @@ from gradloom._stubs.operators import (
     _fused_moving_avg_obs_fq_helper as _fused_moving_avg_obs_fq_helper,
     _fused_sdp_choice as _fused_sdp_choice,
     _index_put_impl_ as _index_put_impl_,
+    _int_mm as _int_mm,
     _linalg_det as _linalg_det,
     _linalg_eigh as _linalg_eigh,
     _linalg_slogdet as _linalg_slogdet,

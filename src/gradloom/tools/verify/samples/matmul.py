@@ -136,6 +136,18 @@ def with_path(samples):
     return found
 
 
+def bytes_of_integers():
+    """Matrices of 8-bit integers, with a sum of more than 2**31."""
+    a, b = (tensor(2, 3) * 50).to(gradloom.int8), (tensor(3, 4) * 50).to(gradloom.int8)
+    yield (a, b), {}
+    yield (a.to(gradloom.uint8), b[:, ::2]), {}
+    yield (a[:, :0], b[:0]), {}
+    yield (
+        (gradloom.full((1, 140000), -128, dtype=gradloom.int8), gradloom.full((140000, 1), -128, dtype=gradloom.int8)),
+        {},
+    )
+
+
 def bytes_of_floats():
     """Matrices of 8-bit floats, and scales for all, or for each row and column."""
     a, b = tensor(2, 3).to(gradloom.float8_e4m3fn), tensor(3, 4).to(gradloom.float8_e5m2)
@@ -156,6 +168,7 @@ def scaled_by_recipe():
 OUTER = complex_too([((2,), (3,)), ((0,), (2,))])
 
 SAMPLES = {
+    "_int_mm": bytes_of_integers,
     "_scaled_mm": bytes_of_floats,
     "_scaled_mm_v2": scaled_by_recipe,
     "mm": mm,
