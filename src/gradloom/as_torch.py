@@ -26,12 +26,15 @@ import gradloom
 from .compat.imported_names import answering
 from .core import late
 from .dispatch.overloads.parser import Overloads
+from .torch_version import TorchVersion
 from .types.absent import is_absent, refusal
 from .types.public import found_in
 
 VERSION = "2.13.0+gradloom"
 _OURS, _THEIRS = "gradloom", "torch"
 _FUNCTORCH = "functorch"  # a package of its own that PyTorch installs beside torch
+# Modules of packages with compiled operators, which compat.compiled_packages changes after their import.
+_COMPILED = frozenset(("torchaudio._extension", "torchaudio._extension.utils", "torchvision.extension"))
 
 
 # Modules whose public names PyTorch defines in another module, where the library has them, too.
@@ -110,6 +113,24 @@ class _Renaming:
         return getattr(self._loader, name)
 
 
+class _Adapting:
+    """A loader of another package's module, which `compat.compiled_packages` changes."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        created: ModuleType | None = self._loader.create_module(spec)
+        return created
+
+    def exec_module(self, module: ModuleType) -> None:
+        self._loader.exec_module(module)
+        import_module(f"{_OURS}.compat.compiled_packages").ADAPTED[module.__name__](module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+
 class _Finder(DistributionFinder):
     """Find torch and its submodules as those of gradloom, and the distribution torch."""
 
@@ -117,7 +138,9 @@ class _Finder(DistributionFinder):
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if _is_ours(fullname):
-            return self._own_spec(fullname, path, target)
+            return self._found_by_others(fullname, path, target, _Renaming)
+        if fullname in _COMPILED:
+            return self._found_by_others(fullname, path, target, _Adapting)
         if fullname == _FUNCTORCH:
             return _Spec(fullname, import_module(f"{_OURS}._functorch.deprecated"))
         if fullname != _THEIRS and not fullname.startswith(_THEIRS + "."):
@@ -135,11 +158,13 @@ class _Finder(DistributionFinder):
             raise ModuleNotFoundError(refusal(fullname)) from None
         return _Spec(fullname, module)
 
-    def _own_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+    def _found_by_others(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None, wrapped: Callable[[Any], Any]
+    ) -> ModuleSpec | None:
         for finder in sys.meta_path:
             if finder is not self and (spec := finder.find_spec(name, path, target)) is not None:
                 if spec.loader is not None:
-                    spec.loader = _Renaming(spec.loader)  # type: ignore[assignment]
+                    spec.loader = wrapped(spec.loader)
                 return spec
         return None
 
@@ -229,7 +254,7 @@ def _install() -> None:
     late.reduce_tensor = _reduce_tensor
     Overloads.inspectable = False
     inspect.getfile = _file_of  # type: ignore[assignment]  # torch.package does the same in PyTorch
-    gradloom.__name__, gradloom.__version__ = _THEIRS, VERSION
+    gradloom.__name__, gradloom.__version__ = _THEIRS, TorchVersion(VERSION)
     delattr(gradloom.Tensor, "__array_namespace__")  # PyTorch has none: packages have adapters for torch
     sys.modules.pop(_THEIRS, None)
     import_module(_THEIRS)

@@ -368,3 +368,11 @@ def test_modules_have_what_pytorchs_import():
         from functorch import make_functional, vmap
         print(functorch.__version__, functorch.vmap.__module__)
         """).splitlines() == ["True True True", "True False False", "2.13.0+gradloom torch._functorch.deprecated"]
+
+
+def test_the_version_compares_by_its_numbers():
+    assert shown("""
+        import gradloom.as_torch
+        import torch
+        print(torch.__version__ >= (2, 13), torch.__version__ > "2.9", str(torch.__version__))
+        """).split() == ["True", "True", "2.13.0+gradloom"]

@@ -118,12 +118,18 @@ def qualified(op: Any) -> str:
 
 
 def may_be_refused(op: Any) -> bool:
-    """Return whether no library has defined an operator, and one in C++ that may have it was refused."""
+    """Return whether no library has defined an operator, and one in C++ that may have it was refused.
+
+    That is one of a package of the same name, or any one if nobody has defined operators in the namespace.
+    """
     if not ops.refused_libraries:
         return False
     name = qualified(op)
     namespace = parse_qualname(name)[0]
-    return namespace != "aten" and not any(known.startswith(f"{namespace}::") for known in operators)
+    if namespace == "aten" or name in operators:
+        return False
+    known = any(other.startswith(f"{namespace}::") for other in operators)
+    return not known or ops.library_of(namespace) is not None
 
 
 def find(op: Any) -> LibraryOperator:

@@ -14,8 +14,14 @@ run time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
+from ._libraries import (
+    library_of as library_of,
+    load_library as load_library,
+    loaded_libraries as loaded_libraries,
+    refused_libraries as refused_libraries,
+)
 from ._objects import Namespace, OpOverload, OpOverloadPacket, namespace_of, namespaces
 from ._registry import Registration, overload_of, register
 
@@ -58,16 +64,6 @@ def define(
         text, derivatives, namespace=namespace, kernels=kernels, helpers=helpers
     )
     return found
-
-
-def load_library(path: Any) -> NoReturn:
-    """Raise OSError, as PyTorch does for a library that it cannot load: operators in C++ need PyTorch's core."""
-    refused_libraries.append(str(path))
-    raise OSError(f"{path}: gradloom loads no operators in C++; gradloom.ops.define() and gradloom.library take Python")
-
-
-loaded_libraries: frozenset[str] = frozenset()
-refused_libraries: list[str] = []  # whose operators packages may describe all the same: gradloom.library ignores that
 
 
 def __getattr__(name: str) -> Any:

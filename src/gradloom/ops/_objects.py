@@ -18,6 +18,7 @@ from ..dispatch.overloads import Overloads
 from ..dispatch.overloads.plans import accept
 from ..dispatch.overloads.registry import Mismatch, types
 from ..dispatch.overloads.signature import REQUIRED, Signature
+from ._libraries import library_of
 from ._schema import FunctionSchema, Tag, parse_schema
 
 __all__ = ["Namespace", "OpOverload", "OpOverloadPacket", "Row", "namespace_of", "namespaces", "packet"]
@@ -352,6 +353,13 @@ class Namespace:
             if own == "aten" and name in _WITHOUT_WRAPPER:
                 import_module("gradloom._library.registry").without_wrapper(name)
                 return operators[name]  # type: ignore[no-any-return]
+            refused = library_of(own)
+            if refused is not None:
+                raise AttributeError(
+                    f"'_OpNamespace' '{own}' object has no attribute '{name}': if {refused} has the operator, gradloom "
+                    "cannot load it, because it is compiled for PyTorch; torch.library.custom_op registers operators "
+                    "that are written in Python"
+                ) from None
             known = ", ".join(sorted(operators)) if len(operators) <= 50 else f"{len(operators)} others"
             # contains PyTorch's words, by which programs recognise a missing operator
             raise AttributeError(
