@@ -189,3 +189,19 @@ def test_global_hooks_see_the_compiled_module():
         handle.remove()
     module(torch.ones(2, 4))
     assert log == []
+
+
+def test_a_module_that_asks_for_the_mode_is_a_graph_and_exported_as_python():
+    class Asking(torch.nn.Module):
+        def forward(self, x):
+            if torch.compiler.is_compiling() or torch.jit.is_tracing() or torch.jit.is_scripting():
+                return x * 2
+            return x * 3 + 1
+
+    module = torch.compile(Asking())
+    for _ in range(2):
+        assert module(torch.ones(2)).tolist() == [4.0, 4.0]
+    assert optimized_of(module).calls == [1, 1]
+    program = torch.export.export(module, (torch.ones(2),))
+    assert program.module()(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert module(torch.ones(2)).tolist() == [4.0, 4.0] and optimized_of(module).breaks == []

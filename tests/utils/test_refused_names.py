@@ -78,8 +78,8 @@ def test_the_front_end_of_the_compiler_changes_nothing():
 
     assert dynamo.disable(double) is double and dynamo.disable(recursive=False)(double) is double
     assert dynamo.optimize("inductor")(double)(3) == 6 and not dynamo.external_utils.is_compiling()
-    dynamo.config.suppress_errors = True
-    dynamo.reset()
+    with dynamo.config.patch(suppress_errors=True):
+        dynamo.reset()
     assert issubclass(gl.jit.TracerWarning, Warning)
     warnings.filterwarnings("ignore", category=gl.jit.TracerWarning)
 

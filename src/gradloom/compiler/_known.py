@@ -34,6 +34,9 @@ GEOMETRY = frozenset(
     is_grad_enabled get_default_dtype is_inference is_inference_mode_enabled finfo iinfo is_storage
     type_as is_autocast_enabled is_pinned is_shared calculate_gain""".split()
 )
+# Queries with one answer in compiled functions, which run as Python where a program is exported.
+_MODES = frozenset("is_tracing is_scripting is_compiling is_dynamo_compiling is_exporting".split())
+GEOMETRY |= _MODES
 # Those among both that depend on the memory of a tensor, or on where it came from.
 OF_MEMORY = frozenset("storage_offset is_shared is_pinned output_nr".split())
 # Functions that return settings of the process.
@@ -166,6 +169,8 @@ def _is_operator(function: FunctionType) -> bool:
         return False
     if not home(function).startswith("gradloom"):
         return False  # a program's function, which may replace one of the library's under the same name
+    if name in _MODES:
+        return home(function) in ("gradloom.compiler", "gradloom.jit", "gradloom._utils")
     place = own_code(function).co_filename.replace("\\", "/")
     if any(room in place for room in _ROOMS):
         return True
