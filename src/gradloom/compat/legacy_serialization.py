@@ -21,7 +21,7 @@ _VERSION = 1001
 
 
 def write(file: BinaryIO, pickled: bytes, storages: dict[int, Any]) -> None:
-    """Write an object.
+    """Write an object, and nothing to seek: the file may be a stream.
 
     Args:
         file: open for writing bytes.
@@ -48,7 +48,7 @@ def read(file: BinaryIO, facts_unpickler: Callable[[], Any], unpickler: Any) -> 
     """Read an object.
 
     Args:
-        file: open for reading bytes, at its start.
+        file: open for reading bytes, where the object begins; it is left where the object ends.
         facts_unpickler: returns an unpickler for the next pickle of the file: a number, facts or keys.
         unpickler: the unpickler of the object. It allocates storages in `memory`: {key: (bytes, size of an element)}.
 
@@ -82,7 +82,8 @@ def read(file: BinaryIO, facts_unpickler: Callable[[], Any], unpickler: Any) -> 
                     f"load(): the file is damaged: storage {key} has {min(count, len(data))} bytes instead of "
                     f"{memory.nbytes}"
                 )
-            memory[...] = np.frombuffer(data, np.uint8)
+            if isinstance(memory, np.ndarray):  # not on the meta device
+                memory[...] = np.frombuffer(data, np.uint8)
     except (EOFError, KeyError) as error:
         if error is unpickler.raised:
             raise

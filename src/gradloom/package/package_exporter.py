@@ -18,7 +18,6 @@ from typing import IO, Any
 import numpy as np
 
 from ..memory.ownership import flat
-from ..serialization import _tells
 from ..serialization._replacing import replacing
 from ..utils.hooks import RemovableHandle
 from ._dependencies import UNSAFE, EmptyMatchError, Graph, Node, PackagingError, PackagingErrorReason, imports_of
@@ -410,3 +409,12 @@ class PackageExporter:
 
 def _path(package: str, resource: str) -> str:
     return f"{package.replace('.', '/')}/{resource}"
+
+
+def _tells(file: Any) -> bool:
+    """Return whether a file tells where it is, and so that it can be written in parts."""
+    try:
+        file.tell()
+    except Exception:  # whatever a class of the user's raises, which may only have `write`
+        return False
+    return True

@@ -22,7 +22,7 @@ from weakref import WeakValueDictionary, ref
 
 import numpy as np
 
-from ..serialization._unpickling import Storages, _storage, check_location
+from ..serialization._unpickling import Storages, _storage
 from .glob_group import Directory, GlobGroup, GlobPattern
 from .importer import Importer, demangled, package_of
 
@@ -275,10 +275,9 @@ class _Unpickler(Storages, pickle.Unpickler):
         if saved[0] != "storage":
             raise pickle.UnpicklingError(f"PackageImporter: unknown persistent id {saved[0]!r}")
         _, kind, key, location, _ = saved
-        check_location(location, self.map_location)
         if key not in self.memory:
-            data = self.importer._archive.read(f".data/{key}.storage")
-            self.memory[key] = np.frombuffer(bytearray(data), np.uint8)
+            archive, name = self.importer._archive, f".data/{key}.storage"
+            self.memory[key] = self.placed(location, lambda: np.frombuffer(bytearray(archive.read(name)), np.uint8))
         return _storage(self.memory[key], kind)
 
 

@@ -4,8 +4,8 @@ Note [The file format]
 A file is an uncompressed zip archive: `data.pkl`, a pickle (protocol 2) in which each tensor is
 `torch._utils._rebuild_tensor_v2(storage, offset, size, stride, requires_grad, hooks)` and each storage a persistent id
 `("storage", torch.FloatStorage, key, "cpu", number of elements)`, and `data/<key>` with the bytes of each storage, once
-for all tensors that share it. The pickle has PyTorch's names of functions and classes, so that each library reads the
-other's files without importing the other.
+for all tensors that share it. The bytes of a member begin at a multiple of 64. The pickle has PyTorch's names of
+functions and classes, so that each library reads the other's files without importing the other.
 
 A pickle can call any function of any module. `load` therefore resolves names from a list of those that rebuild tensors
 and plain containers, unless weights_only=False marks the file as trusted.
@@ -17,7 +17,6 @@ import errno
 import io
 import os
 import pickle
-import sys
 import zipfile
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
@@ -34,6 +33,7 @@ from ..tensors.construction import made
 from ..types.device import device, layout
 from ..types.dtype import ALL, BY_NAME, FLOAT8, dtype as dtype_class, legacy_type_name, uint8
 from ..types.size import Size
+from ._archive import Window, archive_in, write_archive
 from ._reduction import Reduction
 from ._replacing import replacing
 from ._unpickling import (
@@ -68,7 +68,8 @@ def save(
     Args:
         obj: anything that can be pickled: a state_dict, a Tensor, containers of them, a Module.
         f: a path, or a file that is open for writing bytes. A path is written completely or not at all.
-        pickle_module, pickle_protocol: accepted for compatibility; the protocol is always 2.
+        pickle_module: a module whose class `Pickler` reduces the objects that are not tensors, such as `dill`.
+        pickle_protocol: a protocol of pickle. Files of protocol 2 can be loaded with `weights_only=True`.
         _use_new_zipfile_serialization: False writes PyTorch's format from before version 1.6.
 
     Raises:
@@ -76,7 +77,7 @@ def save(
         PicklingError: for an object that cannot be pickled, such as a lambda.
     """
     buffer = io.BytesIO()
-    pickler = _Pickler(buffer, protocol=2)
+    pickler = _pickler_of(pickle_module, buffer, pickle_protocol)
     pickler.old = not _use_new_zipfile_serialization
     pickler.dump(obj)
 
@@ -86,7 +87,7 @@ def save(
 
             write(file, buffer.getvalue(), pickler.storages)
         else:
-            _write_archive(file, buffer.getvalue(), pickler.storages, name)
+            write_archive(file, name, buffer.getvalue(), [(key, base) for key, base, _ in pickler.storages.values()])
 
     if not isinstance(f, str | os.PathLike):
         if not hasattr(f, "write"):
@@ -94,12 +95,7 @@ def save(
                 "expected 'f' to be string, path, or a file-like object with a 'write' attribute, not "
                 f"{type(f).__name__}"
             )
-        if _tells(f):
-            write(f, "archive")
-        else:
-            whole = io.BytesIO()
-            write(whole, "archive")
-            f.write(whole.getvalue())
+        write(f, "archive")
         if hasattr(f, "flush"):  # a file of the user's may send the bytes only then
             f.flush()
         return
@@ -109,29 +105,6 @@ def save(
         raise RuntimeError(f"Parent directory {folder} does not exist.")
     with replacing(path) as file:
         write(file, os.path.splitext(os.path.basename(path))[0])
-
-
-def _tells(file: Any) -> bool:
-    """Return whether a file tells where it is, and so that it can be written in parts."""
-    try:
-        file.tell()
-    except Exception:  # whatever a class of the user's raises, which may only have `write`
-        return False
-    return True
-
-
-def _write_archive(file, pickled: bytes, storages: dict, name: str) -> None:
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-
-        def add(member, data):
-            archive.writestr(zipfile.ZipInfo(f"{name}/{member}", (1980, 1, 1, 0, 0, 0)), data)
-
-        add("data.pkl", pickled)
-        add("byteorder", sys.byteorder)
-        for key, base, _ in storages.values():
-            memory = flat(base)
-            add(f"data/{key}", memoryview(np.ascontiguousarray(memory).view(np.uint8)) if memory.size else b"")
-        add("version", "3\n")
 
 
 class _Name:
@@ -165,6 +138,9 @@ _NAMES["_get_layout"] = _Name("torch.serialization", "_get_layout")
 _NAMES["_rebuild_from_type_v2"] = _Name("torch._tensor", "_rebuild_from_type_v2")
 
 
+_PLAIN = {type(None), bool, int, float, str, bytes, bytearray, tuple, list, dict, set, frozenset}
+
+
 class _Stored:
     """Takes the place of a storage in a pickle."""
 
@@ -178,9 +154,11 @@ class _Pickler(Reduction, pickle._Pickler):  # type: ignore[name-defined]  # Pyt
     Attributes:
         storages: {id of an owner of memory: (key, owner, dtype)}.
         old: whether to write the format from before PyTorch 1.6.
+        reducing: a pickler whose reductions apply to what is not a tensor.
     """
 
     old = False
+    reducing: Any = None
 
     dispatch = pickle._Pickler.dispatch.copy()  # type: ignore[attr-defined]
 
@@ -211,9 +189,12 @@ class _Pickler(Reduction, pickle._Pickler):  # type: ignore[name-defined]  # Pyt
             return _NAMES["_get_layout"], (str(obj),)
         if isinstance(obj, Tensor) and isinstance(TensorBase._array, type(type(obj)._array)):  # else it has no values
             return self.tensor(obj)
-        return NotImplemented
+        if type(obj) in _PLAIN:  # C's picklers do not ask for these
+            return NotImplemented
+        others = getattr(self.reducing or super(), "reducer_override", None)
+        return NotImplemented if others is None else others(obj)
 
-    def save(self, obj: Any, save_persistent_id: bool = True) -> None:
+    def save(self, obj: Any, save_persistent_id: bool = True) -> None:  # and Python's `save` calls `reducer_override`
         if isinstance(obj, dtype_class):  # a global, not a call
             name = _NAMES[str(obj)[6:]]
             known = self.memo.get(id(name))
@@ -245,68 +226,97 @@ class _Pickler(Reduction, pickle._Pickler):  # type: ignore[name-defined]  # Pyt
         return _Stored(("storage", _NAMES[name or "UntypedStorage"], key, "cpu", size, *(None,) * self.old))
 
 
+def _pickler_of(module: Any, file: Any, protocol: int) -> Any:
+    """Return a pickler of tensors that reduces other objects as the `Pickler` of a module does.
+
+    Python's picklers call methods of their subclasses. Those in C ask for `reducer_override` and `dispatch_table` only.
+    """
+    if module is None or module is pickle:
+        return _Pickler(file, protocol)
+    theirs = module.Pickler
+    if issubclass(theirs, pickle._Pickler):  # type: ignore[attr-defined]
+        dispatch = {**theirs.dispatch, _Name: _Pickler.save_name}
+        return type("_Pickler", (_Pickler, theirs), {"dispatch": dispatch})(file, protocol)
+    pickler = _Pickler(file, protocol)
+    pickler.reducing = theirs(io.BytesIO(), protocol)
+    if hasattr(pickler.reducing, "dispatch_table"):
+        pickler.dispatch_table = pickler.reducing.dispatch_table
+    return pickler
+
+
 def load(
     f: str | os.PathLike[str] | io.IOBase,
     map_location: Any = None,
     pickle_module: Any = None,
     *,
-    weights_only: bool = True,
+    weights_only: bool | None = None,
     mmap: bool | None = None,
     **pickle_load_args: Any,
 ) -> Any:
     """Read a file that `save`, or PyTorch's `torch.save`, wrote.
 
     Args:
-        f: a path, or a file that is open for reading bytes and can seek.
-        map_location: for files with tensors of other devices: "cpu", a device, a dict of locations or a function
-            `(storage, location)`. All tensors go to the CPU.
+        f: a path, or a file that is open for reading bytes and can seek. The object begins at its position.
+        map_location: where storages go: "cpu", "meta", a device, a dict of locations, or a function
+            `(storage, location)` that returns a storage, or None for the storage's own location.
+        pickle_module: a module whose class `Unpickler` reads the object; not with `weights_only`.
         weights_only: rebuild tensors, plain containers and classes allowed by `add_safe_globals`; refuse all else.
-            False runs any code that the file names: only for trusted files.
+            False runs any code that the file names: only for trusted files. True unless there is a pickle_module.
         mmap: accepted for compatibility.
+        pickle_load_args: options of the Unpickler, such as `encoding`.
 
     Raises:
         FileNotFoundError: if there is no such file.
-        EOFError: if it is empty.
+        EOFError: if it is empty, or at its end.
         RuntimeError: if the file has another format, is damaged, or has tensors of another device and there is no
             map_location.
         UnpicklingError: for a name that is not allowed; the message gives the remedy.
     """
+    if weights_only is None:
+        weights_only = pickle_module is None
+    elif weights_only and pickle_module is not None:
+        raise RuntimeError("Can not safely load weights when explicit pickle_module is specified")
     if isinstance(f, str | os.PathLike):
         with open(f, "rb") as file:
             return load(file, map_location, pickle_module, weights_only=weights_only, **pickle_load_args)
+    if mmap:
+        raise ValueError("f must be a file path in order to use the mmap argument")
     if not hasattr(f, "seek") or not hasattr(f, "read"):
         raise AttributeError(
             f"load() reads from a path or from a file that can seek, not from a {type(f).__name__}; "
             "wrap the data in an io.BytesIO"
         )
-    unpickler: Any = None
+    start = f.tell()
     f.seek(0, 2)  # a file that cannot raises its own error
-    size = f.tell()
+    size = f.tell() - start
+    f.seek(start)
+    if size <= 0:
+        raise EOFError("load(): the file is empty, or at its end; seek(0) goes back to its start")
+    is_archive = f.read(4) == b"PK\x03\x04"
+    f.seek(start)
+    kind: Any = (Archive if is_archive else Old) if weights_only else TrustedArchive if is_archive else TrustedOld
+    if pickle_module is not None:
+        kind = type(kind.__name__, (kind, pickle_module.Unpickler), {})
+    unpickler = kind(io.BytesIO(), **pickle_load_args)  # which raises for unknown options, and nothing else
     try:
-        is_archive = zipfile.is_zipfile(f)
-        f.seek(0)
         if is_archive:
-            with zipfile.ZipFile(f) as archive:  # type: ignore[arg-type]
+            with archive_in(Window(f, start, start + size)) as archive:
                 members = Members(archive, size if weights_only else None)
-                unpickler = (Archive if weights_only else TrustedArchive)(io.BytesIO(members.read("data.pkl")))
+                unpickler = kind(io.BytesIO(members.read("data.pkl")), **pickle_load_args)
                 unpickler.map_location, unpickler.members, unpickler.storages = map_location, members, {}
                 return unpickler.load()
-        if size:
-            from ..compat.legacy_serialization import read
+        from ..compat.legacy_serialization import read
 
-            old: Any = f
-            unpickler = (Old if weights_only else TrustedOld)(f)
-            unpickler.map_location, unpickler.left, unpickler.memory = map_location, size, {}
-            return read(old, lambda: Facts(f), unpickler)
+        old: Any = f
+        unpickler = kind(old, **pickle_load_args)
+        unpickler.map_location, unpickler.left, unpickler.memory = map_location, size, {}
+        return read(old, lambda: Facts(old), unpickler)
     except Exception as error:
-        is_known = type(error) in (RuntimeError, pickle.UnpicklingError) or (
-            unpickler is not None and error is unpickler.raised
-        )
+        is_known = type(error) in (RuntimeError, pickle.UnpicklingError) or error is unpickler.raised
         is_systems = isinstance(error, OSError) and error.errno != errno.EINVAL  # a seek to nowhere
         if is_known or is_systems or not (weights_only or isinstance(error, _OF_DAMAGE)):
             raise
         raise RuntimeError(f"load(): the file is damaged: {error}") from error
-    raise EOFError("load(): the file is empty")
 
 
 _OF_DAMAGE = (zipfile.BadZipFile, EOFError, KeyError)

@@ -24,6 +24,7 @@ import numpy as np
 
 from ..core.tensor import Tensor, wrap
 from ..dispatch import _operators
+from ..memory.metadata import MetaArray
 from ..memory.ownership import flat, rooted, strided_view
 from ..storage import TypedStorage, UntypedStorage, _Storage
 from ..tensors.construction import made
@@ -75,10 +76,35 @@ class Storages:
         return target
 
     def persistent_load(self, saved: Any) -> _Storage:
-        if type(saved) is not tuple or not 5 <= len(saved) <= 6 or saved[0] != "storage" or type(saved[2]) is not str:
+        is_known = type(saved) is tuple and 5 <= len(saved) <= 6 and saved[0] == "storage"
+        if not is_known or not type(saved[2]) is type(saved[3]) is str:
             raise RuntimeError("load(): unknown persistent id")
-        check_location(saved[3], self.map_location)
         return self.storage(*saved[1:])
+
+    def placed(self, location: str, read: Callable[[], np.ndarray]) -> Any:
+        """Return the memory of a storage where `map_location` puts it.
+
+        Args:
+            location: the storage's, from the file.
+            read: returns its bytes.
+        """
+        where = self.map_location
+        if where is None or isinstance(where, str | bytes | dict | device):
+            is_meta = check_location(location, where) == "meta"
+            memory = read()
+        else:
+            memory = read()
+            found = self.called(where, UntypedStorage._of(memory), location)
+            if isinstance(found, _Storage):
+                return _bytes_of(found)
+            if found is not None:
+                self.raised = TypeError(
+                    f"map_location must return a storage, or None for the storage's own location, not a "
+                    f"{type(found).__name__}"
+                )
+                raise self.raised
+            is_meta = check_location(location, None) == "meta"
+        return _operators.empty(memory.nbytes, dtype=uint8, device="meta")._array if is_meta else memory
 
     def storage(self, *saved: Any) -> _Storage:
         raise RuntimeError("load(): a storage where there should be none")
@@ -135,10 +161,9 @@ class _ArchiveStorages(Storages):
     def storage(self, kind, key, location, count, part=None) -> _Storage:
         memory = self.storages.get(key)
         if memory is None:
-            memory = np.frombuffer(bytearray(self.members.read(f"data/{key}")), np.uint8)
-            self.storages[key] = memory
-            if callable(self.map_location):
-                self.called(self.map_location, UntypedStorage._of(memory), location)
+            memory = self.storages[key] = self.placed(
+                location, lambda: np.frombuffer(bytearray(self.members.read(f"data/{key}")), np.uint8)
+            )
         return _storage(memory, kind)
 
 
@@ -157,7 +182,7 @@ class _OldStorages(Storages):
         item = getattr(kind, "itemsize", 1)
         if key not in self.memory:
             self.left = take(self.left, count * item)
-            self.memory[key] = np.zeros(count * item, np.uint8), item
+            self.memory[key] = self.placed(location, lambda: np.zeros(count * item, np.uint8)), item
         array = self.memory[key][0]
         if part is not None:  # a view of a storage, as in PyTorch's first years
             _, offset, length = part
@@ -190,9 +215,9 @@ class _Restricted(pickle._Unpickler):  # type: ignore[name-defined]  # Python's 
     ):  # fmt: skip
         del dispatch[_code[0]]
 
-    def __init__(self, file: Any) -> None:
+    def __init__(self, file: Any, **options: Any) -> None:
         bounded = _File(file)
-        super().__init__(bounded)
+        super().__init__(bounded, **options)
         self.own: dict[int, Any] = {}  # what this file has made, by id
         self.hashes = 10_000 + 4 * bounded.end  # how many elements of tuples may be hashed
 
@@ -389,19 +414,42 @@ class Facts(Storages, _Restricted):
     """Unpickler of the numbers around the object in files from before PyTorch 1.6."""
 
 
-def check_location(location: str, map_location: Any) -> None:
-    """Raise RuntimeError unless storages of a location are loaded to the CPU."""
-    if map_location is None:
-        target = location
+def check_location(location: str, map_location: Any) -> str:
+    """Return the type of the device to which storages of a location are loaded: cpu or meta.
+
+    Args:
+        location: in a file, such as "cuda:0".
+        map_location: None, a location or device, or a dict of locations; a function cannot be asked.
+
+    Raises:
+        RuntimeError: for another device.
+    """
+    if map_location is None or callable(map_location):
+        target: Any = location
     elif isinstance(map_location, dict):
         target = map_location.get(location, location)
     else:
-        target = "cpu" if callable(map_location) else map_location
-    if str(target).partition(":")[0] != "cpu":
+        target = map_location.decode() if isinstance(map_location, bytes) else map_location
+    kind = str(target).partition(":")[0]
+    if kind in ("cpu", "meta"):
+        return kind
+    if kind in _DEVICES:
         raise RuntimeError(
-            f"Attempting to deserialize object on a {location} device, and there is only the CPU. "
+            f"Attempting to deserialize object on a {kind} device, and there is only the CPU. "
             "Please use load with map_location=torch.device('cpu') to map your storages to the CPU."
         )
+    raise RuntimeError(
+        f"don't know how to restore data location of torch.storage.UntypedStorage (tagged with {target})"
+    )
+
+
+_DEVICES = ("cuda", "hpu", "mps", "mtia", "privateuseone", "xpu")
+
+
+def _bytes_of(stored: _Storage) -> Any:
+    """Return the memory of a storage as bytes."""
+    owner = stored._owner
+    return owner if isinstance(owner, MetaArray) else flat(owner).view(np.uint8)
 
 
 def _storage(memory: np.ndarray, kind: Any) -> _Storage:
@@ -412,6 +460,8 @@ def _storage(memory: np.ndarray, kind: Any) -> _Storage:
 def _rebuild_tensor(stored, offset, size, stride, requires_grad, hooks, metadata=None, kind=None):
     if not isinstance(stored, _Storage):
         raise RuntimeError("load(): the file is damaged: a tensor without a storage")
+    if isinstance(stored._owner, MetaArray):
+        return _rebuild_meta_tensor(kind or getattr(stored, "dtype", uint8), size, stride, requires_grad)
     memory = flat(stored._owner).view(np.uint8)
     numpy_type = (kind or getattr(stored, "dtype", uint8)).numpy
     typed = memory.view(numpy_type) if memory.nbytes % numpy_type.itemsize == 0 else memory[:0].view(numpy_type)
