@@ -50,7 +50,7 @@ def write_archive(file: Any, folder: str, pickled: bytes, storages: list[tuple[s
         storages: the key and the owner of the memory of each.
     """
     names, contents = sha256(), sha256()
-    with zipfile.ZipFile(_Stream(file), "w", zipfile.ZIP_STORED) as archive:  # type: ignore[arg-type]
+    with zipfile.ZipFile(_Stream(file), "w", zipfile.ZIP_STORED) as archive:  # type: ignore[call-overload]
 
         def add(name: str, data: Any) -> None:
             info = zipfile.ZipInfo(f"{folder}/{name}", (1980, 1, 1, 0, 0, 0))
