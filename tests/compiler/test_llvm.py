@@ -14,6 +14,7 @@ import gradloom as torch
 from gradloom.compiler import _llvm
 from gradloom.compiler._interpreter import run
 from gradloom.compiler._llvm import cache, code, host, kernel
+from gradloom.compiler._llvm.fits import MISFIT
 from gradloom.compiler._loops import LoopProgram
 from gradloom.compiler._numpy_rows import compile_loops as numpy_loops
 from tests.waiting import LIMIT, forked, in_threads
@@ -90,7 +91,8 @@ def test_programs_with_several_passes(text):
     program = LoopProgram.parse(text)
     x = np.random.default_rng(0).standard_normal(program.shape).astype(program.inputs[0].dtype)
     arrays = [x] if len(program.inputs) == 1 else [x, x, np.array([4, -1, 0])]
-    expected, found = (np.zeros(program.shape, x.dtype) for _ in range(2))
+    shape = [n for n, stride in zip(program.shape, program.outputs[0].strides, strict=True) if stride]
+    expected, found = (np.zeros(shape, x.dtype) for _ in range(2))
     numbers = [2.0] * len(program.numbers)
     run(program, [*arrays, expected], numbers)
     _llvm.compile(program)([*arrays, found], numbers)
@@ -225,7 +227,7 @@ def test_gathers_of_single_elements():
 
 def test_only_arrays_are_taken():
     compiled, out = _llvm.compile(LoopProgram.parse(POINTWISE.format(n=3))), np.empty(3, "float32")
-    with pytest.raises(TypeError, match="a kernel takes NumPy arrays, not list"):
+    with pytest.raises(TypeError, match="takes NumPy arrays, not list"):
         compiled([[1.0, 2.0, 3.0], out], [1.0])
 
 
@@ -583,7 +585,9 @@ pass 0:
     x, out = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
     assert kernel.call(x, out, 2.5, 3) is None
     np.testing.assert_array_equal(out, x * 2.5 + 3)
-    for wrong in [(x, out), (x, out, 1.0, 2, 3), (x, [0.0], 1.0, 2), (None, out, 1.0, 2), (x, out, "1", 2)]:
+    for misfit in [(x, [0.0], 1.0, 2), (None, out, 1.0, 2), (x[:4], out, 1.0, 2), (x, out.astype("f8"), 1.0, 2)]:
+        assert kernel.call(*misfit) is MISFIT
+    for wrong in [(x, out), (x, out, 1.0, 2, 3), (x, out, "1", 2)]:
         with pytest.raises(TypeError):
             kernel.call(*wrong)
     with pytest.raises(TypeError):

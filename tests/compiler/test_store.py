@@ -342,9 +342,11 @@ COMPILER = {
     ),
     *(
         "_llvm.direct",
+        "_llvm.fits",
         "_llvm.host",
         "_llvm.image",
         "_llvm.kernel",
+        "_llvm.layouts",
         "_memory",
         "_numbers",
         "_pieces",

@@ -210,7 +210,7 @@ def _of_products(name: str) -> Callable[[Any], Any]:
 
 
 def _rows(name: str, arrays: tuple[Any, ...], dim: int) -> Any:
-    """Run a program of ROWS over one dimension of contiguous arrays of one shape."""
+    """Run a program of ROWS over one dimension of contiguous arrays of one shape; return None if it refuses them."""
     x = arrays[0]
     key = name, x.shape, x.dtype.char, dim
     kernel = _kernels.get(key)
@@ -220,11 +220,8 @@ def _rows(name: str, arrays: tuple[Any, ...], dim: int) -> Any:
         before, count, after = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
         kernel = _compiled(key, row_program(name, dtype, before, count, after))
     out = empty(x.shape, x.dtype)
-    if name == "softmax":
-        kernel.call(*arrays, out, out, out)
-    else:
-        kernel.call(*arrays, out)
-    return out
+    outputs = (out, out, out) if name == "softmax" else (out,)
+    return None if kernel.call(*arrays, *outputs) else out
 
 
 def _softmax(name: str) -> Callable[[Any], Any]:
@@ -234,7 +231,9 @@ def _softmax(name: str) -> Callable[[Any], Any]:
                 type(self) is ndarray and self.dtype.char in "fd" and not half_to_float
                 and self.flags.c_contiguous and self.size and -self.ndim <= dim < self.ndim
             ):  # fmt: skip
-                return _rows(name, (self,), dim)
+                found = _rows(name, (self,), dim)
+                if found is not None:
+                    return found
             return original(self, dim, half_to_float)
 
         return kernel
@@ -252,7 +251,9 @@ def _softmax_backward(name: str) -> Callable[[Any], Any]:
             ):  # fmt: skip
                 if not grad_output.flags.c_contiguous:  # such as the gradient of a sum, one number expanded
                     grad_output = np.ascontiguousarray(grad_output)
-                return _rows(name, (grad_output, output), dim)
+                found = _rows(name, (grad_output, output), dim)
+                if found is not None:
+                    return found
             return original(grad_output, output, dim, input_dtype)
 
         return kernel
@@ -281,7 +282,8 @@ def _layer_norm(original: Any) -> Any:
             kernel = _compiled(key, text)
         row_shape = (*shape[:outer], *(1,) * len(sizes))
         out, mean, rstd = empty(shape, dtype), empty(row_shape, dtype), empty(row_shape, dtype)
-        kernel.call(input, *parameters, out, mean, rstd, float(eps))
+        if kernel.call(input, *parameters, out, mean, rstd, float(eps)):
+            return original(input, normalized_shape, weight, bias, eps)
         return out, mean, rstd
 
     return native_layer_norm
@@ -310,7 +312,10 @@ def _layer_norm_backward(original: Any) -> Any:
         arrays = [a for a in (grad_out, input, mean, rstd, weight) if a is not None]
         if (
             any(type(a) is not ndarray or a.dtype != dtype or not a.flags.c_contiguous for a in arrays)
-            or dtype.char not in "fd" or not input.size or grad_out.shape != shape or not sizes or outer < 0
+            or len(arrays) < 4 + (weight is not None) or dtype.char not in "fd" or not input.size
+            or grad_out.shape != shape or not sizes or outer < 0 or shape[outer:] != sizes
+            or not mean.size == rstd.size == math.prod(shape[:outer])
+            or weight is not None and weight.shape != sizes
         ):  # fmt: skip
             return original(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
         of_parameters = output_mask[1] or output_mask[2]
@@ -325,13 +330,16 @@ def _layer_norm_backward(original: Any) -> Any:
             _kernels[key] = found
         grad_input = empty(shape, dtype) if output_mask[0] else None
         grad_weight, grad_bias = (empty(sizes, dtype), empty(sizes, dtype)) if of_parameters else (None, None)
+        refused = None
         if together:
-            found[0].call(*arrays, grad_input, grad_weight, grad_bias)
+            refused = found[0].call(*arrays, grad_input, grad_weight, grad_bias)
         else:
             if grad_input is not None:
-                found[0].call(*arrays, grad_input)
+                refused = found[0].call(*arrays, grad_input)
             if of_parameters:
-                found[1].call(*arrays[:4], grad_weight, grad_bias)
+                refused = refused or found[1].call(*arrays[:4], grad_weight, grad_bias)
+        if refused:
+            return original(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
         return grad_input, grad_weight if output_mask[1] else None, grad_bias if output_mask[2] else None
 
     return native_layer_norm_backward
@@ -379,8 +387,7 @@ def _reduced(name: str, x: Any, keepdim: bool, text: str, result: str, numbers: 
         parts = {"rows": x.size // count, "count": count, "dtype": dtype, "result": filled}
         kernel = _compiled(key, text.format(**parts, operator=_OPERATORS.get(name)))
     out = empty((*x.shape[:-1], 1) if keepdim else x.shape[:-1], x.dtype)
-    kernel.call(x, out, *numbers)
-    return out
+    return None if kernel.call(x, out, *numbers) else out
 
 
 _OPERATORS = {"sum_dim": "sum", "mean_dim": "sum", "sum": "sum", "mean": "sum", "prod_dim": "prod"}
@@ -394,7 +401,9 @@ def _sum_dim(name: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
         def kernel(self: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
             if dtype is None and _is_last(self, dim):
-                return _reduced(name, self, keepdim, ROW_REDUCTION, result)
+                found = _reduced(name, self, keepdim, ROW_REDUCTION, result)
+                if found is not None:
+                    return found
             return original(self, dim, keepdim, dtype)
 
         return kernel
@@ -406,7 +415,9 @@ def _extreme(name: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
         def kernel(self: Any, dim: Any = (), keepdim: bool = False) -> Any:
             if _is_last(self, dim):
-                return _reduced(name, self, keepdim, ROW_REDUCTION, _RESULT)
+                found = _reduced(name, self, keepdim, ROW_REDUCTION, _RESULT)
+                if found is not None:
+                    return found
             return original(self, dim, keepdim)
 
         return kernel
@@ -423,7 +434,9 @@ def _whole(name: str) -> Callable[[Any], Any]:
                 dtype is None and type(self) is ndarray and self.dtype.char in "fd"
                 and self.size > 0 and self.flags.c_contiguous
             ):  # fmt: skip
-                return _reduced(name, self.reshape(1, -1), False, ROW_REDUCTION, result).reshape(())
+                found = _reduced(name, self.reshape(1, -1), False, ROW_REDUCTION, result)
+                if found is not None:
+                    return found.reshape(())
             return original(self) if dtype is None else original(self, dtype)
 
         return kernel
@@ -439,7 +452,9 @@ def _variance(name: str) -> Callable[[Any], Any]:
         def kernel(self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
             if _is_last(self, dim):
                 free = max(0.0, self.shape[-1] - (1.0 if correction is None else float(correction)))
-                return _reduced(name, self, keepdim, ROW_VARIANCE, result, (free,))
+                found = _reduced(name, self, keepdim, ROW_VARIANCE, result, (free,))
+                if found is not None:
+                    return found
             return original(self, dim, correction, keepdim)
 
         return kernel
@@ -451,7 +466,10 @@ def _dropout(original: Any) -> Any:
     from ..kernels.random.distributions import fill_bernoulli
 
     def draw_dropout(stream: Any, array: Any, p: float) -> Any:
-        if type(array) is ndarray and array.dtype.char in "fd" and p < 1 and array.flags.c_contiguous and array.size:
+        if (
+            type(array) is ndarray and array.dtype.char in "fd" and array.dtype.isnative and p < 1 and array.size
+            and array.flags.c_contiguous and array.flags.aligned
+        ):  # fmt: skip
             mask = fill_bernoulli(stream, empty(array.shape, np.bool_), 1 - p)
             key = "draw_dropout", array.size, array.dtype.char
             kernel = _kernels.get(key)
@@ -461,7 +479,7 @@ def _dropout(original: Any) -> Any:
                 program = pointwise("x * kept * scale", arrays, array.size, dtype, {}, ("scale",))
                 kernel = _compiled(key, program)
             out = empty(array.shape, array.dtype)
-            kernel.call(array, mask, out, 1 / (1 - p))
+            kernel((array, mask, out), (1 / (1 - p),))
             return out, mask
         return original(stream, array, p)
 

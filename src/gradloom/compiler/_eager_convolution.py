@@ -13,6 +13,7 @@ import numpy as np
 
 from ..kernels.conv.convolution import _format, geometry
 from ._llvm import convolution as code
+from ._llvm.fits import MisfitError
 
 ndarray, empty = np.ndarray, np.empty
 _DTYPES = {"f": "float32", "d": "float64"}
@@ -52,8 +53,11 @@ def convolution(kernels: dict[Any, Any], compiled: Any) -> Callable[[Any], Any]:
                 if compute:
                     out = empty((images, out_channels, *windows.output[4 - input.ndim :]), input.dtype)
                     arrays = (input, weight) if bias is None else (input, weight, bias)
-                    compute(*arrays, out)
-                    return out
+                    try:
+                        compute(*arrays, out)
+                        return out
+                    except MisfitError:
+                        pass
             return original(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
         return convolution
@@ -79,13 +83,11 @@ def convolution_backward(kernels: dict[Any, Any], compiled: Any) -> Callable[[An
                     if output_mask[0]:
                         compute = _gradient(kernels, compiled, "input_gradient", dtype.char, sizes)
                         if compute:
-                            found[0] = empty(input.shape, dtype)
-                            compute(grad_output, weight, found[0])
+                            found[0] = _computed(compute, grad_output, weight, empty(input.shape, dtype))
                     if output_mask[1]:
                         compute = _gradient(kernels, compiled, "weight_gradient", dtype.char, sizes)
                         if compute:
-                            found[1] = empty(weight.shape, dtype)
-                            compute(grad_output, input, found[1])
+                            found[1] = _computed(compute, grad_output, input, empty(weight.shape, dtype))
             mask = [bool(wanted) and x is None for wanted, x in zip(output_mask, found, strict=True)]
             if any(mask) or not any(output_mask):
                 rest = original(grad_output, input, weight, bias_sizes, *settings, mask)
@@ -97,6 +99,15 @@ def convolution_backward(kernels: dict[Any, Any], compiled: Any) -> Callable[[An
         return convolution_backward
 
     return make
+
+
+def _computed(compute: Any, a: Any, b: Any, out: Any) -> Any:
+    """Return the result; None if the arrays are not those that machine code takes."""
+    try:
+        compute(a, b, out)
+    except MisfitError:
+        return None
+    return out
 
 
 def _gradient(kernels: dict[Any, Any], compiled: Any, name: str, char: str, sizes: tuple[Any, ...]) -> Any:

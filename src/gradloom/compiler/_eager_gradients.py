@@ -123,7 +123,7 @@ def apply_adding(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Callable
         found = recent.get(key)
         if found is None:
             found = code_for(definition, key, arrays, values)
-        return found and (found[0], (*arrays.values(), total, *[values[n] for n in found[1]]))
+        return found and (found[0], (*arrays.values(), total), [values[n] for n in found[1]])
 
     def make(_: Any) -> Any:
         def apply_adding(task: Any, node: Any, grads: Any, edges: Any) -> Any:
@@ -150,8 +150,8 @@ def apply_adding(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Callable
                     sums.append(found)
                     rest[i] = NO_EDGE
             outputs = node.apply(grads, tuple(rest) if sums else edges)
-            for code, given in sums:  # after `apply`, which may raise an error
-                code.call(*given)
+            for code, arrays, numbers in sums:  # after `apply`, which may raise an error
+                code(arrays, numbers)
             return outputs
 
         return apply_adding

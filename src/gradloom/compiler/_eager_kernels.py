@@ -18,10 +18,12 @@ from ..kernels.random.streams import BLOCK
 from . import _eager_programs as programs
 from ._eager_random import box_muller
 from ._llvm import host
+from ._llvm.fits import MisfitError
 
 ndarray, empty = np.ndarray, np.empty
 Make = Callable[[Any], Any]
 _INT64 = np.dtype(np.int64).char
+_FLOAT32 = np.dtype(np.float32)
 _GATHERED = "fd" + _INT64
 _DTYPES = {"f": "float32", "d": "float64"}
 
@@ -55,7 +57,8 @@ def batch_norm(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 text = programs.batch_norm(shape, _DTYPES[dtype.char], weight is not None, bias is not None)
                 code = compiled(key, text)
             out, (mean, rstd, squares) = empty(shape, dtype), empty((3, shape[1]), dtype)
-            code.call(input, *parameters, out, mean, rstd, squares, float(eps))
+            if code.call(input, *parameters, out, mean, rstd, squares, float(eps)):
+                return original(*given)
             if running_mean is not None:
                 count = input.size // shape[1]
                 running_mean[...] = momentum * mean + (1 - momentum) * running_mean
@@ -97,7 +100,10 @@ def batch_norm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> M
             if code is None:
                 code = compiled(key, programs.batch_norm_gradients(shape, _DTYPES[dtype.char], weight is not None))
             found = empty(shape, dtype), empty(shape[1], dtype), empty(shape[1], dtype)
-            code.call(grad, input, *vectors, *found)
+            if code.call(grad, input, *vectors, *found):
+                return original(
+                    grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
+                )
             return tuple([x if wanted else None for x, wanted in zip(found, output_mask, strict=True)])
 
         return native_batch_norm_backward
@@ -123,7 +129,8 @@ def group_norm(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 text = programs.group_norm(*sizes, _DTYPES[dtype.char], weight is not None, bias is not None)
                 code = compiled(key, text)
             out, mean, rstd = empty(input.shape, dtype), empty((N, group), dtype), empty((N, group), dtype)
-            code.call(input, *parameters, out, mean, rstd, float(eps))
+            if code.call(input, *parameters, out, mean, rstd, float(eps)):
+                return original(input, weight, bias, N, C, HxW, group, eps)
             return out, mean, rstd
 
         return native_group_norm
@@ -151,6 +158,7 @@ def group_norm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> M
             if (
                 not _is_grouped(input, N, C, HxW, group) or not _is_plain(grad) or grad.dtype != dtype
                 or grad.size != input.size or any(not _is_plain(p) or p.dtype != dtype for p in others)
+                or len(others) < 2 + (weight is not None)
                 or mean.size != N * group or rstd.size != N * group or weight is not None and weight.shape != (C,)
             ):  # fmt: skip
                 return original(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)
@@ -161,14 +169,16 @@ def group_norm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> M
                 for_input = programs.group_norm_input(*sizes, name, weight is not None)
                 for_parameters = programs.group_norm_parameters(*sizes, name)
                 found = kept[key] = compiled((key, 1), for_input), compiled((key, 2), for_parameters)
-            grad_input = grad_weight = grad_bias = None
+            grad_input = grad_weight = grad_bias = refused = None
             if output_mask[0]:
                 grad_input = empty(input.shape, dtype)
-                found[0].call(grad, input, *others, grad_input)
-            if output_mask[1] or output_mask[2]:
+                refused = found[0].call(grad, input, *others, grad_input)
+            if not refused and (output_mask[1] or output_mask[2]):
                 of_samples = empty((2, N, C), dtype)
-                found[1].call(grad, input, mean, rstd, *of_samples)
+                refused = found[1].call(grad, input, mean, rstd, *of_samples)
                 grad_weight, grad_bias = of_samples.sum(1)
+            if refused:
+                return original(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)
             return grad_input, grad_weight if output_mask[1] else None, grad_bias if output_mask[2] else None
 
         return native_group_norm_backward
@@ -228,8 +238,8 @@ def bce_with_logits(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 if code is None:
                     code = compiled(key, programs.bce_with_logits(self.size, _DTYPES[self.dtype.char], reduction == 1))
                 out = empty((), self.dtype)
-                code.call(self, target, out)
-                return out
+                if not code.call(self, target, out):
+                    return out
             return original(self, target, weight, pos_weight, reduction)
 
         return kernel
@@ -245,8 +255,7 @@ def log_sigmoid(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
             key = "log_sigmoid_forward", self.size, self.dtype.char
             code = kept.get(key) or compiled(key, programs.log_sigmoid(self.size, _DTYPES[self.dtype.char]))
             out, decay = empty(self.shape, self.dtype), empty(self.shape, self.dtype)
-            code.call(self, out, decay)
-            return out, decay
+            return original(self) if code.call(self, out, decay) else (out, decay)
 
         return log_sigmoid_forward
 
@@ -267,7 +276,9 @@ def max_pool(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
             return False
         shape = (*self.shape[:-2], *windows.output)
         program = programs.max_pool(math.prod(shape[:-2]), windows, _DTYPES[self.dtype.char])
-        found = kept[key] = compiled(key, program), shape, programs.places_in_window(windows)
+        steps = [(n - 1) * s for n, s in zip(windows.output, windows.stride, strict=True)]
+        length = self.size - math.prod(windows.size) + steps[0] * windows.size[1] + steps[1] + 1  # to the last corner
+        found = kept[key] = compiled(key, program), shape, programs.places_in_window(windows), length
         return found
 
     def make(original: Any) -> Any:
@@ -284,11 +295,11 @@ def max_pool(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 if found is None:
                     found = find(key, self, settings)
                 if found:
-                    code, shape, places = found
+                    code, shape, places, length = found
                     flat = self.reshape(-1)
                     out, indices = empty(shape, self.dtype), empty(shape, np.int64)
-                    code.call(*[flat[place:] for place in places], out, indices)
-                    return out, indices
+                    if not code.call(*[flat[place : place + length] for place in places], out, indices):
+                        return out, indices
             return original(self, *settings)
 
         return kernel
@@ -300,13 +311,15 @@ def normal_numbers(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
     def make(original: Any) -> Any:
         def kernel(uniforms: Any, mean: float, std: float) -> None:
             size = uniforms.size
-            if uniforms.dtype.char != "f" or not size or not host.host().fma or not uniforms.flags.c_contiguous:
+            if uniforms.dtype.char != "f" or not size or size % 16 or not host.host().fma or not uniforms.flags.carray:
                 original(uniforms, mean, std)
                 return
             key = "box_muller", size
             code = kept.get(key) or compiled(key, box_muller(size // 16))
             flat = uniforms.reshape(-1)
-            code.call(flat, flat[8:], flat, flat[8:], float(mean), float(std))
+            first, second = flat[:-8], flat[8:]
+            if code.call(first, second, first, second, float(mean), float(std)):
+                original(uniforms, mean, std)
 
         return kernel
 
@@ -319,13 +332,16 @@ def normal_groups(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
     def make(original: Any) -> Any:
         def kernel(stream: Any, flat: Any, mean: float, std: float) -> None:
             size = flat.size
-            if flat.dtype.char != "f" or size % 16 or size > BLOCK or not host.host().fma:
+            if flat.dtype != _FLOAT32 or not size or size % 16 or size > BLOCK or not host.host().fma or not (
+                flat.flags.carray
+            ):  # fmt: skip
                 original(stream, flat, mean, std)
                 return
             words = stream.words(size)
             key = "_fill_groups", size, words.dtype.char
             code = kept.get(key) or compiled(key, box_muller(size // 16, words.dtype.name))
-            code.call(words, words[8:], flat, flat[8:], float(mean), float(std))
+            if code.call(words[:-8], words[8:], flat[:-8], flat[8:], float(mean), float(std)):
+                raise MisfitError("normal numbers are written to a contiguous array")
 
         return kernel
 

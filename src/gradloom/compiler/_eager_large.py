@@ -92,8 +92,8 @@ def binary(name: str, kept: Kept, compiled: Callable[..., Any], original: Any = 
                     remember(recent, key, found)
                 if found:
                     result = empty(found[1], found[2]) if out is None else out
-                    found[0].call(a, b, result)
-                    return result
+                    if not found[0].call(a, b, result):
+                        return result
         if out is None:
             return original(a, b, **named)
         return original(a, b, out=out, **named)
@@ -140,8 +140,7 @@ def by_code(kept: Kept, compiled: Callable[..., Any]) -> Callable[[Any], Any]:
             if not code:
                 return None
             out = empty(array.shape, array.dtype)
-            code.call(array, out)
-            return out
+            return None if code.call(array, out) else out
 
         return kernel
 

@@ -127,8 +127,8 @@ def replacement_by(
                     return result
                 if found[0]:
                     out = empty(shape, found[1])
-                    found[0].call(self, out)
-                    return out
+                    if not found[0].call(self, out):
+                        return out
             return original(self)
 
         return kernel
@@ -151,8 +151,8 @@ def replacement_by(
                     return result
                 if found[0]:
                     out = empty(shape, found[1])
-                    found[0].call(self, other, out)
-                    return out
+                    if not found[0].call(self, other, out):
+                        return out
             return original(self, other)
 
         return kernel
@@ -177,8 +177,8 @@ def replacement_by(
                     return result
                 if found[0]:
                     out = empty(shape, found[1])
-                    found[0].call(self, out, *found[2])
-                    return out
+                    if not found[0].call(self, out, *found[2]):
+                        return out
             return original(self, *parameters, **named)
 
         return kernel
@@ -215,8 +215,7 @@ def replacement_by(
             if not found[0]:
                 return original(*given)
             out = empty(arrays[0].shape, found[1])
-            found[0].call(*arrays, out, *found[2])
-            return out
+            return original(*given) if found[0].call(*arrays, out, *found[2]) else out
 
         return kernel
 

@@ -7,8 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels._common import blas
+from ._llvm.fits import MisfitError
 
 ndarray, empty = np.ndarray, np.empty
+_NATIVE = {"f": np.dtype(np.float32), "d": np.dtype(np.float64)}
 KEPT = 1024  # products, by their shapes and strides; more start anew
 _LEAST = 1 << 17  # multiplications from which a product saves more than finding it takes
 _kept: dict[Any, Any] = {}  # (Product, shape of the result), or False where BLAS computes it
@@ -53,7 +55,8 @@ def _multiplied(a: Any, b: Any, out: Any) -> Any:
     dtype = a.dtype
     if dtype is not b.dtype or dtype.char not in "fd":
         return None
-    key = a.shape, a.strides, b.shape, b.strides, dtype, None if out is None else (type(out), out.strides, out.dtype)
+    of_out = None if out is None else (type(out), out.shape, out.strides, out.dtype)
+    key = a.shape, a.strides, b.shape, b.strides, dtype, of_out
     found = _kept.get(key)
     if found is None:
         found = _found(a, b, out, key)
@@ -62,10 +65,13 @@ def _multiplied(a: Any, b: Any, out: Any) -> Any:
     multiply, shape = found
     if out is None:
         out = empty(shape, dtype)
-    if multiply.layout.panel:
-        multiply(b, a, out)
-    else:
-        multiply(a, b, out)
+    try:
+        if multiply.layout.panel:
+            multiply(b, a, out)
+        else:
+            multiply(a, b, out)
+    except MisfitError:  # an array that is not aligned, or read-only
+        return None
     return out
 
 
@@ -75,7 +81,8 @@ def _found(a: np.ndarray, b: np.ndarray, out: Any, key: Any) -> Any:
     shape = (*a.shape[:-1], b.shape[-1])
     given = empty(shape, a.dtype) if out is None else out
     found: Any = False
-    if type(given) is ndarray and given.dtype is a.dtype and a.shape[:-2] == b.shape[:-2] and min(a.size, b.size):
+    alike = type(given) is ndarray and given.dtype is a.dtype is _NATIVE[a.dtype.char] and given.shape == shape
+    if alike and a.shape[:-2] == b.shape[:-2] and a.shape[-1] == b.shape[-2] and min(a.size, b.size):
         matrices = [_Matrices(x.shape, x.strides, x.dtype) for x in (a, b, given)]
         if reason_for_blas(*matrices) is None:
             found = Product(*matrices), shape

@@ -72,12 +72,12 @@ class _Step:
         self.calls: dict[int, Any] = {}  # for each number of rows
 
     def __call__(self, rows: int) -> Any:
-        """Return the code for so many rows: it takes the inputs and the outputs."""
+        """Return the code for so many rows: it takes a tuple of the inputs and the outputs."""
         found = self.calls.get(rows)
         if found is None:
             key = "recurrent", *self.inputs.items(), *self.outputs.items(), rows, self.size, self.dtype.char
             code = self.kept.get(key)
-            found = self.calls[rows] = (self.compiled(key, self._program(rows)) if code is None else code).call
+            found = self.calls[rows] = self.compiled(key, self._program(rows)) if code is None else code
         return found
 
     def _program(self, rows: int) -> LoopProgram:
@@ -103,15 +103,40 @@ def _parts(array: Any, count: int, size: int) -> list[Any]:
     return [array[:, k * size : (k + 1) * size] for k in range(count)]
 
 
-def _taken(*arrays: Any) -> bool:
+def _taken(arrays: tuple[Any, ...], rows: tuple[Any, ...], states: tuple[Any, ...], gates: int, steps: Any) -> bool:
+    """Return whether machine code computes the steps of a layer.
+
+    Args:
+        arrays: of any layout.
+        rows: arrays with a row for each element of a sequence.
+        states: those with a row for each sequence.
+        gates: vectors of the first state's size in a row of the first of `arrays`, the weight of the state.
+        steps: the rows of each step.
+    """
+    if any(type(x) is not ndarray for x in (*arrays, *rows, *states)):
+        return False
+    size = states[0].shape[-1]
     dtype = arrays[0].dtype
-    return dtype.char in "fd" and all(type(x) is ndarray and x.dtype is dtype and x.size for x in arrays)
+    return (
+        dtype in (np.float32, np.float64)
+        and all(x.dtype is dtype and x.size for x in (*arrays, *rows, *states))
+        and all(x.flags.carray and x.ndim == 2 for x in (*rows, *states))
+        and len({len(x) for x in rows}) == 1 and len({x.shape for x in states}) == 1
+        and arrays[0].shape == (gates * size, size)
+        and all(part.stop - part.start <= len(states[0]) and part.stop <= len(rows[0]) for part in steps)
+    )  # fmt: skip
+
+
+def _widths(state: Any, space: Any, parts: int, *others: Any) -> bool:
+    """Return whether rows of `space` have so many vectors of a state's size, and those of others one."""
+    size = state.shape[1]
+    return space.shape[1] == parts * size and all(x is None or x.shape[1] == size for x in others)
 
 
 def lstm(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
     def make(original: Any) -> Any:
         def kernel(x: Any, w_in: Any, w_state: Any, bias: Any, h: Any, c: Any, steps: Any, out: Any) -> Any:
-            if not _taken(x, w_in, w_state, h, c, out):
+            if not _taken((w_state, x, w_in), (out,), (h, c), 4, steps) or out.shape != (len(x), h.shape[1]):
                 return original(x, w_in, w_state, bias, h, c, steps, out)
             size, dtype = h.shape[1], x.dtype
             scale, _ = recurrent._gate_tables(size, 4, (0, 1, 3), dtype)
@@ -129,7 +154,7 @@ def lstm(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 state, cell = h[:n], c[:n]
                 product = gemm_or_blas(state, transposed, products[:n])
                 read = *_parts(gates[rows], 4, size), *_parts(product, 4, size), cell
-                step(n)(*read, *_parts(space[rows], 5, size), cell, out[rows], state)
+                step(n)((*read, *_parts(space[rows], 5, size), cell, out[rows], state))
             return space
 
         return kernel
@@ -140,7 +165,8 @@ def lstm(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
 def lstm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
     def make(original: Any) -> Any:
         def kernel(w_state: Any, cx: Any, space: Any, grad: Any, d_h: Any, d_c: Any, steps: Any) -> Any:
-            if not _taken(w_state, cx, space, d_h, d_c) or grad is not None and not _taken(space, grad):
+            grads = () if grad is None else (grad,)
+            if not _taken((w_state, cx), (space, *grads), (d_h, d_c), 4, steps) or not _widths(d_h, space, 5, grad):
                 return original(w_state, cx, space, grad, d_h, d_c, steps)
             size, dtype = d_h.shape[1], space.dtype
             before = recurrent._previous(space[:, 4 * size :], cx, steps)
@@ -155,7 +181,8 @@ def lstm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 n = rows.stop - rows.start
                 state, cell, gates = d_h[:n], d_c[:n], found[rows]
                 given = () if grad is None else (grad[rows],)
-                step(n)(*_parts(space[rows], 5, size), before[rows], state, cell, *given, *_parts(gates, 4, size), cell)
+                known = *_parts(space[rows], 5, size), before[rows], state, cell, *given
+                step(n)((*known, *_parts(gates, 4, size), cell))
                 gemm_or_blas(gates, w_state, state)
             return found
 
@@ -174,7 +201,7 @@ def _with_gradient(
 def gru(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
     def make(original: Any) -> Any:
         def kernel(x: Any, w_in: Any, w_state: Any, bias: Any, bias_state: Any, h: Any, steps: Any, out: Any) -> Any:
-            if not _taken(x, w_in, w_state, h, out):
+            if not _taken((w_state, x, w_in), (out,), (h,), 3, steps) or out.shape != (len(x), h.shape[1]):
                 return original(x, w_in, w_state, bias, bias_state, h, steps, out)
             size, dtype = h.shape[1], x.dtype
             scale = np.ones(3 * size, dtype)
@@ -198,7 +225,7 @@ def gru(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 state = h[:n]
                 product = gemm_or_blas(state, transposed, products[:n])
                 read = *_parts(gates[rows], 3, size), *_parts(product, 3, size), state, *offsets
-                step(n)(*read, *_parts(space[rows], 4, size), out[rows], state)
+                step(n)((*read, *_parts(space[rows], 4, size), out[rows], state))
             return space
 
         return kernel
@@ -209,7 +236,10 @@ def gru(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
 def gru_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
     def make(original: Any) -> Any:
         def kernel(w_state: Any, before: Any, space: Any, grad: Any, d_h: Any, steps: Any) -> Any:
-            if not _taken(w_state, before, space, d_h) or grad is not None and not _taken(space, grad):
+            grads = () if grad is None else (grad,)
+            if not _taken((w_state,), (space, before, *grads), (d_h,), 3, steps) or not _widths(
+                d_h, space, 4, grad, before
+            ):
                 return original(w_state, before, space, grad, d_h, steps)
             size, dtype = d_h.shape[1], space.dtype
             of_input, of_state = (empty((len(space), 3 * size), dtype) for _ in range(2))
@@ -225,7 +255,7 @@ def gru_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 state, inner = d_h[:n], of_state[rows]
                 given = () if grad is None else (grad[rows],)
                 written = *_parts(of_input[rows], 3, size), *_parts(inner, 3, size)
-                step(n)(*_parts(space[rows], 4, size), before[rows], state, *given, *written, state)
+                step(n)((*_parts(space[rows], 4, size), before[rows], state, *given, *written, state))
                 state += gemm_or_blas(inner, w_state)
             return of_input, of_state
 

@@ -49,8 +49,8 @@ def total(kind: str) -> Make:
                 before, count, after = around
                 out = empty(self.shape, self.dtype)
                 code = scans.scan(kind, _DTYPES[self.dtype.char])
-                code.over(before, self.size * _STEP, (self, out), (count, after))
-                return out
+                if not code.over(before, self.size * _STEP, (self, out), (count, after)):
+                    return out
             return original(self, dim, dtype)
 
         return kernel
@@ -70,8 +70,8 @@ def extremum(kind: str) -> Make:
                 before, count, after = around
                 values, places = empty(self.shape, self.dtype), empty(self.shape, _INT64)
                 code = scans.scan(kind, _DTYPES[self.dtype.char])
-                code.over(before, self.size * _STEP, (self, values, places), (count, after))
-                return values, places
+                if not code.over(before, self.size * _STEP, (self, values, places), (count, after)):
+                    return values, places
             return original(self, dim)
 
         return kernel
@@ -192,9 +192,11 @@ def embedding(original: Any) -> Any:
 
 def _parts(x: Any, index: Any, shape: tuple[int, ...], around: tuple[int, int, int]) -> Any:
     before, size, after = around
+    if x.dtype.hasobject:
+        return None
     out = empty(shape, x.dtype)
-    count, nbytes = index.size, after * x.itemsize
-    refused = places.take().over(before * count, out.nbytes * _BYTE, (x, index, out), (size, count, nbytes))
+    count, item = index.size, x.itemsize
+    refused = places.take().over(before * count, out.nbytes * _BYTE, (x, index, out), (size, count, after, item))
     return None if refused else out
 
 
@@ -318,7 +320,7 @@ def _knows_state() -> bool:
 
 def words(kind: str) -> Make:
     """Replace a method of Stream that draws words, or numbers of them. See `_llvm.words`."""
-    dtype = np.dtype({"words": "uint32", "pairs": "uint64", "uniform24": "float32", "uniform53": "float64"}[kind])
+    dtype = np.dtype(random_words.DTYPES[kind])
 
     def make(original: Any) -> Any:
         def method(self: Stream, n: int, out: Any = None) -> Any:
@@ -328,15 +330,10 @@ def words(kind: str) -> Make:
             bits = self._bits or self._source()
             if n:
                 self._untouched = False
-            if out is None or not out.flags.c_contiguous:
-                found = empty(n, dtype)
-                code.call(found, 0, n, bits.ctypes.state_address, 0, 0)
-                if out is None:
-                    return found
-                out[...] = found.reshape(out.shape)
-                return out
-            code.call(out, 0, n, bits.ctypes.state_address, 0, 0)
-            return out
+            target = empty(n, dtype) if out is None else out
+            if not code.call(target, 0, n, bits.ctypes.state_address, 0, 0):
+                return target
+            return original(self, n) if out is None else original(self, n, out)
 
         return method
 
@@ -354,8 +351,9 @@ def draw_integers(original: Any) -> Any:
             with stream.lock:
                 bits = stream._bits or stream._source()
                 stream._untouched = False
-                code.call(out, 0, size, bits.ctypes.state_address, low, high - low)
-            return out
+                refused = code.call(out, 0, size, bits.ctypes.state_address, low, high - low)
+            if not refused:
+                return out
         return original(stream, low, high, shape, dtype)
 
     return kernel

@@ -241,11 +241,9 @@ class Updates:
         self._forget()
 
     def _forget(self) -> None:
-        self.parameters: list[Any] = []
+        self.collected: list[tuple[Any, Any, Any, Any]] = []  # what `add` was called with
         self.batches: dict[Any, tuple[Loop, Any, list[Any], list[int]]] = {}
         self.last: Any = None
-        self.owners: set[int] = set()
-        self.overlap = False
 
     def during(self, step: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call an optimizer's `step`, without hooks."""
@@ -267,7 +265,7 @@ class Updates:
             return False
         reason = self._add(rule, parameter, kept, numbers)
         if reason is None:
-            self.parameters.append(parameter)
+            self.collected.append((rule, parameter, kept, numbers))
             return True
         self.reasons[reason] += 1
         self.flush()  # the order of updates may show where parameters share memory
@@ -281,15 +279,15 @@ class Updates:
             arrays = [values, gradient, *[None if t is None else t._operand for t in kept]]
         except AttributeError:
             return "a tensor of a subclass"
-        dtype, strides = values.dtype, values.strides
+        dtype, strides, size = values.dtype, values.strides, values.size
         for a in arrays:
-            if a is not None and (a.__class__ is not ndarray or a.dtype != dtype or a.strides != strides):
-                return "arrays that are laid out differently, or differ in dtype"
-        if not values.flags.c_contiguous or values.shape != gradient.shape:
-            return "arrays that are laid out differently, or differ in dtype"
-        own = id(values if values.base is None else values.base)
-        if own == id(gradient if gradient.base is None else gradient.base):
-            return "a gradient in the memory of its parameter"
+            if a is not None and (
+                a.__class__ is not ndarray or a.dtype != dtype or a.strides != strides or a.size != size
+            ):
+                return "arrays that are laid out differently, or differ in size or dtype"
+        flags = values.flags
+        if not flags.c_contiguous or not flags.writeable or values.shape != gradient.shape:
+            return "arrays that are laid out differently, or differ in size or dtype"
         key = rule, dtype, numbers, len(arrays)
         last = self.last
         if last is None or last[0] != key or last[2] != [a is None for a in arrays]:
@@ -298,11 +296,8 @@ class Updates:
                 return found
             last = self.last = key, found, [a is None for a in arrays]
         loop, _, rows, sizes = last[1]
-        if own in self.owners:
-            self.overlap = True
-        self.owners.add(own)
         rows += [arrays[i] for i in loop.arrays]
-        sizes.append(values.size * (1 if dtype not in _REAL else 2))
+        sizes.append(size * (1 if dtype not in _REAL else 2))
         return None
 
     def _batch(self, rule: Any, dtype: Any, numbers: tuple[Any, ...], present: tuple[bool, ...]) -> Any:
@@ -320,14 +315,29 @@ class Updates:
         return batch
 
     def flush(self) -> None:
-        """Run the loops of what was collected."""
-        batches, overlap, parameters = self.batches, self.overlap, self.parameters
+        """Run the loops of what was collected; or the rules, if arrays share memory or are no longer as they were."""
+        batches, collected = self.batches, self.collected
         if not batches:
             return
         self._forget()
-        for loop, numbers, rows, sizes in batches.values():
-            loop.run(rows, tuple(sizes), numbers, in_order=overlap)
-            self.fused[loop] += len(sizes)
-        for parameter in parameters:
+        rules = import_module("gradloom.optim._arrays")
+        llvm = import_module("gradloom.compiler._llvm.many")
+        memory = llvm.Memory(sum(len(rows) for *_, rows, _ in batches.values()))
+        found = [
+            (loop, llvm.Rows(rows, tuple(sizes), key[1]), numbers)
+            for key, (loop, numbers, rows, sizes) in batches.items()
+        ]
+        looks = [loop.run.look(rows, memory) for loop, rows, _ in found]
+        if 2 in looks or 1 in looks and memory.overlaps():
+            self.reasons["arrays that share memory, or are read-only"] += len(collected)
+            for rule, parameter, kept, numbers in collected:
+                rules.in_blocks(rule, rules.arrays_of(parameter, parameter.grad, *kept), *numbers)
+                if not parameter._inference:
+                    bump_version(parameter)
+            return
+        for loop, rows, numbers in found:
+            loop.run(rows, numbers)
+            self.fused[loop] += len(rows.sizes)
+        for _, parameter, _, _ in collected:
             if not parameter._inference:
                 bump_version(parameter)

@@ -81,7 +81,12 @@ def in_blocks(rule: Callable[..., None], arrays: Sequence[Any], *numbers: Any) -
 
 
 def _as_real(array):
-    """View a complex array as real numbers; the real and imaginary parts are the last dimension."""
+    """View a complex array as real numbers; the real and imaginary parts are the last dimension.
+
+    Raises RuntimeError for another array, as that of a state whose parameter has become complex.
+    """
+    if array.dtype.kind != "c":
+        raise RuntimeError("view_as_real is only supported for complex tensors")
     real = array.real
     return np.lib.stride_tricks.as_strided(real, (*real.shape, 2), (*real.strides, real.itemsize))
 

@@ -18,7 +18,9 @@ import numpy as np
 
 from .._loops import LoopProgram
 from . import host
-from .kernel import Kernel, code_of, header_size, library, prototypes
+from .fits import header_size
+from .kernel import Kernel, code_of, library, prototypes
+from .layouts import Layouts
 from .plan import make_plan
 from .product import Parts, Product, places
 
@@ -135,7 +137,9 @@ class Chain(Parts):
         self._owner = code, geometry, steps
         kernel, shared = prototypes(arrays, ())
         first, second = code.loaded.addresses
-        super().__init__(kernel(first), shared(second), (geometry.ctypes.data, ctypes.addressof(library())))
+        walks = [(step.arrays[i], walk) for step in steps for i, walk in step.function.layouts.walks]
+        layouts = Layouts(list(dict.fromkeys(walks)))
+        super().__init__(kernel(first), shared(second), (geometry.ctypes.data, ctypes.addressof(library())), layouts)
 
     def __call__(self, *arrays: Any) -> None:
         self.compute(arrays)

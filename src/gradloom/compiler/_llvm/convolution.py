@@ -9,12 +9,15 @@ where both would be idle half of the time, or the kernel is a single element, pr
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from types import ModuleType
+from typing import Any
 
 from ...kernels._common.windows import Windows
 from . import convolution_channels, convolution_rows
+from .fits import Walk, contiguous
+from .layouts import Layouts
 
 MOST_TAPS = 16  # elements of a kernel's row, which are written out
 STEPS = (1, 2)  # between windows, of which a gradient of the input is computed
@@ -62,7 +65,10 @@ def forward(dtype: str, images: int, channels: int, out_channels: int, windows: 
     """Return the function of (input, weight, bias if `biased`, output): a convolution that has a module."""
     module = for_forward(dtype, channels, out_channels, windows)
     assert module is not None
-    return module.forward(dtype, images, channels, out_channels, windows, biased)  # type: ignore[no-any-return]
+    of_x, of_w, of_y = _shapes(images, channels, out_channels, windows)
+    walks = [contiguous(dtype, *of_x), contiguous(dtype, *of_w), *[contiguous(dtype, out_channels)] * biased]
+    compute = module.forward(dtype, images, channels, out_channels, windows, biased)
+    return _fitting([*walks, contiguous(dtype, *of_y, is_written=True)], compute)
 
 
 def input_gradient(dtype: str, images: int, channels: int, out_channels: int,
@@ -70,7 +76,9 @@ def input_gradient(dtype: str, images: int, channels: int, out_channels: int,
     """Return the function of (gradient, weight, gradient of the input)."""
     module = for_input_gradient(dtype, channels, out_channels, windows)
     assert module is not None
-    return module.input_gradient(dtype, images, channels, out_channels, windows)  # type: ignore[no-any-return]
+    of_x, of_w, of_y = _shapes(images, channels, out_channels, windows)
+    walks = contiguous(dtype, *of_y), contiguous(dtype, *of_w), contiguous(dtype, *of_x, is_written=True)
+    return _fitting(walks, module.input_gradient(dtype, images, channels, out_channels, windows))
 
 
 def weight_gradient(dtype: str, images: int, channels: int, out_channels: int,
@@ -78,4 +86,23 @@ def weight_gradient(dtype: str, images: int, channels: int, out_channels: int,
     """Return the function of (gradient, input, gradient of the weight)."""
     module = for_weight_gradient(dtype, channels, out_channels, windows)
     assert module is not None
-    return module.weight_gradient(dtype, images, channels, out_channels, windows)  # type: ignore[no-any-return]
+    of_x, of_w, of_y = _shapes(images, channels, out_channels, windows)
+    walks = contiguous(dtype, *of_y), contiguous(dtype, *of_x), contiguous(dtype, *of_w, is_written=True)
+    return _fitting(walks, module.weight_gradient(dtype, images, channels, out_channels, windows))
+
+
+def _shapes(images: int, channels: int, out_channels: int, windows: Windows) -> tuple[tuple[int, ...], ...]:
+    """Return the sizes of the input, the weight and the result."""
+    of_w = out_channels, channels, *windows.kernel
+    return (images, channels, *windows.size), of_w, (images, out_channels, *windows.output)
+
+
+def _fitting(walks: Sequence[Walk], compute: Callable[..., None]) -> Callable[..., None]:
+    """Return a function of arrays that raises MisfitError for others than `compute` walks over."""
+    layouts = Layouts(walks)
+
+    def call(*arrays: Any) -> None:
+        layouts.require(arrays)
+        compute(*arrays)
+
+    return call

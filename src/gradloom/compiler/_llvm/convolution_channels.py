@@ -29,6 +29,7 @@ import numpy as np
 from ...kernels._common.windows import Windows
 from ...kernels.conv import flat, products
 from .convolution_copies import BYTE, Padded, lanes_of, turned
+from .fits import contiguous
 from .host import FLOP, registers
 from .ir import BITS, I64, V, fma, lane_numbers, least, loop, masked_store, shuffle, transposed, when
 from .lower import ELEMENTS
@@ -260,9 +261,13 @@ def _convolution(dtype: str, images: int, channels: int, out_channels: int, wind
         *(width * item, height * width * item, out_channels * height * width * item, out_channels),
     )  # fmt: skip
     work = images * channels * out_channels * _elements(windows.output) * _elements(kernel)
-    sums = _sums(tile).bound(sizes, blocks * images * bands, work * FLOP[dtype])
     turn = _weights(dtype, channels, out_channels, _elements(kernel), each, gradient)
     panels = blocks, channels * _elements(kernel), each
+    walks = (
+        contiguous(dtype, images, rows, channels, columns), contiguous(dtype, *panels),
+        contiguous(dtype, blocks * each), contiguous(dtype, images, out_channels, height, width, is_written=True),
+    )  # fmt: skip
+    sums = _sums(tile).bound(sizes, blocks * images * bands, work * FLOP[dtype], walks)
 
     def call(x: Any, w: Any, bias: Any, out: Any) -> None:
         short = np.zeros(blocks * each, dtype)
@@ -293,7 +298,8 @@ def _weights(dtype: str, channels: int, out_channels: int, taps: int, each: int,
         *(blocks, out_channels, each, each, places[0], 0, places[0], row * item, each * item),
         *(outer * item, each * row * item, taps * each * item, block),
     )  # fmt: skip
-    return turned(dtype).bound(sizes, blocks * places[1], BYTE * block * blocks)
+    walks = contiguous(dtype, channels, out_channels, taps), contiguous(dtype, blocks, depth, each, is_written=True)
+    return turned(dtype).bound(sizes, blocks * places[1], BYTE * block * blocks, walks)
 
 
 def idle(dtype: str, channels: int) -> float:
@@ -494,23 +500,28 @@ def weight_gradient(dtype: str, images: int, channels: int, out_channels: int,
         *(row, padded.columns * item, row * padded.rows, stride[0] * row, dilation[0] * row),
     )  # fmt: skip
     work = images * channels * out_channels * height * width * _elements(kernel)
-    multiply = _products(taps).bound(sizes, blocks * chunks, work * FLOP[dtype])
     places, depth = height * width, channels * _elements(kernel)
     turn_sizes = (
         *(blocks, out_channels, each, each, places, 0, places, places * item, each * item),
         *(out_channels * places * item, each * places * item, blocks * places * each * item, places * each * item),
     )  # fmt: skip
-    turn = turned(dtype).bound(turn_sizes, images * blocks, BYTE * images * blocks * places * each * item)
+    of_turned, of_sums = (images, blocks, places, each), (chunks, blocks, depth, each)
+    x_copy, g_copy = contiguous(dtype, images, *padded.shape(channels)), contiguous(dtype, *of_turned)
+    walks = [g_copy, x_copy, contiguous(dtype, *of_sums, is_written=True)]
+    multiply = _products(taps).bound(sizes, blocks * chunks, work * FLOP[dtype], walks)
+    walks = [contiguous(dtype, images, out_channels, places), g_copy._replace(is_written=True)]
+    turn = turned(dtype).bound(turn_sizes, images * blocks, BYTE * images * blocks * places * each * item, walks)
     back_sizes = (
         *(blocks, depth, 0, depth, out_channels, each, each, each * item, depth * item),
         *(0, depth * each * item, 0, each * depth * item),
     )  # fmt: skip
-    turn_back = turned(dtype).bound(back_sizes, blocks, BYTE * blocks * depth * each * item)
+    walks = [contiguous(dtype, *of_sums[1:]), contiguous(dtype, out_channels, depth, is_written=True)]
+    turn_back = turned(dtype).bound(back_sizes, blocks, BYTE * blocks * depth * each * item, walks)
 
     def call(g: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
-        turned = np.empty((images, blocks, places, each), dtype)
+        turned = np.empty(of_turned, dtype)
         turn(g, turned)
-        sums = np.empty((chunks, blocks, depth, each), dtype)
+        sums = np.empty(of_sums, dtype)
         multiply(turned, copy(x), sums)
         total = sums[0]
         for part in sums[1:]:

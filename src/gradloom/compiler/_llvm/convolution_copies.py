@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .fits import contiguous
 from .host import host
 from .ir import BITS, I64, V, lane_numbers, least, loop, masked_load, masked_store, transposed, when
 from .lower import ELEMENTS
@@ -86,13 +87,18 @@ class Padded(NamedTuple):
     top: int
     left: int
 
+    def shape(self, channels: int) -> tuple[int, int, int]:
+        """Return the sizes of an image's copy."""
+        return self.rows, channels, self.columns
+
     def copied(self, dtype: str, images: int, channels: int, size: tuple[int, ...]) -> Callable[[Any], np.ndarray]:
         """Return the function that makes the copy."""
-        shape = images, self.rows, channels, self.columns
+        shape = images, *self.shape(channels)
         item = np.dtype(dtype).itemsize
         row = channels * self.columns * item
         sizes = channels, *size, self.rows, self.columns, self.top, self.left, row
-        pad = _padding(dtype).bound(sizes, images * self.rows, BYTE * row * self.rows * images)
+        walks = contiguous(dtype, images, channels, *size), contiguous(dtype, *shape, is_written=True)
+        pad = _padding(dtype).bound(sizes, images * self.rows, BYTE * row * self.rows * images, walks)
 
         def copy(x: Any) -> np.ndarray:
             found = np.empty(shape, dtype)

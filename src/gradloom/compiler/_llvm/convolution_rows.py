@@ -26,6 +26,7 @@ import numpy as np
 
 from ...kernels._common.windows import Windows
 from ...kernels.conv import flat, products
+from .fits import contiguous
 from .host import FLOP, host, registers
 from .ir import BITS, I32, I64, V, fma, lane_numbers, least, loop, masked_load, masked_store, shuffle, when
 from .lower import ELEMENTS
@@ -453,8 +454,12 @@ def _convolution(dtype: str, images: int, channels: int, out_channels: int, wind
         *(width * item, height * width * item, height * width * out_channels * item, out_channels),
     )  # fmt: skip
     products_ = images * height * width * channels * out_channels * windows.kernel[0] * windows.kernel[1]
-    sums = _sums(layout).bound(sizes, images * bands * groups, products_ * FLOP[dtype])
     pad, copy = _copy(dtype, layout.lanes, images, channels, windows, padded)
+    walks = (
+        contiguous(dtype, *copy), contiguous(dtype, blocks, channels, *windows.kernel, block),
+        contiguous(dtype, blocks * block), contiguous(dtype, images, out_channels, height, width, is_written=True),
+    )  # fmt: skip
+    sums = _sums(layout).bound(sizes, images * bands * groups, products_ * FLOP[dtype], walks)
 
     def call(x: np.ndarray, w: np.ndarray, bias: np.ndarray, out: np.ndarray) -> None:
         weights = np.zeros((blocks, channels, *windows.kernel, block), dtype)
@@ -472,7 +477,8 @@ def _copy(dtype: str, lanes: int, images: int, channels: int, windows: Windows, 
     sizes = (*windows.size, padded.rows, padded.columns, *windows.padding, padded.needed)
     shape = images, channels, padded.rows, padded.step, padded.columns
     cost = 0.2 * np.dtype(dtype).itemsize * images * channels * padded.rows * padded.step * padded.columns
-    return _padding(dtype, lanes, padded.step).bound(sizes, images * channels, cost), shape
+    walks = contiguous(dtype, images, channels, *windows.size), contiguous(dtype, *shape, is_written=True)
+    return _padding(dtype, lanes, padded.step).bound(sizes, images * channels, cost, walks), shape
 
 
 def _by_blocks(target: np.ndarray, w: np.ndarray) -> None:
@@ -504,8 +510,12 @@ def weight_gradient(dtype: str, images: int, channels: int, out_channels: int,
         *(width * item, height * width * item, height * width * out_channels * item, out_channels),
     )  # fmt: skip
     products_ = images * height * width * channels * out_channels * windows.kernel[0] * windows.kernel[1]
-    multiply = _products(layout).bound(sizes, blocks * chunks, products_ * FLOP[dtype])
     pad, copy = _copy(dtype, layout.lanes, images, channels, windows, padded)
+    walks = (
+        contiguous(dtype, images, out_channels, height, width), contiguous(dtype, *copy),
+        contiguous(dtype, chunks, blocks, channels, *windows.kernel, block, is_written=True),
+    )  # fmt: skip
+    multiply = _products(layout).bound(sizes, blocks * chunks, products_ * FLOP[dtype], walks)
 
     def call(g: np.ndarray, x: np.ndarray, out: np.ndarray) -> None:
         if not layout.whole and not flat.is_finite(x):  # lanes beyond the row do not count

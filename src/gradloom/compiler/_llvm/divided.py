@@ -18,7 +18,7 @@ import numpy as np
 from ...kernels._common.threads import find_in_blas, get_num_threads, single_threaded_blas
 from . import pool
 from .code import load_code
-from .kernel import header_size
+from .fits import header_size
 
 _LARGE = 1 << 26  # multiplications from which each thread gets several parts, in case one is late
 _UNIT = 16  # rows and columns that OpenBLAS computes at a time, or a multiple of them

@@ -19,8 +19,8 @@ import numpy as np
 
 from . import direct
 from .code import load_code
+from .fits import header_size
 from .host import Unsupported
-from .kernel import header_size
 
 ndarray = np.ndarray
 _FASTCALL_WITH_KEYWORDS = 0x82

@@ -236,6 +236,10 @@ class V:
     def __rtruediv__(self, other: Any) -> V:
         return self._arithmetic("div", other, True)
 
+    def __floordiv__(self, other: Any) -> V:
+        """Divide integers that are not negative."""
+        return self._binary("udiv", other)
+
     def __neg__(self) -> V:
         if is_float(self.elem):
             return self.f.emit(f"fneg {self.type} {self.name}", self.elem, self.width)

@@ -21,8 +21,10 @@ from ...memory.locks import new_lock
 from . import direct
 from .cache import GoneError
 from .code import load_code, name_of, read_code
+from .fits import MISFIT, MisfitError
 from .host import Unsupported
 from .image import Loaded
+from .layouts import Layouts
 
 ndarray = np.ndarray
 # The functions of a program, and of one whose rows are cut into parts.
@@ -71,16 +73,6 @@ def forget() -> None:
 
 
 @cache
-def header_size() -> int:
-    """Return how many bytes of an array object precede the address of its elements: Note [Calls]."""
-    size = object.__basicsize__
-    probe = np.empty(1)
-    if ctypes.c_void_p.from_address(id(probe) + size).value != probe.ctypes.data:
-        raise Unsupported("the llvm backend does not know where this NumPy keeps the address of an array's elements")
-    return size
-
-
-@cache
 def library() -> Any:
     """Return the addresses of the C library's functions that code may call; `trigonometry.LIBRARY` and fmod."""
     names = ("sin", "cos", "tan", "fmod")
@@ -107,21 +99,23 @@ def prototypes(arrays: int, numbers: tuple[str, ...]) -> tuple[Any, Any]:
 class Kernel:
     """Machine code bound to the sizes and strides of one program.
 
-    `kernel(arrays, numbers)` takes the inputs, then the outputs, which are written; dtypes and sizes are those of the
-    program, which is not checked. Element [0, ..., 0] of the space is the first of each array. Numbers are Python's.
-    Raises IndexError where a `gather` has an index out of range; outputs may have been written by then.
+    `kernel(arrays, numbers)` takes the inputs, then the outputs, which are written. Element [0, ..., 0] of the space is
+    the first of each array. Numbers are Python's. Raises IndexError where a `gather` has an index out of range; outputs
+    may have been written by then. Raises MisfitError, before it writes, for arrays that are not those of the program:
+    Note [Arrays that fit].
 
     Args:
         facts: what follows from the program and its sizes, as `schedule.facts_of` describes it.
 
     Attributes:
-        call: the same for arrays of NumPy's own type: `call(*inputs, *outputs, *numbers)`. It returns None, and True
-            where an index is out of range. It is the fastest way for small programs.
+        call: the same for arrays of NumPy's own type: `call(*inputs, *outputs, *numbers)`. It returns None, True where
+            an index is out of range, and MISFIT where an array does not fit. It is the fastest way for small programs.
+        layouts: what it relies on.
     """
 
     __slots__ = (
         "_alone", "_arguments", "_arrays", "_direct", "_functions", "_geometry", "_items", "_owner", "_shared",
-        "_split", "call", "facts",
+        "_split", "call", "facts", "layouts",
     )  # fmt: skip
 
     def __init__(self, code: Code, facts: dict[str, Any]) -> None:
@@ -134,12 +128,13 @@ class Kernel:
         self._functions = [prototype(address) for address in ((first,) if self._split is None else (first, last))]
         self._shared = shared_prototype(shared)
         self._arguments = ctypes.addressof(self._geometry), ctypes.addressof(library())
+        self.layouts = Layouts(facts["walks"])
         self._alone: tuple[int, ...] = (*self._arguments, 0, rows, 0, lanes, 0, 0)
         self._direct = None
-        self.call: Callable[..., bool | None] = self._called
+        self.call: Callable[..., Any] = self._called
         if facts["is_short"] and direct.available():
-            owner = self._geometry, code
-            self._direct = direct.builtin(last, *self._arguments, rows, lanes, owner)
+            owner = self._geometry, code, self.layouts
+            self._direct = direct.builtin(last, *self._arguments, rows, lanes, owner, self.layouts.address)
             self.call = self._direct
 
     @property
@@ -152,21 +147,23 @@ class Kernel:
         """What makes it again, for Note [Graphs on disk]: a function and its arguments."""
         return restored, (self._owner.name, self._owner.entries, self.facts)
 
-    def _called(self, *arguments: Any) -> bool | None:
+    def _called(self, *arguments: Any) -> Any:
         try:
             self(arguments[: self._arrays], arguments[self._arrays :])
         except IndexError:
             return True
+        except MisfitError:
+            return MISFIT
         return None
 
     def __call__(self, arrays: Sequence[Any], numbers: Sequence[Any] = ()) -> None:
-        if self._direct is not None and all(type(x) is ndarray for x in arrays):
-            if self._direct(*arrays, *numbers):
+        if self._direct is not None:
+            found = self._direct(*arrays, *numbers)
+            if not found:
+                return
+            if found is True:
                 self._fail()
-            return
-        for x in arrays:
-            if type(x) is not ndarray and not issubclass(type(x), ndarray):  # its memory would be read as an array's
-                raise TypeError(f"a kernel takes NumPy arrays, not {type(x).__name__}")
+        self.layouts.require(arrays)
         if not len(self._items):
             if self._functions[0](*self._alone, *arrays, *numbers):
                 self._fail()

@@ -8,17 +8,67 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...kernels._common.threads import get_num_threads
 from .._loops import LoopProgram
+from .direct import checks
+from .fits import ALIGNED, CONTIGUOUS, WRITABLE
 from .kernel import Code, library
 from .plan import Plan, make_plan
 from .pool import SHARED_FROM, in_threads
 from .schedule import code_for, cost_of
+
+
+class Rows:
+    """Rows of arrays.
+
+    Args:
+        arrays: those of all rows, one row after another.
+        sizes: the number of elements of each row's arrays; a complex number counts as two.
+        dtype: of the arrays.
+
+    Attributes:
+        first: the address of the arrays.
+    """
+
+    __slots__ = ("_objects", "arrays", "dtype", "first", "sizes")
+
+    def __init__(self, arrays: Sequence[Any], sizes: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.arrays, self.sizes, self.dtype = arrays, sizes, dtype
+        self._objects = (ctypes.py_object * len(arrays))(*arrays)
+        self.first = ctypes.addressof(self._objects)
+
+
+class Memory:
+    """The memory of the arrays of several calls of `Many.look`: `count` is how many these are at most."""
+
+    def __init__(self, count: int) -> None:
+        size = 1 << (2 * count).bit_length()
+        self._owners, self._spans, self._used = np.zeros(size, np.int64), np.zeros((count, 2), np.int64), 0
+        self.places = self._owners.ctypes.data, size - 1
+
+    def room(self, count: int) -> int:
+        """Return the address of the next `count` places for addresses."""
+        found = self._spans.ctypes.data + 16 * self._used
+        self._used += count
+        return found
+
+    def overlaps(self) -> bool:
+        """Return whether two arrays have bytes in common."""
+        first, last = self._spans[self._spans[:, 0].argsort()].T
+        return bool((first[1:] < np.maximum.accumulate(last)[:-1]).any())
+
+
+@cache
+def looking() -> Any:
+    """Return the function `rows` of Note [Arrays that fit]."""
+    pointer, size = ctypes.c_void_p, ctypes.c_int64
+    prototype = ctypes.PYFUNCTYPE(ctypes.c_int32, pointer, pointer, pointer, size, pointer, size, pointer)
+    return prototype(checks()[3])
 
 
 @lru_cache(256)
@@ -35,7 +85,7 @@ class Many:
     """Machine code for lists of arrays.
 
     `many(rows, sizes, numbers)` computes the program for each row, a list of its inputs and outputs: contiguous arrays
-    of the program's dtypes with as many elements as `sizes` says, which is not checked.
+    of the program's dtypes with as many elements as `sizes` says, which `look` has made sure of.
 
     Attributes:
         program: the loop program.
@@ -58,34 +108,46 @@ class Many:
         self._fixed = ctypes.addressof(self._geometry), ctypes.addressof(library())
         self._cost = cost_of(plan) / plan.lanes.size  # of an element, in nanoseconds
         self._tables: dict[tuple[tuple[int, ...], bool], tuple[Any, list[int], Any]] = {}
+        self._words: dict[np.dtype[Any], np.ndarray] = {}
 
-    def __call__(self, arrays: Sequence[Any], sizes: tuple[int, ...], numbers: Sequence[Any] = (), *,
-                 in_order: bool = False) -> None:  # fmt: skip
-        """Compute the program for each row.
+    def look(self, rows: Rows, memory: Memory) -> int:
+        """Compare the arrays of rows with what the program relies on: Note [Arrays that fit].
 
-        Args:
-            arrays: those of all rows, one row after another.
-            sizes: the number of elements of each row's arrays.
-            numbers: Python's, for all rows.
-            in_order: compute one row after another, because they may share memory.
+        Returns:
+            2 if one does not fit; else 1 if two may share memory, which `memory` knows, and 0 if none do.
         """
-        shared = not in_order and get_num_threads() > 1 and sum(sizes) * self._cost >= SHARED_FROM
+        table = self._words.get(rows.dtype)
+        if table is None:
+            program, dtype = self.program, rows.dtype
+            aliased = {output for output, _ in program.aliases}
+            words = [self.width, id(np.ndarray), dtype.kind == "c", dtype.itemsize]
+            for i in range(self.width):
+                output = i - len(program.inputs)
+                flags = CONTIGUOUS | ALIGNED | (WRITABLE if output >= 0 else 0)
+                words += [id(dtype), flags, output not in aliased]
+            table = self._words[dtype] = np.array(words, np.int64)
+        count = len(rows.sizes)
+        sizes, spans = np.array(rows.sizes, np.int64), memory.room(count * self.width)
+        given = table.ctypes.data, rows.first, sizes.ctypes.data, count
+        return looking()(*given, *memory.places, spans)  # type: ignore[no-any-return]
+
+    def __call__(self, rows: Rows, numbers: Sequence[Any] = ()) -> None:
+        """Compute the program for each row; `numbers` are Python's, for all rows."""
+        sizes = rows.sizes
+        shared = get_num_threads() > 1 and sum(sizes) * self._cost >= SHARED_FROM
         found = self._tables.get((sizes, shared))
         if found is None:
             if len(self._tables) >= 64:
                 self._tables.clear()
             found = self._tables[sizes, shared] = self._divided(sizes, shared)
         ranges, origins, items = found
-        if shared:
-            width = self.width
-            arrays = [a for row in origins for a in arrays[row * width : (row + 1) * width]]
-        objects = (ctypes.py_object * len(arrays))(*arrays)
-        first, table = ctypes.addressof(objects), ranges.ctypes.data
-        function, fixed = self._function, self._fixed
+        table, function, fixed = ranges.ctypes.data, self._function, self._fixed
         if not shared:
-            function(*fixed, len(sizes), table, first, *numbers)
+            function(*fixed, len(sizes), table, rows.first, *numbers)
             return
-        step = 8 * self.width
+        width, arrays = self.width, rows.arrays
+        parts = Rows([a for row in origins for a in arrays[row * width : (row + 1) * width]], (), rows.dtype)
+        step, first = 8 * width, parts.first
 
         def one(number: int, start: int, count: int) -> int:
             return function(*fixed, count, table + 16 * start, first + step * start, *numbers)  # type: ignore[no-any-return]

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 from .ir import BITS, I1, I32, I64, Function, V, loop, when
 from .lower import ELEMENTS
-from .routines import Routine, Writer
+from .routines import Held, Routine, Writer
 
 ROWS = 8  # at a time
 
@@ -30,11 +31,25 @@ def order(dtype: str, descending: bool) -> Routine:
     neighbours, the first rank and how many; and what it refuses: nothing (0), a rank whose element has equals (1), a
     NaN as well (2).
     """
-    return Routine(f"order {dtype} {descending}", lambda: _order(dtype, descending), 4, len(_SIZES))
+    held, name = [*_held(dtype).values()], f"order {dtype} {descending}"
+    return Routine(name, lambda: _order(dtype, descending), held, len(_SIZES), True)
+
+
+def _held(dtype: str) -> dict[str, Held]:
+    """Return what it relies on of its arrays: rows with all elements, and with those of the ranks."""
+
+    def ranks(first: Any, last: Any, n: Any, after: Any, rank: Any, count: Any, strict: Any) -> Any:
+        return last * count
+
+    return {
+        "x": Held(dtype, lambda first, last, n, *_: last * n),
+        "values": Held(dtype, ranks, True),
+        "places": Held("int64", ranks, True),
+    }
 
 
 def _order(dtype: str, descending: bool) -> str:
-    w = Writer(("memory", "x", "values", "places"), _SIZES)
+    w = Writer({"memory": None, **_held(dtype)}, _SIZES)
     f, first, last = w.f, w.first, w.last
     n, after, rank, count, strict = w.size.values()
     memory, x_address, values, indices = w.address.values()

@@ -15,7 +15,7 @@ from functools import cache
 
 from .ir import BITS, I1, I8, I32, I64, Function, V, loop, when
 from .lower import ELEMENTS
-from .routines import Routine, Writer
+from .routines import Held, Routine, Writer
 
 _LANES = 8
 LINE = 64  # bytes of a line of the cache
@@ -26,15 +26,21 @@ def take() -> Routine:
     """Return the routine of (x, index, out), which writes the parts of x at the places in a vector to out, for arrays
     of any dtype.
 
-    A piece is a part of the result. The integers are: parts of x, places, and bytes of a part. Parts are those along a
-    dimension; the dimensions before it repeat them.
+    A piece is a part of the result. The integers are: parts of x, places, elements of a part, and bytes of an element.
+    Parts are those along a dimension; the dimensions before it repeat them.
     """
-    return Routine("take", lambda: _take(Writer(("x", "index", "out"), ("size", "count", "nbytes"))), 3, 3)
+    held = {
+        "x": Held(None, lambda first, last, size, count, each, item: last // count * size * each),
+        "index": Held("int64", lambda first, last, size, count, each, item: count),
+        "out": Held(None, lambda first, last, size, count, each, item: last * each, True),
+    }
+    return Routine("take", lambda: _take(Writer(held, ("size", "count", "each", "item"))), [*held.values()], 4)
 
 
 def _take(w: Writer) -> str:
     f = w.f
-    size, count, nbytes = w.size.values()
+    size, count, each, item = w.size.values()
+    nbytes = each * item
     x, index, out = w.address.values()
     refused = _flag(f)
 
@@ -68,7 +74,13 @@ def scatter_add(dtype: str) -> Routine:
     in src, and elements after it.
     """
     sizes = ("size", "count", "after")
-    return Routine(f"scatter_add {dtype}", lambda: _scatter_add(Writer(("out", "index", "src"), sizes), dtype), 3, 3)
+    held = {
+        "out": Held(dtype, lambda first, last, size, count, after: last * size * after, True),
+        "index": Held("int64", lambda first, last, size, count, after: last * count * after),
+        "src": Held(dtype, lambda first, last, size, count, after: last * count * after),
+    }
+    text = lambda: _scatter_add(Writer(held, sizes), dtype)  # noqa: E731
+    return Routine(f"scatter_add {dtype}", text, [*held.values()], len(sizes))
 
 
 def _scatter_add(w: Writer, dtype: str) -> str:
@@ -110,7 +122,13 @@ def add_parts(dtype: str) -> Routine:
     out.
     """
     sizes = ("before", "size", "count", "after", "omitted")
-    return Routine(f"add_parts {dtype}", lambda: _add_parts(Writer(("out", "index", "src"), sizes), dtype), 3, 5)
+    held = {
+        "out": Held(dtype, lambda first, last, before, size, count, after, omitted: before * size * after, True),
+        "index": Held("int64", lambda first, last, before, size, count, after, omitted: count),
+        "src": Held(dtype, lambda first, last, before, size, count, after, omitted: before * count * after),
+    }
+    text = lambda: _add_parts(Writer(held, sizes), dtype)  # noqa: E731
+    return Routine(f"add_parts {dtype}", text, [*held.values()], len(sizes))
 
 
 def _add_parts(w: Writer, dtype: str) -> str:

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from .ir import BITS, FLOAT, I32, I64, V, lane_numbers, least, loop, shuffle
+from .fits import contiguous
+from .ir import BITS, FLOAT, I1, I32, I64, V, lane_numbers, least, loop, shuffle
 from .lower import ELEMENTS
 from .routines import Routine, Writer
 
@@ -38,7 +39,11 @@ def maxima(shape: Shape, sizes: Sequence[int], planes: int, cost: float) -> Call
         sizes: those of `max_sizes`.
         cost: about how long it takes on one thread, in nanoseconds.
     """
-    return _maxima(shape).bound(sizes, planes, cost)
+    height, width, rows, columns = sizes[:4]
+    written = [shape.dtype, *["int64"] * shape.indices]
+    walks = [contiguous(shape.dtype, planes, height, width)]
+    walks += [contiguous(dtype, planes, rows, columns, is_written=True) for dtype in written]
+    return _maxima(shape).bound(sizes, planes, cost, walks)
 
 
 @lru_cache(256)
@@ -156,13 +161,16 @@ class _Maxima(Writer):
 def scatter(dtype: str, sizes: Sequence[int], planes: int, cost: float) -> Callable[..., None]:
     """Return the function of (gradient, indices, result): each element added at its index in its plane of zeros.
 
-    Indices are not checked.
+    Raises IndexError for an index outside of the plane.
 
     Args:
         sizes: the elements of a plane of the result, and of the gradient.
         cost: about how long it takes on one thread, in nanoseconds.
     """
-    return _scatter(dtype).bound(sizes, planes, cost)
+    large, small = sizes
+    walks = [contiguous(kind, planes, small) for kind in (dtype, "int64")]
+    walks.append(contiguous(dtype, planes, large, is_written=True))
+    return _scatter(dtype).bound(sizes, planes, cost, walks)
 
 
 @lru_cache(256)
@@ -189,9 +197,15 @@ class _Scatter(Writer):
             i = f.offset(self.address["i"], p * n["small"] * 8)
 
             def one(k: V) -> None:
-                at = f.offset(x, f.load(f.offset(i, k * 8), I64) * item)
+                place = f.load(f.offset(i, k * 8), I64)
+                outside = place._binary("icmp uge", n["large"], I1)
+                f.store(f.load(bad, I1) | outside, bad)
+                at = f.offset(x, outside.where(0, place) * item)
                 f.store(f.load(at, self.elem) + f.load(f.offset(g, k * item), self.elem), at)
 
             loop(f, zero, n["small"], 1, one)
 
-        return self.each(plane)
+        bad = f.alloca(I1)
+        f.store(f.const(0, I1), bad)
+        loop(f, self.first, self.last, 1, plane)
+        return self.text(f.load(bad, I1).convert("zext", I32))

@@ -26,8 +26,10 @@ import numpy as np
 
 from ...kernels._common.threads import get_num_threads, has_openblas, share
 from . import direct, host as host_module, pool
+from .fits import header_size, walk
 from .host import Unsupported
-from .kernel import WHOLE, Code, code_of, header_size, library, prototypes
+from .kernel import WHOLE, Code, code_of, library, prototypes
+from .layouts import Layouts
 from .pool import SHARED_FROM
 from .tiles import COPIED, DEPTH, IN_PLACE, TURNED, scratch_size, tile_of
 
@@ -159,12 +161,13 @@ class Parts:
     Args:
         function, shared: the code, as `prototypes` describes it.
         arguments: addresses of the geometry and of the library.
+        layouts: what it relies on.
     """
 
-    __slots__ = ("_arguments", "_function", "_items", "_shared")
+    __slots__ = ("_arguments", "_function", "_items", "_shared", "layouts")
 
-    def __init__(self, function: Any, shared: Any, arguments: tuple[int, int]) -> None:
-        self._function, self._shared, self._arguments = function, shared, arguments
+    def __init__(self, function: Any, shared: Any, arguments: tuple[int, int], layouts: Layouts) -> None:
+        self._function, self._shared, self._arguments, self.layouts = function, shared, arguments, layouts
         self._items: dict[int, np.ndarray] = {}
 
     def parts(self, threads: int) -> list[tuple[int, int, int, int]]:
@@ -172,11 +175,9 @@ class Parts:
         raise NotImplementedError
 
     def compute(self, arrays: Sequence[Any], threads: int | None = None) -> None:
-        """Call the code for all ranges."""
+        """Call the code for all ranges. Raises MisfitError, before it writes, for arrays that do not fit."""
+        self.layouts.require(arrays)
         threads = get_num_threads() if threads is None else threads
-        for x in arrays:
-            if not isinstance(x, np.ndarray):  # its memory would be read as an array's
-                raise TypeError(f"machine code takes NumPy arrays, not {type(x).__name__}")
         items = self._items.get(threads)
         if items is None:
             items = self._items[threads] = np.array(self.parts(threads), np.int64)
@@ -208,7 +209,7 @@ class Product(Parts):
     """Machine code bound to the sizes and strides of one product of matrices, or a batch of them.
 
     `product(panel, other, out)` takes the arrays in which the factors and the result are, the factor `layout.panel`
-    first. Their geometry is that of the program, which is not checked.
+    first. Raises MisfitError for others: Note [Arrays that fit].
 
     Attributes:
         adds: whether the product is added to what `out` has.
@@ -237,19 +238,20 @@ class Product(Parts):
         address = self._geometry.ctypes.data
         self.addresses = first, address
         kernel, job = prototypes(3, ())
-        super().__init__(kernel(first), job(shared), (address, ctypes.addressof(library())))
+        layouts = Layouts(
+            [walk(x.dtype, x.shape, x.strides, x.offset, x is out, is_whole=False) for x in (*factors, out)]
+        )
+        super().__init__(kernel(first), job(shared), (address, ctypes.addressof(library())), layouts)
         self.cost = self.batch * layout.lanes * layout.rows * layout.depth * host_module.FLOP[self.dtype]
         self._direct = None
         if self.cost < _SHORT and direct.available() and _has_gil():
-            owner = self._geometry, _scratch(), code
+            owner = self._geometry, _scratch(), code, layouts
             rows = self.batch * layout.rows
-            self._direct = direct.builtin(last, *self._arguments, rows, layout.lanes, owner)
+            self._direct = direct.builtin(last, *self._arguments, rows, layout.lanes, owner, layouts.address)
 
     def __call__(self, panel: Any, other: Any, out: Any) -> None:
         threads = get_num_threads() if self.cost >= SHARED_FROM else 1
-        if threads == 1 and self._direct is not None and type(panel) is type(other) is type(out) is np.ndarray:
-            self._direct(panel, other, out)
-        else:
+        if threads > 1 or self._direct is None or self._direct(panel, other, out):
             self.compute((panel, other, out), threads)
 
     @property

@@ -14,7 +14,7 @@ from typing import Any
 
 from .ir import BITS, DOUBLE, FLOAT, I64, V, is_float, loop
 from .lower import ELEMENTS
-from .routines import Routine, Writer
+from .routines import Held, Routine, Writer
 
 _TOGETHER = 4  # rows
 _LANES = 8
@@ -29,8 +29,15 @@ def scan(kind: str, dtype: str) -> Routine:
     A piece of an array has all elements of the dimension and those after it. The integers are: elements along the
     dimension, and elements after it.
     """
-    arrays = ("x", "values", "places")[: 2 + kind.startswith("cumm")]
-    return Routine(f"scan {kind} {dtype}", lambda: _scan(Writer(arrays, ("n", "after")), kind, dtype), len(arrays), 2)
+    arrays = {"x": Held(dtype, _elements), "values": Held(dtype, _elements, True)}
+    if kind.startswith("cumm"):
+        arrays["places"] = Held("int64", _elements, True)
+    text = lambda: _scan(Writer(arrays, ("n", "after")), kind, dtype)  # noqa: E731
+    return Routine(f"scan {kind} {dtype}", text, [*arrays.values()], 2)
+
+
+def _elements(first: Any, last: Any, n: Any, after: Any) -> Any:
+    return last * n * after
 
 
 def _scan(w: Writer, kind: str, dtype: str) -> str:

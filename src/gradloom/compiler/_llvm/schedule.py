@@ -11,10 +11,12 @@ from __future__ import annotations
 from math import ceil, prod
 from typing import Any
 
+from .._interpreter import half_dtype
 from .._loops import FLOATS, LoopProgram
 from . import host as host_module
+from .fits import Walk, header_size, walk
 from .host import Unsupported
-from .kernel import SPLIT, WHOLE, Code, Kernel, code_of, header_size
+from .kernel import SPLIT, WHOLE, Code, Kernel, code_of
 from .plan import LONG, Plan, lanes_for, make_plan
 from .pool import SHARED_FROM
 
@@ -55,6 +57,7 @@ def facts_of(plan: Plan, split: bool) -> dict[str, Any]:
     geometry: sizes and strides, as the code expects them; rows, lanes: sizes of its loops.
     items: ranges for threads to take, if it takes long enough; split: of rows that are cut into parts, how many rows
     there are, and how many bytes the results of the parts take; else None.
+    walks: over the arrays.
     sums: of outputs that are sums over rows, the number of the array, where its part of the scratch memory of an item
     begins, how many elements it has, and its dtype; the last has the size of this memory in its second place.
     is_short: whether it is called by Note [Direct calls].
@@ -78,6 +81,7 @@ def facts_of(plan: Plan, split: bool) -> dict[str, Any]:
         "arrays": len(program.inputs) + len(program.outputs),
         "numbers": tuple(program.numbers),
         "geometry": [0, 0, 0, *plan.geometry],
+        "walks": walks_of(program),
         "rows": rows,
         "lanes": plan.lanes.size,
         "items": items,
@@ -85,6 +89,18 @@ def facts_of(plan: Plan, split: bool) -> dict[str, Any]:
         "sums": sums,
         "is_short": is_short and not split,
     }
+
+
+def walks_of(program: LoopProgram) -> list[Walk]:
+    """Return the walks over the inputs and the outputs of a loop program."""
+    found = []
+    for i, b in enumerate((*program.inputs, *program.outputs)):
+        dtype = half_dtype(b.dtype)
+        shape = program.shape if b.sizes is None else b.sizes
+        moves = [(n, s * dtype.itemsize) for n, s in zip(shape, b.strides, strict=True) if s]
+        sizes, strides = ([m[k] for m in moves] for k in (0, 1))
+        found.append(walk(dtype, sizes, strides, 0, i >= len(program.inputs), b.sizes is None))
+    return found
 
 
 def emitted(program: LoopProgram) -> str:

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from functools import cache
 
 from .ir import DOUBLE, FLOAT, I32, I64, Function, V, loop, when
-from .routines import Routine, Writer
+from .routines import Held, Routine, Writer
 
 WORDS, _FAR = 624, 397
+DTYPES = {"words": "uint32", "pairs": "uint64", "uniform24": "float32", "uniform53": "float64", "integers": "int64"}
 _LANES = 16
 _UPPER, _LOWER, _MATRIX = -0x80000000, 0x7FFFFFFF, 0x9908B0DF - (1 << 32)
 _TEMPER = 0x9D2C5680 - (1 << 32), 0xEFC60000 - (1 << 32)
@@ -29,7 +30,8 @@ def words(kind: str) -> Routine:
     `uniform24` are the low 24 bits of a word, times 2**-24 (float32), `uniform53` the low 53 of a pair, times 2**-53
     (float64); `integers` are the rests of words (int64).
     """
-    return Routine(f"words {kind}", lambda: _words(Writer(("out",), ("state", "low", "span")), kind), 1, 3)
+    out = Held(DTYPES[kind], lambda first, last, *_: last, True)
+    return Routine(f"words {kind}", lambda: _words(Writer({"out": out}, ("state", "low", "span")), kind), [out], 3)
 
 
 def _words(w: Writer, kind: str) -> str:
