@@ -31,10 +31,15 @@ def counted_replacements(monkeypatch) -> Counter:
 
 def take_as_large(count: int, monkeypatch) -> None:
     """Let kernels for large arrays take those of `count` elements, from the next `set_kernels` on."""
+    set_large(count, monkeypatch.setattr)
+
+
+def set_large(count: int, set_attribute) -> None:
+    """Set what `take_as_large` does by a function of an object, a name and a value."""
     for module in (_eager, _eager_gradients, _eager_large, _eager_pointwise, elementwise, engine):
-        monkeypatch.setattr(module, "LARGE", count)
-    monkeypatch.setattr(_eager, "_made", {})
-    monkeypatch.setattr(_eager, "_gated_numpy", cache(_eager._gated_numpy.__wrapped__))
+        set_attribute(module, "LARGE", count)
+    set_attribute(_eager, "_made", {})
+    set_attribute(_eager, "_gated_numpy", cache(_eager._gated_numpy.__wrapped__))
 
 
 def places() -> list[str]:
