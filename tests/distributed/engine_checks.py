@@ -18,6 +18,7 @@ DTYPES = tuple(
     np.dtype(name)
     for name in ("?", "u1", "i1", "i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16", BFLOAT16)
 )
+EIGHT_BITS = tuple(map(np.dtype, (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fnuz)))
 # Nothing, a few numbers, an odd number above what is reduced in one step, and one of several chunks.
 COUNTS = (0, 1, 7, 70_001, 300_001)
 
@@ -85,6 +86,67 @@ def reductions(engine: Engine, counts: tuple[int, ...] = COUNTS) -> list[str]:
         if not close(out, want):
             wrong.append(f"reduce_scatter {op} {dtype} {count}")
     return wrong
+
+
+def special(rank: int, count: int, dtype: np.dtype, number: int = 0) -> np.ndarray:
+    """Return numbers among which are NaN of both signs and other bits, infinities, zeros of both signs and large ones.
+
+    Which rank has them, and in which order, differs from element to element.
+    """
+    draw = np.random.default_rng((rank, count, number, 1))
+    if dtype.kind == "b":
+        return draw.integers(0, 2, count).astype(dtype)
+    if dtype.kind in "iu":
+        return draw.integers(0, 256, count * dtype.itemsize, np.uint8).view(dtype)
+    if dtype.kind == "c":
+        return special(rank, 2 * count, np.dtype(f"f{dtype.itemsize // 2}"), number).view(dtype)
+    values, chosen = draw.standard_normal(count), draw.random(count)
+    largest = float(ml_dtypes.finfo(dtype).max)
+    for index, value in enumerate((np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, largest, -largest)):
+        values[(chosen > 0.08 * index) & (chosen < 0.08 * (index + 1))] = value
+    found = values.astype(dtype)
+    found.view(f"u{dtype.itemsize}")[np.isnan(found)] ^= 1
+    return found
+
+
+def agreements(engine: Engine, counts: tuple[int, ...] = (1, 33, 70_001)) -> list[str]:
+    """Reductions of special numbers are the same bits on all ranks, and a NaN of any rank is one everywhere."""
+    wrong = []
+    for op in OPS:
+        for dtype in (*DTYPES, *EIGHT_BITS):
+            for count in counts if supported(op, dtype) else ():
+                if count <= 33 or (dtype in (np.float32, BFLOAT16, np.complex64) and op in ("sum", "max", "product")):
+                    with np.errstate(all="ignore"):
+                        wrong += [f"{one} {op} {dtype} {count}" for one in _disagreements(engine, op, dtype, count)]
+    return wrong
+
+
+def _disagreements(engine: Engine, op: str, dtype: np.dtype, count: int) -> Iterator[str]:
+    given: Any = (op, 3 if dtype.kind in "iu" else 0.5) if op == "premul_sum" else op
+    size, rank = engine.size, engine.rank
+    arrays = [special(r, count, dtype) for r in range(size)]
+    has_nan = np.logical_or.reduce([np.isnan(one) for one in arrays])
+    array = arrays[rank].copy()
+    engine.allreduce(array, given, deadline())
+    outs = [np.empty_like(array) for _ in range(size)]
+    engine.allgather(outs, array, deadline())
+    if any(one.tobytes() != array.tobytes() for one in outs):
+        yield "ranks differ after all_reduce"
+    reduced = arrays[rank].copy()
+    engine.reduce(reduced, 0, given, deadline())
+    engine.broadcast(reduced, 0, deadline())
+    scattered = np.empty(count, dtype)
+    engine.reduce_scatter(scattered, [special(rank, count, dtype, j) for j in range(size)], given, deadline())
+    engine.broadcast(scattered, 0, deadline())
+    for call, found in (("all_reduce", array), ("reduce", reduced), ("reduce_scatter", scattered)):
+        if (has_nan & ~np.isnan(found)).any():
+            yield f"{call} loses a NaN:"
+        if op in ("min", "max", "band", "bor", "bxor"):
+            want = arrays[0]
+            for one in arrays[1:]:
+                want = {"min": np.minimum, "max": np.maximum}.get(op, getattr(np, f"bitwise_{op[1:]}", None))(want, one)
+            if not np.array_equal(found, want, equal_nan=dtype.kind in "fV"):
+                yield f"{call} gives other numbers:"
 
 
 def _cases(counts: tuple[int, ...]) -> Iterator[tuple[str, np.dtype, int]]:

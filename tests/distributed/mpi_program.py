@@ -25,6 +25,10 @@ def everything(world: MPIEngine) -> list[str]:
     return wrong + (engine_checks.messages(world) if world.size > 1 else [])
 
 
+def agreements(world: MPIEngine) -> list[str]:
+    return engine_checks.agreements(world)
+
+
 def subgroups(world: MPIEngine) -> list[str]:
     """Groups of some ranks, in another order than the world's, beside each other."""
     wrong = []

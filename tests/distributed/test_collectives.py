@@ -11,6 +11,7 @@ import pytest
 
 import gradloom as gl
 import gradloom.distributed as dist
+from tests.distributed import engine_checks
 from tests.distributed.ranks import reserved_port, run
 from tests.waiting import LIMIT
 
@@ -332,3 +333,13 @@ def on_several_hosts(rank, size, store, port):
 def test_ranks_on_several_machines_use_tcp(tmp_path):
     with reserved_port() as port:
         assert run(3, on_several_hosts, tmp_path, port) == [("SocketEngine", 3.0)] * 3
+
+
+def special_reductions(rank, size, store, folder, backend):
+    with default_group(rank, size, folder, backend):
+        return engine_checks.agreements(dist.group.WORLD._engine)
+
+
+@pytest.mark.parametrize("size, backend", [(2, "shm"), (3, "shm"), (3, "sockets")])
+def test_reductions_of_nan_and_signed_zeros_are_the_same_bits_on_all_ranks(tmp_path, size, backend):
+    assert run(size, special_reductions, tmp_path, tmp_path, backend) == [[]] * size

@@ -27,7 +27,16 @@ def mpiexec(size: int, check: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "size, check",
-    [(1, "everything"), (2, "everything"), (4, "everything"), (3, "subgroups"), (2, "other_size"), (2, "forks")],
+    [
+        (1, "everything"),
+        (2, "everything"),
+        (4, "everything"),
+        (3, "subgroups"),
+        (2, "other_size"),
+        (2, "forks"),
+        (2, "agreements"),
+        (3, "agreements"),
+    ],
 )
 def test_every_call_gives_what_numpy_gives(size, check):
     found = mpiexec(size, check)

@@ -222,7 +222,7 @@ class MPIEngine(Engine):
         mpi = self._mpi
         if dtype.kind == "b":
             return {"sum": mpi.LOR, "max": mpi.LOR, "bor": mpi.LOR, "bxor": mpi.LXOR}.get(name, mpi.LAND)
-        if dtype.kind in "iuc" or (dtype.kind == "f" and dtype.itemsize > 2):
+        if dtype.kind in "iu" or (dtype.itemsize > 2 and dtype.kind in ("fc" if name != "product" else "f")):
             named = {"product": mpi.PROD, "min": mpi.MIN, "max": mpi.MAX, "band": mpi.BAND, "bor": mpi.BOR,
                      "bxor": mpi.BXOR}  # fmt: skip
             return named.get(name, mpi.SUM)
@@ -250,44 +250,53 @@ class MPIEngine(Engine):
         reduction = Reduction(op, array.dtype, self.size)
         if not array.size:
             return self.barrier(deadline)
-        source = reduction.prepared(array)
-        given = self._mpi.IN_PLACE if source is array else self._buffer(source)
-        operation = self._op(reduction.name, array.dtype)
+        if array.dtype.kind == "c" and reduction.name == "product":  # a * b and b * a may be rounded differently
+            self.reduce(array, 0, op, deadline)
+            return self.broadcast(array, 0, deadline)
+        source = reduction.exchanged(array)
+        target = array if source.dtype == array.dtype else np.empty_like(source)
+        given = self._mpi.IN_PLACE if source is target else self._buffer(source)
+        operation = self._op(reduction.name, source.dtype)
         self._collective(
-            "all_reduce", lambda: self._comm.Iallreduce(given, self._buffer(array), operation), deadline, array, source
+            "all_reduce",
+            lambda: self._comm.Iallreduce(given, self._buffer(target), operation),
+            deadline,
+            target,
+            source,
         )
-        reduction.finish(array)
+        reduction.finish(target, array)
 
     def reduce(self, array: np.ndarray, root: int, op: Op, deadline: float | None = None) -> None:
         reduction = Reduction(op, array.dtype, self.size)
         if not array.size:
             return self.barrier(deadline)
-        source = np.array(reduction.prepared(array))
-        target = self._buffer(array) if self.rank == root else None
-        operation = self._op(reduction.name, array.dtype)
+        source = np.array(reduction.exchanged(array))
+        found = array if source.dtype == array.dtype else np.empty_like(source)
+        target = self._buffer(found) if self.rank == root else None
+        operation = self._op(reduction.name, source.dtype)
         self._collective(
-            "reduce", lambda: self._comm.Ireduce(self._buffer(source), target, operation, root), deadline, array, source
+            "reduce", lambda: self._comm.Ireduce(self._buffer(source), target, operation, root), deadline, found, source
         )
         if self.rank == root:
-            reduction.finish(array)
+            reduction.finish(found, array)
 
     def reduce_scatter(self, out: np.ndarray, ins: Sequence[np.ndarray], op: Op, deadline: float | None = None) -> None:
         reduction = Reduction(op, out.dtype, self.size)
         if not out.size:
             return self.barrier(deadline)
-        source, target = np.concatenate([reduction.prepared(one.reshape(-1)) for one in ins]), np.empty_like(out)
-        operation = self._op(reduction.name, out.dtype)
+        source = np.concatenate([reduction.exchanged(one.reshape(-1)) for one in ins])
+        target = np.empty(out.shape, source.dtype)
+        operation = self._op(reduction.name, source.dtype)
         self._collective(
             "reduce_scatter",
             lambda: self._comm.Ireduce_scatter_block(
-                [source, target.size, self._type(out.dtype)], self._buffer(target), operation
+                [source, target.size, self._type(source.dtype)], self._buffer(target), operation
             ),
             deadline,
             source,
             target,
         )
-        reduction.finish(target)
-        out[...] = target
+        reduction.finish(target, out)
 
     def broadcast(self, array: np.ndarray, root: int, deadline: float | None = None) -> None:
         flat = _bytes(array)

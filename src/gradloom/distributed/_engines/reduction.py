@@ -38,7 +38,7 @@ class Reduction:
         ValueError: the dtype does not have the operation.
     """
 
-    __slots__ = ("_divisor", "_factor", "_ufunc", "_wide", "name")
+    __slots__ = ("_divisor", "_factor", "_is_compared", "_is_exact", "_ufunc", "_wide", "name")
 
     def __init__(self, op: Op, dtype: np.dtype, size: int) -> None:
         name = op if isinstance(op, str) else op[0]
@@ -56,6 +56,7 @@ class Reduction:
         self._ufunc = _UFUNCS[name]
         rounds = name in ("sum", "avg", "premul_sum", "product")
         self._wide = np.dtype(np.float32) if rounds and not exact and dtype.itemsize <= 2 else None
+        self._is_exact, self._is_compared = exact, name in ("min", "max") and not exact
         self._divisor = size if name == "avg" else None
         self._factor = None if isinstance(op, str) else self._scalar(op[1], dtype)
 
@@ -87,11 +88,28 @@ class Reduction:
         if self._divisor is not None:
             out[...] = self._averaged(out)
 
-    def finish(self, total: np.ndarray) -> None:
-        """Turn a sum that another library made into what the operation asks for, in place."""
-        if self._divisor is not None:
-            wide = total if self._wide is None else total.astype(self._wide)
-            total[...] = self._averaged(wide)
+    def exchanged(self, array: np.ndarray) -> np.ndarray:
+        """Return what another library reduces for this rank: `prepared`, or integers in the order of the numbers.
+
+        Libraries compare floating-point numbers in C, where the result depends on the order of the ranks if there is a
+        NaN, or zeros of both signs.
+        """
+        return _ordered(array, self.name) if self._is_compared else self.prepared(array)
+
+    def finish(self, total: np.ndarray, out: np.ndarray) -> None:
+        """Put what another library made of `exchanged` into `out`, which may be `total`.
+
+        A NaN has the same bits everywhere: which one a sum of several gives depends on their order.
+        """
+        if self._is_compared:
+            out[...] = _numbers(total)
+        elif self._divisor is not None:
+            out[...] = self._averaged(total if self._wide is None else total.astype(self._wide))
+        elif out is not total:
+            out[...] = total
+        if not self._is_exact:
+            parts = out.view(out.real.dtype) if out.dtype.kind == "c" else out
+            parts[np.isnan(parts)] = np.nan
 
     def _accumulate(self, out: np.ndarray, parts: Sequence[np.ndarray]) -> None:
         if len(parts) == 1:
@@ -108,3 +126,22 @@ class Reduction:
         if total.dtype.kind in "iu":
             return np.trunc(total / self._divisor)
         return np.divide(total, self._divisor, out=total)
+
+
+def _ordered(array: np.ndarray, name: str) -> np.ndarray:
+    """Return integers that are in the order of floating-point numbers; -0 is less than 0.
+
+    A NaN becomes the integer that decides a minimum or maximum, which `name` says.
+    """
+    wide = array if array.dtype.kind == "f" and array.itemsize > 2 else array.astype(np.float32)
+    limits = np.iinfo(f"i{wide.itemsize}")
+    bits = wide.view(limits.dtype)
+    ordered = bits ^ ((bits >> (limits.bits - 1)) & limits.max)
+    ordered[np.isnan(wide)] = limits.max if name == "max" else limits.min
+    return ordered
+
+
+def _numbers(ordered: np.ndarray) -> np.ndarray:
+    """Return the numbers of which `_ordered` made integers."""
+    limits = np.iinfo(ordered.dtype)
+    return (ordered ^ ((ordered >> (limits.bits - 1)) & limits.max)).view(f"f{ordered.itemsize}")
