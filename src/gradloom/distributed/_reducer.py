@@ -95,10 +95,7 @@ class Reducer:
         order = list(order)
         sizes = [self.parameters[n].numel() * self.parameters[n]._array.itemsize for n in order]
         kinds = [("sparse", n) if self._sparse[n] else self.parameters[n].dtype for n in order]
-        if sum(sizes) <= FIRST_BUCKET:
-            parts = assigned(sizes, kinds, [FIRST_BUCKET + 1])
-        else:
-            parts = assigned(sizes, kinds, self._limits)
+        parts = assigned(sizes, kinds, self._limits)
         numbers = [[order[place] for place in part] for part in parts]
         self.buckets = [Bucket(index, part, self.parameters) for index, part in enumerate(numbers)]
         self._place = {n: (bucket, i) for bucket in self.buckets for i, n in enumerate(bucket.numbers)}

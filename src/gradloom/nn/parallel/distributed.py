@@ -17,6 +17,7 @@ from ...core.tensor import wrap
 from ...distributed import distributed_c10d as dist
 from ...distributed._reducer import FIRST_BUCKET, Reducer
 from ...distributed._reduction_log import describe, dump_environment as _dump_DDP_relevant_env_vars
+from ...distributed._same_parameters import check_same_parameters
 from ...distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook, compress_wrapper, fp16_compress_hook
 from ...distributed.algorithms.join import Join, Joinable, JoinHook
 from ...utils._pytree import tree_map
@@ -40,10 +41,12 @@ class DistributedDataParallel(Module, Joinable):
         device_ids: None or empty, since the parameters are on the CPU.
         output_device: None.
         dim: the batch dimension; has no effect.
-        broadcast_buffers: send rank 0's buffers to the others before each forward pass; True by default.
-        init_sync: compare the parameters' shapes, and send rank 0's parameters and buffers when the object is made.
+        broadcast_buffers: send rank 0's buffers to the others when the object is made and before each forward pass;
+            True by default.
+        init_sync: compare the ranks' parameters, and send rank 0's parameters and buffers when the object is made.
         process_group: whose ranks to average over; the default group by default.
-        bucket_cap_mb: MiB of gradients that are reduced by one call, 25 by default; the first has 1 MiB.
+        bucket_cap_mb: MiB after which a bucket of gradients, reduced by one call, is full; 25 by default, with 1 for
+            the first.
         find_unused_parameters: look through the graph of each forward pass for parameters that take no part.
         check_reduction: has no effect, as in PyTorch.
         gradient_as_bucket_view: let `.grad` be the memory that is reduced, which saves a copy.
@@ -56,7 +59,7 @@ class DistributedDataParallel(Module, Joinable):
             all ranks use the same.
         bucket_cap_mb_list: MiB of each bucket, instead of `bucket_cap_mb`.
         batched_grad_copy: has no effect: gradients are copied when they come.
-        forward_sync_buffers: as `broadcast_buffers`.
+        forward_sync_buffers: as `broadcast_buffers`, but for forward passes only: buffers are sent once in any case.
 
     Shape:
         input, output: as for `module`.
@@ -120,8 +123,11 @@ class DistributedDataParallel(Module, Joinable):
             if device_mesh.ndim != 1:
                 raise RuntimeError(f"Only 1D device mesh is supported, but got {device_mesh}.")
             process_group = device_mesh.get_group(mesh_dim=0)
-        if broadcast_buffers is None:
-            broadcast_buffers = True if forward_sync_buffers is None else forward_sync_buffers
+        sends_buffers = forward_sync_buffers is not None or broadcast_buffers is not False
+        if forward_sync_buffers is not None:
+            broadcast_buffers = forward_sync_buffers
+        elif broadcast_buffers is None:
+            broadcast_buffers = True
         self.process_group = dist._get_default_group() if process_group is None else process_group
         self.module, self.dim, self.device, self.device_type = module, dim, gl.device("cpu"), "cpu"
         self.device_ids: list[Any] | None = None
@@ -134,11 +140,13 @@ class DistributedDataParallel(Module, Joinable):
         self._skip_unused = skip_all_reduce_unused_params
         self.bucket_bytes_cap_default = bucket_cap_mb is None and bucket_cap_mb_list is None
         self.bucket_bytes_cap = int((_DEFAULT_BUCKET_CAP_MB if bucket_cap_mb is None else bucket_cap_mb) * _MB_TO_BYTES)
-        self._limits = [min(FIRST_BUCKET, self.bucket_bytes_cap), self.bucket_bytes_cap]
+        self._limits = [*([FIRST_BUCKET] if self.bucket_bytes_cap_default else []), self.bucket_bytes_cap]
         if bucket_cap_mb_list is not None:
             self._limits = [int(size * _MB_TO_BYTES) for size in bucket_cap_mb_list]
         self._comm_hooks: list[tuple[Any, Any]] = []
         self._divide_by_initial_world_size = True
+        if init_sync:
+            check_same_parameters(module, self.parameters_to_ignore, self.process_group)
         named, sparse = self._reduced_parameters()
         distributed = next((name for name, parameter in named if hasattr(parameter, "_local_tensor")), None)
         if distributed is not None:
@@ -149,8 +157,7 @@ class DistributedDataParallel(Module, Joinable):
         self._check_devices(named, device_ids, output_device)
         self._module_parameters = [parameter for _, parameter in named]
         if init_sync:
-            self._check_same_parameters([parameter for _, parameter in named])
-            self._broadcast([*self._kept("parameters"), *self._kept("buffers")], 0)
+            self._broadcast([*self._kept("parameters"), *(self._kept("buffers") if sends_buffers else ())], 0)
         if mixed_precision is not None and mixed_precision.buffer_dtype is not None:
             cast_buffers(module, mixed_precision.buffer_dtype, self.parameters_to_ignore)
         self._find_buffers()
@@ -192,26 +199,6 @@ class DistributedDataParallel(Module, Joinable):
                 f"got device_ids {device_ids}, output_device {output_device}, and module parameters on the CPU. Leave "
                 "them out"
             )
-
-    def _check_same_parameters(self, parameters: list[Any]) -> None:
-        """Raise RuntimeError if ranks have different parameters."""
-        rank, own = dist.get_rank(self.process_group), [(tuple(p.shape), str(p.dtype)) for p in parameters]
-        found: list[Any] = [None] * dist.get_world_size(self.process_group)
-        dist.all_gather_object(found, own, group=self.process_group)
-        for other, theirs in enumerate(found):
-            if len(theirs) != len(own):
-                raise RuntimeError(
-                    f"DDP expects same model across all ranks, but Rank {rank} has {len(own)} params, while rank "
-                    f"{other} has inconsistent {len(theirs)} params."
-                )
-        for number, (mine, first) in enumerate(zip(own, found[0], strict=True)):
-            if mine != first:
-                what = "sizes" if mine[0] != first[0] else "dtype"
-                value = list(mine[0]) if mine[0] != first[0] else mine[1]
-                raise RuntimeError(
-                    f"[{rank}]: params[{number}] in this process with {what} {value} appears not to match {what} of "
-                    "the same param in process 0."
-                )
 
     def _make_reducer(self, named: list[tuple[str, Any]], sparse: list[bool]) -> None:
         self._named = named, sparse
