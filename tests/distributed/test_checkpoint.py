@@ -11,7 +11,7 @@ import pytest
 import gradloom as torch
 import gradloom.distributed as dist
 from gradloom.distributed import checkpoint as dcp
-from gradloom.distributed.checkpoint._files import read_arrays
+from gradloom.distributed.checkpoint._files import write_arrays
 from gradloom.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from gradloom.distributed.device_mesh import init_device_mesh
 from gradloom.distributed.fsdp import fully_shard
@@ -101,7 +101,8 @@ def test_other_numbers_of_ranks_and_kinds_load(saving, loading, tmp_path):
 def test_the_files_are_safetensors(tmp_path):
     safetensors = pytest.importorskip("safetensors.numpy")
     state = {"a": torch.arange(6).view(2, 3), "b": {"c": torch.ones(2, dtype=torch.float16), "d": torch.tensor(True)}}
-    dcp.save({**state, "e": torch.tensor([1 + 2j, 3], dtype=torch.complex128)}, checkpoint_id=tmp_path / "one")
+    writer = dcp.FileSystemWriter(tmp_path / "one", serialization_format="safetensors")
+    dcp.save({**state, "e": torch.tensor([1 + 2j, 3], dtype=torch.complex128)}, storage_writer=writer)
     found = safetensors.load_file(tmp_path / "one" / "rank_0.safetensors")
     assert found["a"].tolist() == [[0, 1, 2], [3, 4, 5]] and found["b.c"].dtype == np.float16 and found["b.d"].item()
     target = {"e": torch.zeros(2, dtype=torch.complex128), "b": {"d": torch.tensor(False)}}
@@ -119,8 +120,10 @@ def test_modules_and_optimizers_stand_for_their_state(tmp_path):
     assert steps[0] == steps[1] == 2
 
 
-def test_errors_say_what_is_missing(tmp_path):
-    dcp.save({"a": torch.ones(2)}, checkpoint_id=tmp_path / "one")
+@pytest.mark.parametrize("kind", ["torch_save", "safetensors"])
+def test_errors_say_what_is_missing(tmp_path, kind):
+    writer = dcp.FileSystemWriter(tmp_path / "one", serialization_format=kind)
+    dcp.save({"a": torch.ones(2)}, storage_writer=writer)
     with pytest.raises(dcp.CheckpointException, match="Missing key in checkpoint state_dict: b"):
         dcp.load({"b": torch.ones(2)}, checkpoint_id=tmp_path / "one")
     with pytest.raises(dcp.CheckpointException, match=r"Size mismatch between saved \[2\] and current: \[3\] for a"):
@@ -131,10 +134,26 @@ def test_errors_say_what_is_missing(tmp_path):
     planner = dcp.DefaultLoadPlanner(allow_partial_load=True)
     dcp.load(target, checkpoint_id=tmp_path / "one", planner=planner)
     assert target["a"].tolist() == [1, 1]
-    file = tmp_path / "one" / "rank_0.safetensors"
+    file = tmp_path / "one" / ("rank_0.safetensors" if kind == "safetensors" else "__0_0.distcp")
     file.write_bytes(file.read_bytes()[:-3])
-    with pytest.raises(ValueError, match="not a whole safetensors file"):
-        read_arrays(file)
+    with pytest.raises(dcp.CheckpointException, match="not a whole safetensors file|its end, with a, is missing"):
+        dcp.load({"a": torch.ones(2)}, checkpoint_id=tmp_path / "one")
+
+
+OF_FORMER_VERSIONS = (
+    '{"tensors": {"w": {"shape": [2], "dtype": "float32", "chunks": [[[0], [2], "rank_0.safetensors", "w"]]}}, '
+    '"values": ["groups", "empty"], "world_size": 1}'
+)
+
+
+def test_checkpoints_of_former_versions_load(tmp_path):
+    """They have lists of dictionaries, and empty dictionaries, under one key."""
+    write_arrays(tmp_path / "rank_0.safetensors", {"w": np.array([1, 2], np.float32)})
+    torch.save({"groups": [{"lr": 0.5}], "empty": {}}, tmp_path / "rank_0.values.pt")
+    (tmp_path / "metadata.json").write_text(OF_FORMER_VERSIONS)
+    target = {"w": torch.zeros(2), "groups": [{"lr": 0.0}], "empty": {}}
+    dcp.load(target, checkpoint_id=tmp_path)
+    assert target["w"].tolist() == [1, 2] and target["groups"] == [{"lr": 0.5}] and target["empty"] == {}
 
 
 def killed_while_saving(rank, size, file, folder):

@@ -1,8 +1,8 @@
 """Checkpoints that several ranks write and any number of ranks reads.
 
-A checkpoint is a folder: a file per rank in the format of safetensors, one for values that are not tensors, and
-`metadata.json`, which says where the rows of each tensor are. It is written beside its place and renamed when it is
-complete, so that a reader finds either the former checkpoint or the new one.
+A checkpoint is a folder, in PyTorch's format (`.metadata`, `__i_j.distcp`) or as files of safetensors; each library
+loads what the other has written in PyTorch's. It is written beside its place and renamed when it is complete, so that a
+reader finds either the former checkpoint or the new one.
 """
 
 from __future__ import annotations
@@ -12,21 +12,28 @@ from ._saving import (
     CheckpointException as CheckpointException,
     DefaultLoadPlanner as DefaultLoadPlanner,
     DefaultSavePlanner as DefaultSavePlanner,
-    FileSystemReader as FileSystemReader,
-    FileSystemWriter as FileSystemWriter,
-    Metadata as Metadata,
     async_save as async_save,
     load as load,
     save as save,
 )
+from .filesystem import FileSystemReader as FileSystemReader, FileSystemWriter as FileSystemWriter
+from .metadata import (
+    BytesStorageMetadata as BytesStorageMetadata,
+    ChunkStorageMetadata as ChunkStorageMetadata,
+    Metadata as Metadata,
+    TensorStorageMetadata as TensorStorageMetadata,
+)
 
 __all__ = [
+    "BytesStorageMetadata",
     "CheckpointException",
+    "ChunkStorageMetadata",
     "DefaultLoadPlanner",
     "DefaultSavePlanner",
     "FileSystemReader",
     "FileSystemWriter",
     "Metadata",
+    "TensorStorageMetadata",
     "async_save",
     "load",
     "save",
@@ -43,6 +50,6 @@ __getattr__ = declare(
         "state_dict_loader": "_load_state_dict load load_state_dict",
         "state_dict_saver": "async_save save save_state_dict",
     },
-    "save and load of torch.distributed.checkpoint have one format, a folder of safetensors files",
+    "save and load of torch.distributed.checkpoint write and read folders, by FileSystemWriter and FileSystemReader",
     dict.fromkeys("DefaultLoadPlanner DefaultSavePlanner async_save load save".split(), "._saving"),
 )
