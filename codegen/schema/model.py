@@ -342,7 +342,8 @@ MODULE_NAMES = frozenset(
     NO_EDGE NUMBERS Node REDISPATCH RELEASED SavedVariable Tensor asarray bump_version checked
     elsewhere check_inplace check_layout default_float factory_dtype fits gradient_edge intercept make_view make_views
     mark_inference as_pair debug_checks metadata_of ndarray new next_sequence_nr no_gradients not_differentiable
-    on_threads not_implemented_history not_implemented_write ops own promote promote_exact promote_fitting
+    on_threads not_implemented_history not_implemented_write ops own pointwise_refusal promote promote_exact
+    promote_fitting
     promote_numbers
     promote_quotient promote_to_float promote_to_float_exact rebase_history refusal refuse_tangents
     refused_write remember replace_history require_gradient result_class save save_list save_output edges_of

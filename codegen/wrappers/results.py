@@ -83,7 +83,10 @@ class KernelCalls(Calls):
     @property
     def refusal(self) -> str:
         """The error to raise for what the kernel raised: `refusal` is told the arrays, and the integers by name."""
-        return f"refusal(error, {self._told})"
+        broadcasts = "pointwise" in self.native.tags and sum(p.kind in ("tensor", "optional") for p in self.arrays) > 1
+        if broadcasts and self.kind == "inplace":
+            return f"refused_write(error, {self.first_array}, {self.first_array}, {self._told})"
+        return f"{'pointwise_refusal' if broadcasts else 'refusal'}(error, {self._told})"
 
     @property
     def refusal_of_write(self) -> str:

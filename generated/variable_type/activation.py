@@ -20,7 +20,7 @@ from gradloom.types.device import check_layout
 from gradloom.types.dtype import TYPE_OF
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
-from gradloom.kernels._common.errors import refusal
+from gradloom.kernels._common.errors import pointwise_refusal, refusal
 from gradloom.kernels.elementwise.dtypes import LARGE, shared as on_threads
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_fitting, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
@@ -432,7 +432,7 @@ def threshold_backward(grad_output, self, threshold):
         try:
             result_ = kernels_activation_piecewise.threshold_backward(grad_output_, self_, threshold)
         except Exception as error:
-            raise refusal(error, 'threshold_backward', grad_output_, self_) from None
+            raise pointwise_refusal(error, 'threshold_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -874,7 +874,7 @@ def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_resu
         try:
             result_ = kernels_activation_smooth.elu_backward(grad_output_, alpha, scale, input_scale, is_result, self_or_result_)
         except Exception as error:
-            raise refusal(error, 'elu_backward', grad_output_, self_or_result_) from None
+            raise pointwise_refusal(error, 'elu_backward', grad_output_, self_or_result_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1293,7 +1293,7 @@ def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
         try:
             result_ = kernels_activation_piecewise.leaky_relu_backward(grad_output_, self_, negative_slope, self_is_result)
         except Exception as error:
-            raise refusal(error, 'leaky_relu_backward', grad_output_, self_) from None
+            raise pointwise_refusal(error, 'leaky_relu_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2417,7 +2417,7 @@ def gelu_backward(grad_output, self, *, approximate='none'):
         try:
             result_ = kernels_activation_smooth.gelu_backward(grad_output_, self_, approximate)
         except Exception as error:
-            raise refusal(error, 'gelu_backward', grad_output_, self_) from None
+            raise pointwise_refusal(error, 'gelu_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2637,7 +2637,7 @@ def silu_backward(grad_output, self):
         try:
             result_ = kernels_activation_smooth.silu_backward(grad_output_, self_)
         except Exception as error:
-            raise refusal(error, 'silu_backward', grad_output_, self_) from None
+            raise pointwise_refusal(error, 'silu_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -3009,7 +3009,7 @@ def softplus_backward(grad_output, self, beta, threshold):
         try:
             result_ = kernels_activation_smooth.softplus_backward(grad_output_, self_, beta, threshold)
         except Exception as error:
-            raise refusal(error, 'softplus_backward', grad_output_, self_) from None
+            raise pointwise_refusal(error, 'softplus_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)

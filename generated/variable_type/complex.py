@@ -20,7 +20,7 @@ from gradloom.types.device import check_layout
 from gradloom.types.dtype import TYPE_OF
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
-from gradloom.kernels._common.errors import refusal
+from gradloom.kernels._common.errors import pointwise_refusal, refusal
 from gradloom.kernels.elementwise.dtypes import LARGE, shared as on_threads
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_fitting, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
@@ -81,7 +81,7 @@ def complex(real, imag, *, out=None):
         try:
             result_ = kernels_complex.complex(real_, imag_)
         except Exception as error:
-            raise refusal(error, 'complex', real_, imag_) from None
+            raise pointwise_refusal(error, 'complex', real_, imag_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -159,7 +159,7 @@ def polar(abs, angle, *, out=None):
         try:
             result_ = kernels_complex.polar(abs_, angle_)
         except Exception as error:
-            raise refusal(error, 'polar', abs_, angle_) from None
+            raise pointwise_refusal(error, 'polar', abs_, angle_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)

@@ -20,7 +20,7 @@ from gradloom.types.device import check_layout
 from gradloom.types.dtype import TYPE_OF
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
-from gradloom.kernels._common.errors import refusal
+from gradloom.kernels._common.errors import pointwise_refusal, refusal
 from gradloom.kernels.elementwise.dtypes import LARGE, shared as on_threads
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_fitting, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
@@ -185,7 +185,7 @@ def add(input, other, *more, alpha=1, out=None):
         try:
             result_ = xp.add(self_, other_) if alpha == 1 and isinstance(alpha, int) and (alpha is not True) else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_))
         except Exception as error:
-            raise refusal(error, 'add', self_, other_) from None
+            raise pointwise_refusal(error, 'add', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -282,7 +282,7 @@ def add_(input, other, *more, alpha=1):
         try:
             xp.add(self_, other_, out=self_) if alpha == 1 and isinstance(alpha, int) and (alpha is not True) else xp.add(self_, kernels_elementwise_arithmetic.scaled(other_, alpha, self_), out=self_)
         except Exception as error:
-            raise refusal(error, 'add', self_, other_) from None
+            raise refused_write(error, self_, self_, 'add', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype:
@@ -472,7 +472,7 @@ def sub(input, other, *more, alpha=1, out=None):
         try:
             result_ = xp.subtract(self_, other_) if alpha == 1 and isinstance(alpha, int) and (alpha is not True) else kernels_elementwise_arithmetic.subtract_scaled(self_, other_, alpha)
         except Exception as error:
-            raise refusal(error, 'sub', self_, other_) from None
+            raise pointwise_refusal(error, 'sub', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -744,7 +744,7 @@ def rsub_Tensor(input, other, alpha=1, *, out=None):
         try:
             result_ = xp.subtract(other_, self_) if alpha == 1 and isinstance(alpha, int) and (alpha is not True) else kernels_elementwise_arithmetic.subtract_scaled(other_, self_, alpha)
         except Exception as error:
-            raise refusal(error, 'rsub', self_, other_) from None
+            raise pointwise_refusal(error, 'rsub', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -883,7 +883,7 @@ def mul(input, other, *, out=None):
         try:
             result_ = xp.multiply(self_, other_)
         except Exception as error:
-            raise refusal(error, 'mul', self_, other_) from None
+            raise pointwise_refusal(error, 'mul', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -984,7 +984,7 @@ def mul_(input, other):
         try:
             xp.multiply(self_, other_, out=self_)
         except Exception as error:
-            raise refusal(error, 'mul', self_, other_) from None
+            raise refused_write(error, self_, self_, 'mul', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype:
@@ -1169,7 +1169,7 @@ def div_Tensor(input, other, *, out=None):
         try:
             result_ = xp.true_divide(self_, other_)
         except Exception as error:
-            raise refusal(error, 'div', self_, other_) from None
+            raise pointwise_refusal(error, 'div', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1254,7 +1254,7 @@ def div__Tensor(input, other):
         try:
             xp.true_divide(self_, other_, out=self_)
         except Exception as error:
-            raise refusal(error, 'div', self_, other_) from None
+            raise refused_write(error, self_, self_, 'div', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -1432,7 +1432,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
         try:
             result_ = kernels_elementwise_arithmetic.div_mode(self_, other_, rounding_mode)
         except Exception as error:
-            raise refusal(error, 'div', self_, other_) from None
+            raise pointwise_refusal(error, 'div', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1700,7 +1700,7 @@ def floor_divide(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_arithmetic.floor_divide(self_, other_)
         except Exception as error:
-            raise refusal(error, 'floor_divide', self_, other_) from None
+            raise pointwise_refusal(error, 'floor_divide', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1990,7 +1990,7 @@ def remainder_Tensor(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_arithmetic.remainder(self_, other_)
         except Exception as error:
-            raise refusal(error, 'remainder', self_, other_) from None
+            raise pointwise_refusal(error, 'remainder', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2292,7 +2292,7 @@ def fmod_Tensor(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_arithmetic.fmod(self_, other_)
         except Exception as error:
-            raise refusal(error, 'fmod', self_, other_) from None
+            raise pointwise_refusal(error, 'fmod', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2502,7 +2502,7 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
         try:
             result_ = kernels_elementwise_arithmetic.pow(self_, exponent_)
         except Exception as error:
-            raise refusal(error, 'pow', self_, exponent_) from None
+            raise pointwise_refusal(error, 'pow', self_, exponent_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2782,7 +2782,7 @@ def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
         try:
             result_ = kernels_elementwise_arithmetic.addcmul(self_, tensor1_, tensor2_, value)
         except Exception as error:
-            raise refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
+            raise pointwise_refusal(error, 'addcmul', self_, tensor1_, tensor2_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2966,7 +2966,7 @@ def addcdiv(input, tensor1, tensor2, *more, value=1, out=None):
         try:
             result_ = kernels_elementwise_arithmetic.addcdiv(self_, tensor1_, tensor2_, value)
         except Exception as error:
-            raise refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
+            raise pointwise_refusal(error, 'addcdiv', self_, tensor1_, tensor2_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -9931,7 +9931,7 @@ def eq(input, other, *, out=None):
         try:
             result_ = xp.equal(self_, other_)
         except Exception as error:
-            raise refusal(error, 'eq', self_, other_) from None
+            raise pointwise_refusal(error, 'eq', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -10050,7 +10050,7 @@ def ne(input, other, *, out=None):
         try:
             result_ = xp.not_equal(self_, other_)
         except Exception as error:
-            raise refusal(error, 'ne', self_, other_) from None
+            raise pointwise_refusal(error, 'ne', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -10169,7 +10169,7 @@ def lt(input, other, *, out=None):
         try:
             result_ = xp.less(self_, other_) if self_.dtype.kind != 'c' else xp.less(kernels_elementwise_choices.ordered('lt_cpu', self_), other_)
         except Exception as error:
-            raise refusal(error, 'lt', self_, other_) from None
+            raise pointwise_refusal(error, 'lt', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -10288,7 +10288,7 @@ def le(input, other, *, out=None):
         try:
             result_ = xp.less_equal(self_, other_) if self_.dtype.kind != 'c' else xp.less_equal(kernels_elementwise_choices.ordered('le_cpu', self_), other_)
         except Exception as error:
-            raise refusal(error, 'le', self_, other_) from None
+            raise pointwise_refusal(error, 'le', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -10407,7 +10407,7 @@ def gt(input, other, *, out=None):
         try:
             result_ = xp.greater(self_, other_) if self_.dtype.kind != 'c' else xp.greater(kernels_elementwise_choices.ordered('gt_cpu', self_), other_)
         except Exception as error:
-            raise refusal(error, 'gt', self_, other_) from None
+            raise pointwise_refusal(error, 'gt', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -10526,7 +10526,7 @@ def ge(input, other, *, out=None):
         try:
             result_ = xp.greater_equal(self_, other_) if self_.dtype.kind != 'c' else xp.greater_equal(kernels_elementwise_choices.ordered('ge_cpu', self_), other_)
         except Exception as error:
-            raise refusal(error, 'ge', self_, other_) from None
+            raise pointwise_refusal(error, 'ge', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -10641,7 +10641,7 @@ def logical_and(input, other, *, out=None):
         try:
             result_ = xp.logical_and(self_, other_)
         except Exception as error:
-            raise refusal(error, 'logical_and', self_, other_) from None
+            raise pointwise_refusal(error, 'logical_and', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -10721,7 +10721,7 @@ def logical_or(input, other, *, out=None):
         try:
             result_ = xp.logical_or(self_, other_)
         except Exception as error:
-            raise refusal(error, 'logical_or', self_, other_) from None
+            raise pointwise_refusal(error, 'logical_or', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -10801,7 +10801,7 @@ def logical_xor(input, other, *, out=None):
         try:
             result_ = xp.logical_xor(self_, other_)
         except Exception as error:
-            raise refusal(error, 'logical_xor', self_, other_) from None
+            raise pointwise_refusal(error, 'logical_xor', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -10879,7 +10879,7 @@ def bitwise_and_Tensor(input, other, *, out=None):
         try:
             result_ = xp.bitwise_and(self_, other_)
         except Exception as error:
-            raise refusal(error, 'bitwise_and', self_, other_) from None
+            raise pointwise_refusal(error, 'bitwise_and', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -10921,7 +10921,7 @@ def bitwise_and_(input, other):
         try:
             xp.bitwise_and(self_, other_, out=self_)
         except Exception as error:
-            raise refusal(error, 'bitwise_and', self_, other_) from None
+            raise refused_write(error, self_, self_, 'bitwise_and', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype:
@@ -11007,7 +11007,7 @@ def bitwise_or_Tensor(input, other, *, out=None):
         try:
             result_ = xp.bitwise_or(self_, other_)
         except Exception as error:
-            raise refusal(error, 'bitwise_or', self_, other_) from None
+            raise pointwise_refusal(error, 'bitwise_or', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -11049,7 +11049,7 @@ def bitwise_or_(input, other):
         try:
             xp.bitwise_or(self_, other_, out=self_)
         except Exception as error:
-            raise refusal(error, 'bitwise_or', self_, other_) from None
+            raise refused_write(error, self_, self_, 'bitwise_or', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype:
@@ -11135,7 +11135,7 @@ def bitwise_xor_Tensor(input, other, *, out=None):
         try:
             result_ = xp.bitwise_xor(self_, other_)
         except Exception as error:
-            raise refusal(error, 'bitwise_xor', self_, other_) from None
+            raise pointwise_refusal(error, 'bitwise_xor', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -11177,7 +11177,7 @@ def bitwise_xor_(input, other):
         try:
             xp.bitwise_xor(self_, other_, out=self_)
         except Exception as error:
-            raise refusal(error, 'bitwise_xor', self_, other_) from None
+            raise refused_write(error, self_, self_, 'bitwise_xor', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype:
@@ -11263,7 +11263,7 @@ def bitwise_left_shift_Tensor(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_functions.left_shift(self_, other_)
         except Exception as error:
-            raise refusal(error, 'bitwise_left_shift', self_, other_) from None
+            raise pointwise_refusal(error, 'bitwise_left_shift', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -11386,7 +11386,7 @@ def bitwise_right_shift_Tensor(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_functions.right_shift(self_, other_)
         except Exception as error:
-            raise refusal(error, 'bitwise_right_shift', self_, other_) from None
+            raise pointwise_refusal(error, 'bitwise_right_shift', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -11509,7 +11509,7 @@ def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
         try:
             result_ = kernels_elementwise_choices.isclose(self_, other_, rtol, atol, equal_nan)
         except Exception as error:
-            raise refusal(error, 'isclose', self_, other_) from None
+            raise pointwise_refusal(error, 'isclose', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -11558,7 +11558,7 @@ def maximum(input, other, *, out=None):
         try:
             result_ = xp.maximum(self_, other_) if self_.dtype.kind != 'c' else xp.maximum(kernels_elementwise_choices.compared('maximum', self_), other_)
         except Exception as error:
-            raise refusal(error, 'maximum', self_, other_) from None
+            raise pointwise_refusal(error, 'maximum', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -11640,7 +11640,7 @@ def minimum(input, other, *, out=None):
         try:
             result_ = xp.minimum(self_, other_) if self_.dtype.kind != 'c' else xp.minimum(kernels_elementwise_choices.compared('minimum', self_), other_)
         except Exception as error:
-            raise refusal(error, 'minimum', self_, other_) from None
+            raise pointwise_refusal(error, 'minimum', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -11722,7 +11722,7 @@ def fmax(input, other, *, out=None):
         try:
             result_ = xp.fmax(self_, other_) if self_.dtype.kind != 'c' else xp.fmax(kernels_elementwise_choices.compared('fmax', self_), other_)
         except Exception as error:
-            raise refusal(error, 'fmax', self_, other_) from None
+            raise pointwise_refusal(error, 'fmax', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -11804,7 +11804,7 @@ def fmin(input, other, *, out=None):
         try:
             result_ = xp.fmin(self_, other_) if self_.dtype.kind != 'c' else xp.fmin(kernels_elementwise_choices.compared('fmin', self_), other_)
         except Exception as error:
-            raise refusal(error, 'fmin', self_, other_) from None
+            raise pointwise_refusal(error, 'fmin', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -11912,7 +11912,7 @@ def atan2(input, other, *, out=None):
         try:
             result_ = xp.arctan2(self_, other_)
         except Exception as error:
-            raise refusal(error, 'atan2', self_, other_) from None
+            raise pointwise_refusal(error, 'atan2', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -12007,7 +12007,7 @@ def atan2_(input, other):
         try:
             xp.arctan2(self_, other_, out=self_)
         except Exception as error:
-            raise refusal(error, 'atan2', self_, other_) from None
+            raise refused_write(error, self_, self_, 'atan2', self_, other_) from None
     else:
         written = self_
         if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
@@ -12074,7 +12074,7 @@ def hypot(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_functions.hypot(self_, other_)
         except Exception as error:
-            raise refusal(error, 'hypot', self_, other_) from None
+            raise pointwise_refusal(error, 'hypot', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -12235,7 +12235,7 @@ def copysign_Tensor(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_functions.copysign(self_, other_)
         except Exception as error:
-            raise refusal(error, 'copysign', self_, other_) from None
+            raise pointwise_refusal(error, 'copysign', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -12500,7 +12500,7 @@ def nextafter(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_functions.nextafter(self_, other_)
         except Exception as error:
-            raise refusal(error, 'nextafter', self_, other_) from None
+            raise pointwise_refusal(error, 'nextafter', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -12649,7 +12649,7 @@ def heaviside(input, values, *, out=None):
         try:
             result_ = kernels_elementwise_functions.heaviside(self_, values_)
         except Exception as error:
-            raise refusal(error, 'heaviside', self_, values_) from None
+            raise pointwise_refusal(error, 'heaviside', self_, values_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -12695,7 +12695,7 @@ def heaviside_(input, values):
         try:
             changed = kernels_elementwise_functions.heaviside(self_, values_)
         except Exception as error:
-            raise refusal(error, 'heaviside', self_, values_) from None
+            raise refused_write(error, self_, self_, 'heaviside', self_, values_) from None
         write_inplace(self_, changed)
     bump_version(input)
     if not flags or not flags & GRAD_OFF:
@@ -12738,7 +12738,7 @@ def gcd(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_functions.gcd(self_, other_)
         except Exception as error:
-            raise refusal(error, 'gcd', self_, other_) from None
+            raise pointwise_refusal(error, 'gcd', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -12830,7 +12830,7 @@ def lcm(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_functions.lcm(self_, other_)
         except Exception as error:
-            raise refusal(error, 'lcm', self_, other_) from None
+            raise pointwise_refusal(error, 'lcm', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -12924,7 +12924,7 @@ def xlogy_Tensor(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_functions.xlogy(self_, other_)
         except Exception as error:
-            raise refusal(error, 'xlogy', self_, other_) from None
+            raise pointwise_refusal(error, 'xlogy', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -13260,7 +13260,7 @@ def logaddexp(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_functions.logaddexp(self_, other_)
         except Exception as error:
-            raise refusal(error, 'logaddexp', self_, other_) from None
+            raise pointwise_refusal(error, 'logaddexp', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -13342,7 +13342,7 @@ def logaddexp2(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_functions.logaddexp2(self_, other_)
         except Exception as error:
-            raise refusal(error, 'logaddexp2', self_, other_) from None
+            raise pointwise_refusal(error, 'logaddexp2', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -13424,7 +13424,7 @@ def ldexp(input, other, *, out=None):
         try:
             result_ = kernels_elementwise_functions.ldexp(self_, other_)
         except Exception as error:
-            raise refusal(error, 'ldexp', self_, other_) from None
+            raise pointwise_refusal(error, 'ldexp', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -13577,7 +13577,7 @@ def lerp_Scalar(input, end, weight, *, out=None):
         try:
             result_ = kernels_elementwise_choices.lerp_by_number(self_, end_, weight)
         except Exception as error:
-            raise refusal(error, 'lerp', self_, end_) from None
+            raise pointwise_refusal(error, 'lerp', self_, end_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -13660,7 +13660,7 @@ def lerp__Scalar(input, end, weight):
         try:
             changed = kernels_elementwise_choices.lerp_by_number(self_, end_, weight)
         except Exception as error:
-            raise refusal(error, 'lerp', self_, end_) from None
+            raise refused_write(error, self_, self_, 'lerp', self_, end_) from None
         write_inplace(self_, changed)
     bump_version(input)
     if records:
@@ -13709,7 +13709,7 @@ def lerp_Tensor(input, end, weight, *, out=None):
         try:
             result_ = kernels_elementwise_choices.lerp(self_, end_, weight_)
         except Exception as error:
-            raise refusal(error, 'lerp', self_, end_, weight_) from None
+            raise pointwise_refusal(error, 'lerp', self_, end_, weight_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -13814,7 +13814,7 @@ def lerp__Tensor(input, end, weight):
         try:
             changed = kernels_elementwise_choices.lerp(self_, end_, weight_)
         except Exception as error:
-            raise refusal(error, 'lerp', self_, end_, weight_) from None
+            raise refused_write(error, self_, self_, 'lerp', self_, end_, weight_) from None
         write_inplace(self_, changed)
     bump_version(input)
     if records:
@@ -13872,7 +13872,7 @@ def clamp_Tensor(input, min=None, max=None, *, out=None):
         try:
             result_ = kernels_elementwise_choices.clamp(self_, min_, max_)
         except Exception as error:
-            raise refusal(error, 'clamp', self_, min_, max_) from None
+            raise pointwise_refusal(error, 'clamp', self_, min_, max_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -14280,7 +14280,7 @@ def clamp_min_Tensor(input, min, *, out=None):
         try:
             result_ = kernels_elementwise_choices.clamp_min(self_, min_)
         except Exception as error:
-            raise refusal(error, 'clamp_min', self_, min_) from None
+            raise pointwise_refusal(error, 'clamp_min', self_, min_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -14547,7 +14547,7 @@ def clamp_max_Tensor(input, max, *, out=None):
         try:
             result_ = kernels_elementwise_choices.clamp_max(self_, max_)
         except Exception as error:
-            raise refusal(error, 'clamp_max', self_, max_) from None
+            raise pointwise_refusal(error, 'clamp_max', self_, max_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -14688,7 +14688,7 @@ def where_self(condition, self, other, *, out=None):
         try:
             result_ = kernels_elementwise_choices.where(condition_, self_, other_)
         except Exception as error:
-            raise refusal(error, 'where', condition_, self_, other_) from None
+            raise pointwise_refusal(error, 'where', condition_, self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -14851,7 +14851,7 @@ def fill_Tensor(input, value, *, out=None):
         try:
             result_ = kernels_elementwise_functions.fill(self_, value_)
         except Exception as error:
-            raise refusal(error, 'fill', self_, value_) from None
+            raise pointwise_refusal(error, 'fill', self_, value_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -14992,7 +14992,7 @@ def fill__Tensor(input, value):
         try:
             kernels_elementwise_functions.fill_(self_, value_)
         except Exception as error:
-            raise refusal(error, 'fill', self_, value_) from None
+            raise refused_write(error, self_, self_, 'fill', self_, value_) from None
     bump_version(input)
     if records:
         rebase_history(input, fn)
@@ -15168,7 +15168,7 @@ def sigmoid_backward(grad_output, output):
         try:
             result_ = kernels_elementwise_special.sigmoid_backward(grad_output_, output_)
         except Exception as error:
-            raise refusal(error, 'sigmoid_backward', grad_output_, output_) from None
+            raise pointwise_refusal(error, 'sigmoid_backward', grad_output_, output_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -15249,7 +15249,7 @@ def tanh_backward(grad_output, output):
         try:
             result_ = kernels_elementwise_special.tanh_backward(grad_output_, output_)
         except Exception as error:
-            raise refusal(error, 'tanh_backward', grad_output_, output_) from None
+            raise pointwise_refusal(error, 'tanh_backward', grad_output_, output_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -15326,7 +15326,7 @@ def logit_backward(grad_output, self, eps=None):
         try:
             result_ = kernels_elementwise_special.logit_backward(grad_output_, self_, eps)
         except Exception as error:
-            raise refusal(error, 'logit_backward', grad_output_, self_) from None
+            raise pointwise_refusal(error, 'logit_backward', grad_output_, self_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)

@@ -20,7 +20,7 @@ from gradloom.types.device import check_layout
 from gradloom.types.dtype import TYPE_OF
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
-from gradloom.kernels._common.errors import refusal
+from gradloom.kernels._common.errors import pointwise_refusal, refusal
 from gradloom.kernels.elementwise.dtypes import LARGE, shared as on_threads
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_fitting, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact

@@ -20,7 +20,7 @@ from gradloom.types.device import check_layout
 from gradloom.types.dtype import TYPE_OF
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
-from gradloom.kernels._common.errors import refusal
+from gradloom.kernels._common.errors import pointwise_refusal, refusal
 from gradloom.kernels.elementwise.dtypes import LARGE, shared as on_threads
 from gradloom.dispatch.overloads import MISSING, GuardedOverload
 from gradloom.dispatch.promotion import default_float, promote, promote_exact, promote_fitting, promote_numbers, promote_quotient, promote_to_float, promote_to_float_exact
@@ -448,7 +448,7 @@ def igamma(input, other, *, out=None):
         try:
             result_ = kernels_special_functions.igamma(self_, other_)
         except Exception as error:
-            raise refusal(error, 'igamma', self_, other_) from None
+            raise pointwise_refusal(error, 'igamma', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -607,7 +607,7 @@ def igammac(input, other, *, out=None):
         try:
             result_ = kernels_special_functions.igammac(self_, other_)
         except Exception as error:
-            raise refusal(error, 'igammac', self_, other_) from None
+            raise pointwise_refusal(error, 'igammac', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1079,7 +1079,7 @@ def special_xlog1py(input, other, *, out=None):
         try:
             result_ = kernels_special_functions.xlog1py(self_, other_)
         except Exception as error:
-            raise refusal(error, 'special_xlog1py', self_, other_) from None
+            raise pointwise_refusal(error, 'special_xlog1py', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1285,7 +1285,7 @@ def special_zeta(input, other, *, out=None):
         try:
             result_ = kernels_special_functions.zeta(self_, other_)
         except Exception as error:
-            raise refusal(error, 'special_zeta', self_, other_) from None
+            raise pointwise_refusal(error, 'special_zeta', self_, other_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -1988,7 +1988,7 @@ def special_chebyshev_polynomial_t(x, n, *, out=None):
         try:
             result_ = kernels_special_polynomials.chebyshev_polynomial_t(x_, n_)
         except Exception as error:
-            raise refusal(error, 'special_chebyshev_polynomial_t', x_, n_) from None
+            raise pointwise_refusal(error, 'special_chebyshev_polynomial_t', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2060,7 +2060,7 @@ def special_chebyshev_polynomial_u(x, n, *, out=None):
         try:
             result_ = kernels_special_polynomials.chebyshev_polynomial_u(x_, n_)
         except Exception as error:
-            raise refusal(error, 'special_chebyshev_polynomial_u', x_, n_) from None
+            raise pointwise_refusal(error, 'special_chebyshev_polynomial_u', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2132,7 +2132,7 @@ def special_chebyshev_polynomial_v(x, n, *, out=None):
         try:
             result_ = kernels_special_polynomials.chebyshev_polynomial_v(x_, n_)
         except Exception as error:
-            raise refusal(error, 'special_chebyshev_polynomial_v', x_, n_) from None
+            raise pointwise_refusal(error, 'special_chebyshev_polynomial_v', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2204,7 +2204,7 @@ def special_chebyshev_polynomial_w(x, n, *, out=None):
         try:
             result_ = kernels_special_polynomials.chebyshev_polynomial_w(x_, n_)
         except Exception as error:
-            raise refusal(error, 'special_chebyshev_polynomial_w', x_, n_) from None
+            raise pointwise_refusal(error, 'special_chebyshev_polynomial_w', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2276,7 +2276,7 @@ def special_shifted_chebyshev_polynomial_t(x, n, *, out=None):
         try:
             result_ = kernels_special_polynomials.shifted_chebyshev_polynomial_t(x_, n_)
         except Exception as error:
-            raise refusal(error, 'special_shifted_chebyshev_polynomial_t', x_, n_) from None
+            raise pointwise_refusal(error, 'special_shifted_chebyshev_polynomial_t', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2348,7 +2348,7 @@ def special_shifted_chebyshev_polynomial_u(x, n, *, out=None):
         try:
             result_ = kernels_special_polynomials.shifted_chebyshev_polynomial_u(x_, n_)
         except Exception as error:
-            raise refusal(error, 'special_shifted_chebyshev_polynomial_u', x_, n_) from None
+            raise pointwise_refusal(error, 'special_shifted_chebyshev_polynomial_u', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2420,7 +2420,7 @@ def special_shifted_chebyshev_polynomial_v(x, n, *, out=None):
         try:
             result_ = kernels_special_polynomials.shifted_chebyshev_polynomial_v(x_, n_)
         except Exception as error:
-            raise refusal(error, 'special_shifted_chebyshev_polynomial_v', x_, n_) from None
+            raise pointwise_refusal(error, 'special_shifted_chebyshev_polynomial_v', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2492,7 +2492,7 @@ def special_shifted_chebyshev_polynomial_w(x, n, *, out=None):
         try:
             result_ = kernels_special_polynomials.shifted_chebyshev_polynomial_w(x_, n_)
         except Exception as error:
-            raise refusal(error, 'special_shifted_chebyshev_polynomial_w', x_, n_) from None
+            raise pointwise_refusal(error, 'special_shifted_chebyshev_polynomial_w', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2564,7 +2564,7 @@ def special_hermite_polynomial_h(x, n, *, out=None):
         try:
             result_ = kernels_special_polynomials.hermite_polynomial_h(x_, n_)
         except Exception as error:
-            raise refusal(error, 'special_hermite_polynomial_h', x_, n_) from None
+            raise pointwise_refusal(error, 'special_hermite_polynomial_h', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2636,7 +2636,7 @@ def special_hermite_polynomial_he(x, n, *, out=None):
         try:
             result_ = kernels_special_polynomials.hermite_polynomial_he(x_, n_)
         except Exception as error:
-            raise refusal(error, 'special_hermite_polynomial_he', x_, n_) from None
+            raise pointwise_refusal(error, 'special_hermite_polynomial_he', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2708,7 +2708,7 @@ def special_laguerre_polynomial_l(x, n, *, out=None):
         try:
             result_ = kernels_special_polynomials.laguerre_polynomial_l(x_, n_)
         except Exception as error:
-            raise refusal(error, 'special_laguerre_polynomial_l', x_, n_) from None
+            raise pointwise_refusal(error, 'special_laguerre_polynomial_l', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)
@@ -2780,7 +2780,7 @@ def special_legendre_polynomial_p(x, n, *, out=None):
         try:
             result_ = kernels_special_polynomials.legendre_polynomial_p(x_, n_)
         except Exception as error:
-            raise refusal(error, 'special_legendre_polynomial_p', x_, n_) from None
+            raise pointwise_refusal(error, 'special_legendre_polynomial_p', x_, n_) from None
         if result_.__class__ is not ndarray:
             result_ = asarray(result_)
         result = new(Tensor)

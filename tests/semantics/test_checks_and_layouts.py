@@ -132,3 +132,79 @@ def test_errors_name_dimensions_as_given(torch):
     ):
         with pytest.raises((RuntimeError, IndexError), match=words):
             call()
+
+
+@pytest.mark.parametrize(
+    "name",
+    """copysign atan2 hypot fmod remainder floor_divide nextafter xlogy ge gt le lt bitwise_and bitwise_or bitwise_xor
+    bitwise_left_shift gcd lcm igamma logaddexp2 clamp_min""".split(),
+)
+def test_shapes_that_do_not_broadcast_are_named_before_an_unsupported_dtype(torch, name):
+    x, y = torch.ones(2), torch.ones(3, dtype=torch.complex64)
+    with pytest.raises(RuntimeError, match=r"size of tensor a \(2\) must match the size of tensor b \(3\)") as caught:
+        getattr(torch, name)(x, y)
+    assert not isinstance(caught.value, NotImplementedError)
+    with pytest.raises(RuntimeError, match=r"size of tensor a \(2\) must match the size of tensor b \(3\)"):
+        getattr(x, name)(y)
+    with pytest.raises(NotImplementedError, match="not "):
+        getattr(torch, name)(x, torch.ones(2, dtype=torch.complex64))
+
+
+@pytest.mark.parametrize("name", ["bitwise_and_", "gcd_", "atan2_", "copysign_", "ge_", "fmod_", "bitwise_left_shift_"])
+def test_shapes_are_named_before_dtypes_in_place(torch, name):
+    x = torch.ones(1, dtype=torch.complex64)
+    with pytest.raises(RuntimeError, match=r"output with shape \[1\] doesn't match the broadcast shape \[3\]"):
+        getattr(x, name)(torch.ones(3, dtype=torch.complex64))
+
+
+def test_bools_are_refused_by_subtraction_before_shapes(torch):
+    with pytest.raises(RuntimeError, match="Subtraction"):
+        torch.ones(2, dtype=torch.bool).sub_(torch.ones(3, dtype=torch.bool))
+
+
+def test_losses_of_two_dtypes(torch):
+    functional = torch.nn.functional
+    x = torch.ones(2, requires_grad=True)
+    for other in (torch.float64, torch.float16, torch.int64):
+        loss = functional.huber_loss(x, torch.ones(2, dtype=other))
+        with pytest.raises(RuntimeError, match="Found dtype .* but expected Float"):
+            loss.backward()
+        assert torch.autograd.grad(functional.smooth_l1_loss(x, torch.ones(2, dtype=other)), x)[0].dtype is x.dtype
+    with pytest.raises(RuntimeError, match="Negation"):
+        functional.soft_margin_loss(x, torch.ones(2, dtype=torch.bool)).backward()
+    with pytest.raises(
+        RuntimeError, match="must have the same dtype, got input1: float, input2: float, weight: double"
+    ):
+        functional.bilinear(x[None], x[None], torch.ones(1, 2, 2, dtype=torch.float64))
+
+
+def test_modes_and_distinct_rows_with_nan(torch):
+    nan = float("nan")
+    for row, value, index in (
+        ([nan, 0.0], nan, 0),
+        ([0.0, nan], 0.0, 0),
+        ([1.0, nan, 1.0], 1.0, 0),
+        ([1.0, -0.0, nan, nan, 1.0], -0.0, 1),
+        ([nan, 1.0, 1.0], 1.0, 2),
+        ([nan, 0.0, nan, 1.0, 0.0], nan, 0),
+    ):
+        for dtype in (torch.float32, torch.float64, torch.bfloat16):
+            x = torch.tensor(row, dtype=dtype)
+            values, indices = torch.stack([x, x]).mode(1)
+            assert indices.tolist() == [index, index]
+            torch.testing.assert_close(values, torch.tensor([value, value], dtype=dtype), equal_nan=True)
+    x = torch.tensor([[nan, 1.0], [0.0, 2.0], [nan, 0.0], [0.0, 2.0]])
+    found, inverse, counts = torch.unique(x, dim=0, return_inverse=True, return_counts=True)
+    assert inverse.tolist() == [1, 2, 0, 2] and counts.tolist() == [1, 1, 2]
+    torch.testing.assert_close(found, torch.tensor([[nan, 0.0], [nan, 1.0], [0.0, 2.0]]), equal_nan=True)
+
+
+def test_jacobians_of_an_empty_output_beside_another(torch):
+    x = torch.ones(2)
+    for create_graph in (False, True):
+        found = torch.autograd.functional.jacobian(
+            lambda x: (x[:0], 2 * x), x, vectorize=True, create_graph=create_graph
+        )
+        assert found[0].shape == (0, 2) and found[1].tolist() == [[2, 0], [0, 2]]
+    found = torch.autograd.functional.hessian(lambda x, y: x.sum() + y.sum(), (x[:0], x), vectorize=True)
+    assert [tuple(part.shape) for row in found for part in row] == [(0, 0), (0, 2), (2, 0), (2, 2)]

@@ -361,7 +361,7 @@ class _Call:
         """Return the Jacobian of every output with respect to every input, in one pass for all unit vectors."""
         counts = tuple([out.numel() for out in outputs])
         units = [
-            unit.view((-1, *out.shape))
+            unit.view((sum(counts), *out.shape))
             for unit, out in zip(_construct_standard_basis_for(outputs, counts), outputs, strict=True)
         ]
         pairs = [(out, unit) for out, unit in zip(outputs, units, strict=True) if out.requires_grad]

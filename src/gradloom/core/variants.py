@@ -252,13 +252,21 @@ def refused_write(error: Exception, written, promoted, operator: str, /, *argume
         promoted: the same array in the dtype of the result.
         error, operator, arguments, integers: as for `refusal`.
     """
+    found = refusal(error, operator, *arguments, **integers)
+    shapes = [a.shape for a in arguments if isinstance(a, np.ndarray)]
+    mismatch = size_mismatch(shapes)
+    if isinstance(found, NotImplementedError):
+        if mismatch is None and (shape := np.broadcast_shapes(*shapes)) != written.shape:
+            mismatch = f"output with shape {list(written.shape)} doesn't match the broadcast shape {list(shape)}"
+        if mismatch is not None:
+            return RuntimeError(mismatch)
     is_undefined = isinstance(error, NotImplementedError) and "not implemented for" not in str(error)
-    if not is_undefined and size_mismatch([a.shape for a in arguments if isinstance(a, np.ndarray)]) is None:
+    if not is_undefined and mismatch is None:
         try:
             _check_cast(promoted.dtype, written.dtype)
         except RuntimeError as cast:
             return cast
-    return refusal(error, operator, *arguments, **integers)
+    return found
 
 
 def require_gradient(tensor) -> None:

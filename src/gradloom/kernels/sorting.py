@@ -11,7 +11,7 @@ from ._common.dims import axes
 from ._common.errors import refuse
 from ._common.layout import inverse, memory_order, row_major
 from ._common.numbers import widen
-from .reduction.extrema import taken
+from .reduction.extrema import INSERTED, by_insertion, taken
 
 _EVERY = (slice(None),) * 64  # NumPy has no more dimensions
 _BLOCK = 512
@@ -135,11 +135,22 @@ def unique_consecutive(self, return_inverse=False, return_counts=False, dim=None
 
 
 def unique_dim(self, dim, sorted=True, return_inverse=False, return_counts=False):
-    """Return the distinct slices along a dimension in lexicographic order."""
+    """Return the distinct slices along a dimension in lexicographic order; a few slices with NaN in the order of
+    `by_insertion`, as in PyTorch."""
     axis, rows = _slices(self, dim)
     keys = widen(rows).reshape(len(rows), prod(rows.shape[1:]))
     by_value = np.lexsort(keys.T[::-1]) if keys.shape[1] else np.arange(len(rows))
+    if keys.dtype.kind == "f" and len(rows) <= INSERTED and np.isnan(keys).any():
+        by_value = np.array(by_insertion(keys.tolist(), _precedes), np.int64)
     return _runs(rows, by_value, (len(rows),), return_inverse, return_counts, axis)
+
+
+def _precedes(first, second) -> bool:
+    """Return whether the first numbers that differ are in ascending order; NaN does not differ from a number."""
+    for a, b in zip(first, second, strict=True):
+        if a < b or a > b:
+            return a < b
+    return False
 
 
 def unique_dim_consecutive(self, dim, return_inverse=False, return_counts=False):

@@ -6,6 +6,7 @@ import math
 
 from ...core.user_stack import level_of_user, warn_once
 from ...dispatch import _operators as ops
+from ...kernels._common.errors import CPP_TYPES
 from ...types.dtype import scalar_type_name
 
 
@@ -133,6 +134,11 @@ def bilinear(input1, input2, weight, bias=None):
                 f"bilinear(): input{d} size does not match weight size: got {given.shape[-1]} but expected "
                 f"{weight.shape[d]}"
             )
+    if not input1.dtype is input2.dtype is weight.dtype:
+        kinds = [CPP_TYPES.get(t._array.dtype.name, t.dtype) for t in (input1, input2, weight)]
+        raise RuntimeError(
+            f"All tensors must have the same dtype, got input1: {kinds[0]}, input2: {kinds[1]}, weight: {kinds[2]}"
+        )
     if bias is not None and bias.shape[0] != weight.shape[0]:
         raise RuntimeError(
             f"bilinear(): bias size does not match weight size: got {bias.shape[0]} but expected {weight.shape[0]}"

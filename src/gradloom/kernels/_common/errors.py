@@ -111,6 +111,17 @@ def refusal(error: Exception, operator: str, /, *arguments, **integers) -> Excep
     return error
 
 
+def pointwise_refusal(error: Exception, operator: str, /, *arguments, **integers) -> Exception:
+    """Translate an error as `refusal` does, for a pointwise operator. As in PyTorch, shapes that do not broadcast are
+    reported before a dtype that the operator does not support."""
+    found = refusal(error, operator, *arguments, **integers)
+    if isinstance(found, NotImplementedError):
+        text = size_mismatch([a.shape for a in arguments if isinstance(a, np.ndarray)])
+        if text is not None:
+            return RuntimeError(text)
+    return found
+
+
 def dim_error(dim, ndim: int) -> IndexError:
     """Return PyTorch's error for a dimension that is out of range."""
     low, high = (-ndim, ndim - 1) if ndim else (-1, 0)

@@ -167,7 +167,9 @@ def huber_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN, delt
 def huber_loss_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int, delta: float
 ) -> np.ndarray:
-    """Return grad_output * clip(self - target, -delta, delta), divided by the number of elements for a mean."""
+    """Return grad_output * clip(self - target, -delta, delta), divided by the number of elements for a mean. Raises
+    RuntimeError for two dtypes."""
+    _check_same_type(self, target)
     dtype, x, y = loss_inputs(self, target, "huber_backward_cpu_out", "")
     d = np.asarray(np.subtract(x, y))
     delta = d.dtype.type(delta)
@@ -202,6 +204,8 @@ def soft_margin_loss_backward(
     grad_output: np.ndarray, self: np.ndarray, target: np.ndarray, reduction: int
 ) -> np.ndarray:
     """Return -target * grad_output / (1 + exp(target * self)), divided by the number of elements for a mean."""
+    if target.dtype.kind == "b":
+        raise RuntimeError(BOOL_NEGATION)
     slope = np.asarray(np.multiply(self, target))
     with np.errstate(all="ignore"):
         if is_half(slope.dtype):

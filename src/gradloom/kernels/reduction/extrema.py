@@ -5,6 +5,8 @@ As in PyTorch, NaN is greater than every number in sorting, and is the result of
 
 from __future__ import annotations
 
+from operator import lt
+
 import numpy as np
 
 from .._common.dims import axes, count, require_elements, to_last
@@ -265,8 +267,24 @@ def _of_ranks(array, ordered, rank, axis, keepdim):
     return taken(array, np.take_along_axis(order, np.broadcast_to(rank, shape), axis), axis, keepdim)
 
 
+INSERTED = 16  # the longest row that C++'s std::sort sorts by insertion
+
+
+def by_insertion(row, less=lt) -> list[int]:
+    """Return the order in which an insertion sort leaves the elements of a row. NaN is not less than a number, nor a
+    number less than NaN, so a number passes no NaN unless it becomes the first."""
+    order: list[int] = []
+    for i, element in enumerate(row):
+        at = 0 if order and less(element, row[order[0]]) else len(order)
+        while at and less(element, row[order[at - 1]]):
+            at -= 1
+        order.insert(at, i)
+    return order
+
+
 def mode(self, dim=-1, keepdim=False):
-    """Return the most frequent element along a dimension (the least of several), and its last index."""
+    """Return the most frequent element along a dimension (the least of several), and its last index. Rows with NaN are
+    in the order of `by_insertion` if they are short, as in PyTorch."""
     axis = axes(dim, self.ndim)
     require_elements("mode", self, axis)
     if axis is None:
@@ -274,6 +292,9 @@ def mode(self, dim=-1, keepdim=False):
     refuse("mode_cpu", self, _NO_COMPLEX)
     rows = to_last(widen(self), axis)
     order = np.argsort(rows, axis=-1, kind="stable")
+    if rows.dtype.kind == "f" and rows.shape[-1] <= INSERTED:
+        for place in np.argwhere(np.isnan(rows).any(-1)):
+            order[tuple(place)] = by_insertion(rows[tuple(place)])
     ordered = np.take_along_axis(rows, order, -1)
     n = ordered.shape[-1]
     # The number of equal elements before each one; at a run's last element, its length minus one.
