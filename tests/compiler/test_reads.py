@@ -8,7 +8,7 @@ import pytest
 
 import gradloom as torch
 from gradloom.compiler._api import optimized_of
-from tests.compiler import reads, reads_of_objects  # noqa: F401  (adds its programs)
+from tests.compiler import reads, reads_of_containers, reads_of_objects, reads_of_state  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("each_backend")
 
@@ -26,19 +26,22 @@ def tensors_in(value: Any) -> list[Any]:
 def outcome(function: Any, args: tuple[Any, ...], gradients: bool) -> Any:
     """Return what a call gives, with gradients of the arguments."""
     torch.manual_seed(0)
-    inputs = [t for t in tensors_in(args) if t.is_floating_point() and t.is_leaf]
-    for t in inputs:
-        t.requires_grad_(gradients)
+    for generator in args:
+        if isinstance(generator, torch.Generator):
+            generator.manual_seed(0)
+    inputs = [t for t in tensors_in(args) if (t.is_floating_point() or t.is_complex()) and t.is_leaf]
+    for t in inputs if gradients else ():
+        t.requires_grad_()
     try:
         result = function(*args)
     except Exception as error:  # an error is an outcome, too
         return [], (type(error), str(error))
     outputs = tensors_in(result)
-    roots = [t.sum() for t in outputs if t.requires_grad]
+    roots = [t.abs().sum() for t in outputs if t.requires_grad]
     found = torch.autograd.grad(roots, inputs, allow_unused=True) if roots and gradients and inputs else ()
-    facts = [(t.requires_grad, t.dtype, t.stride(), t.is_leaf) for t in outputs]
+    facts = [(type(t), t.requires_grad, t.dtype, t.shape, t.stride(), t.device, t.is_leaf) for t in outputs]
     has_gradient = [g is not None for g in found]
-    return [t.detach() for t in (*outputs, *found) if t is not None], (facts or result, has_gradient)
+    return [t.detach() for t in (*outputs, *found) if t is not None and not t.is_meta], (facts or result, has_gradient)
 
 
 @pytest.mark.parametrize(("first", "gradients"), [(0, True), (1, False)])

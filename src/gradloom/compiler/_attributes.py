@@ -106,6 +106,8 @@ def of_module(hooks: Any, r: Any, obj: ModuleType, name: str) -> Any:
     if not is_librarys:
         r.guard(("class of", id(obj)), "type({0}) is {1}", obj, cls)
     raw: Any = r.classes.find(cls, name) if cls is not ModuleType else MISSING
+    if r.classes.find(cls, "__getattribute__") is not vars(ModuleType)["__getattribute__"]:
+        r.taint(f"it reads {name} of a {cls.__name__}, which looks attributes up in a way of its own")
     if _is_property(raw) and not is_librarys:
         return hooks.call(raw.fget, obj)
     value = getattr(obj, name)
@@ -262,7 +264,7 @@ def asked(hooks: Any, r: Any, function: Any, args: tuple[Any, ...]) -> Any:
         value = hooks.attr(obj, name)
         return True if function is hasattr else value
     if name in fields(obj):
-        r.evaluated(("own", name), f"{name!r} in fields({{0}})", True, obj)
+        r.evaluated(("has", name), f"{name!r} in fields({{0}})", True, obj)
     else:
         guard_member(r, type(obj), name)
     return True
@@ -297,7 +299,7 @@ def is_a(r: Any, function: Any, value: Any, kinds: Any) -> bool:
         if check is vars(type)[method]:
             continue
         if known.is_librarys(kind) and isinstance(value, Tensor):
-            _absent(r, value, "_is_param")
+            asked(None, r, hasattr, (value, "_is_param"))
             continue
         place = r.place_of(value)
         if place is None and type(value) in known.NUMBERS or function is issubclass:

@@ -27,8 +27,8 @@ from . import _known as known
 from ._attributes import CONTAINERS, asked, is_a, stays
 from ._effects import called as effect, is_effect, is_limit, parameters_after
 from ._numbers import FREE, called as called_on_numbers, plain, replaced
-from ._reads import LAZY, OBJECT, SYMBOLS, VIEWS, Reads, is_tuple, value_at
-from ._recorder import HOOKS, MISSING, CannotRewriteError, active
+from ._reads import LAZY, OBJECT, SYMBOLS, Reads, is_tuple, value_at
+from ._recorder import HOOKS, MISSING, VIEWS, CannotRewriteError, active
 from ._store import rewritten_code
 
 _READERS = frozenset(

@@ -19,7 +19,7 @@ from . import _known as known
 from ._attributes import CONTAINERS, of_class, of_module, of_object, of_super, of_tensor, static, stays
 from ._effects import Parameters
 from ._numbers import FREE, FreeInt, computed, plain
-from ._recorder import EACH, MISSING, STAR, active, key_place
+from ._recorder import EACH, MISSING, STAR, VIEWS, active, key_place
 
 _OPERATORS = {
     "+": _operator.add, "-": _operator.sub, "*": _operator.mul, "/": _operator.truediv, "//": _operator.floordiv,
@@ -35,7 +35,6 @@ SYMBOLS = {function: symbol for symbol, function in _OPERATORS.items()}
 _REFLECTED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 OBJECT = vars(object)
 _EMPTY: dict[Any, Any] = {}
-VIEWS: tuple[type, ...] = (type(_EMPTY.keys()), type(_EMPTY.values()), type(_EMPTY.items()))
 LAZY: tuple[type, ...] = (
     zip, enumerate, map, filter, reversed, range, type(iter([])), type(iter(())), type(iter("")), type(iter(set())),
     type(iter(range(0))), type(iter(_EMPTY)), type(iter(_EMPTY.values())), type(iter(_EMPTY.items())),
@@ -99,7 +98,12 @@ class Reads:
         parts = module.split(".")
         for i in range(len(parts)):
             path = ".".join(parts[: i + 1])
-            r.guard(("module", path), f"{{0}}.get({path!r}) is {{1}}", sys.modules, sys.modules.get(path))
+            found = sys.modules.get(path)
+            r.guard(("module", path), f"{{0}}.get({path!r}) is {{1}}", sys.modules, found)
+            if i and found is not None:
+                above = sys.modules[".".join(parts[:i])]
+                part = getattr(above, parts[i], MISSING)
+                r.guard(("part", path), f"getattr({{0}}, {parts[i]!r}, MISSING) is {{1}}", above, part)
         if name:
             found = r.equal(
                 ("imported", module, name), f"getattr({{0}}, {name!r}, MISSING)", value, sys.modules[module]

@@ -36,6 +36,7 @@ EACH, STAR = "each", "star"  # in descriptions of what is unpacked
 STANDS_FOR = -1  # in the place of a Slot's number: the function of what stands for a number
 FREE_ITEM = object()  # in the guard of a list, in the place of a number that is an argument of the graph
 _NOTHING: dict[Any, Any] = {}
+VIEWS: tuple[type, ...] = (type(_NOTHING.keys()), type(_NOTHING.values()), type(_NOTHING.items()))
 
 
 class TraceError(RuntimeError):
@@ -389,6 +390,8 @@ class Recorder:
                 self.guard(("is", id(value)), path.replace("{", "{{").replace("}", "}}") + " is {0}", value)
             elif id(value) not in self.outer:
                 self.outer[id(value)] = value
+                if type(value) in VIEWS:
+                    self.taint("it reads a view of a dictionary that was made outside")
                 for part in _parts_of(value):
                     self.read(part)
         return value
