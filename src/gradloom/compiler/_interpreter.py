@@ -9,6 +9,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ..kernels.elementwise.arithmetic import modulo
+from ..kernels.elementwise.special import digamma, erfinv, lgamma
 from ._loops import Buffer, Instruction, LoopProgram, const_value
 
 
@@ -149,7 +150,8 @@ _SYMBOLS: dict[str, Any] = {
     "<<": np.left_shift, ">>": np.right_shift, "neg": np.negative,
     "fma": lambda a, b, c: _fused(a, b, c),
 }  # fmt: skip
-_SCIPY = {"erf": "erf", "erfc": "erfc", "erfinv": "erfinv", "lgamma": "gammaln", "digamma": "psi"}
+_SCIPY = {"erf": "erf", "erfc": "erfc"}
+_KERNELS = {"erfinv": erfinv, "lgamma": lgamma, "digamma": digamma}  # which differ from SciPy's at special values
 
 
 def _fused(a: Any, b: Any, c: Any) -> Any:
@@ -166,4 +168,6 @@ def function_of(op: str) -> Callable[..., Any]:
         import scipy.special
 
         return getattr(scipy.special, _SCIPY[op])  # type: ignore[no-any-return]
+    if op in _KERNELS:
+        return _KERNELS[op]
     return getattr(np, op)  # type: ignore[no-any-return]

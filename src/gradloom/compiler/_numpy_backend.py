@@ -7,13 +7,16 @@ NumPy with `out=` into a scratch buffer. Large programs share their blocks among
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..kernels._common.numbers import from_scipy
 from ..kernels._common.threads import chunks, get_num_threads, share
 from ..kernels.elementwise.arithmetic import modulo
 from ..kernels.elementwise.erf import error_function
+from ..kernels.elementwise.special import digamma, erfinv, lgamma
 from ..types.dtype import bfloat16
 from ._loops import HALVES, Instruction, LoopProgram, const_value
 from ._memory import strided
@@ -30,7 +33,7 @@ _UFUNCS = {
 }  # fmt: skip
 # Dtypes whose values are chosen by bits, and integers of their size.
 _BITS = {"float32": "int32", "float64": "int64", "int32": "int32", "int64": "int64"}
-_SCIPY = {"erfc": "erfc", "erfinv": "erfinv", "lgamma": "gammaln", "digamma": "digamma"}
+_KERNELS = {"erfinv": erfinv, "lgamma": lgamma, "digamma": digamma}
 
 
 def numpy_type(name: str) -> np.dtype[Any]:
@@ -199,10 +202,11 @@ class Blocked:
         if op == "%":
             self.names["modulo"] = modulo
             return "modulo"
-        if op in _SCIPY:
-            from scipy import special
-
-            self.names[op] = getattr(special, _SCIPY[op])
+        if op == "erfc":
+            self.names[op] = from_scipy("erfc")
+            return op
+        if op in _KERNELS:
+            self.names[op] = partial(_filled, _KERNELS[op])
             return op
         name = _UFUNCS.get(op, op)
         self.names[name] = getattr(np, name)
@@ -229,6 +233,11 @@ class Blocked:
 
 def _erf(x: Any, out: Any) -> None:
     out[...] = error_function(x)
+
+
+def _filled(kernel: Any, x: Any, out: Any) -> None:
+    """Write what a kernel returns, which differs from SciPy's function at special values."""
+    out[...] = kernel(x)
 
 
 def gathered(table: Any, indices: tuple[Any, ...]) -> Any:

@@ -31,6 +31,7 @@ COSTLY = frozenset(
 )
 
 
+_OF_SPACING = frozenset(("nextafter",))  # functions that depend on the precision of a dtype
 COMBINE = frozenset(("sum", "prod", "max", "min", "any", "all", "argmax", "argmin"))  # what reduces a row
 
 
@@ -255,6 +256,8 @@ def lower(node: Node, exprs: Exprs, operand: Callable[..., Expr], result_dtype: 
     common = _common(arguments, promotion, promotes.split(", ") if promotes else [])
     if common not in VALUE_DTYPES and common not in HALVES or common.startswith("complex"):
         raise CannotFuseError(f"dtype {common}")
+    if common in HALVES and not _OF_SPACING.isdisjoint(names_in(source)):
+        raise CannotFuseError(f"the next number of {common} is another than that of float32")
     promoted = set(promotes.split(", ")) if promotes else set()
     env: dict[str, Any] = {}
     for name, value in arguments.items():
