@@ -260,3 +260,35 @@ def test_values_that_are_neither_numbers_nor_arrays_are_not_implemented(folder):
                 write("tag", [0.0, 1.0])
         with pytest.raises(AssertionError, match="one element"):
             writer.add_scalar("tag", gl.ones(2))
+
+
+def test_bfloat16_is_written_as_its_values(folder):
+    def half(*values):
+        return gl.tensor(values).bfloat16()
+
+    ones = half(1.0).expand(3, 4, 4)
+    with SummaryWriter(str(folder)) as writer:
+        writer.add_scalar("scalar", half(1.5), 1)
+        writer.add_scalar("new", half(1.5)[0], 1, new_style=True)
+        writer.add_scalars("scalars", {"x": half(2.5)}, 1)
+        writer.add_histogram("histogram", half(1.0, 2.0, 2.0))
+        writer.add_image("image", ones)
+        writer.add_images("images", ones[None])
+        writer.add_pr_curve("curve", half(1.0, 0.0), half(0.75, 0.25))
+        writer.add_embedding(half(0.5, 1.0).reshape(1, 2))
+        writer.add_hparams({"lr": half(0.5)}, {"loss": half(0.25)}, run_name="run")
+        for dtype in (gl.complex64, gl.complex128):
+            for new_style in (False, True):
+                with pytest.raises(TypeError, match="not 'complex'"):
+                    writer.add_scalar("scalar", gl.ones(1, dtype=dtype), new_style=new_style)
+            with pytest.raises(TypeError, match="not 'complex'"):
+                writer.add_scalars("scalars", {"x": gl.ones((), dtype=dtype)})
+    found = events(folder)
+    assert [(e.step, e.value) for e in found.Scalars("scalar")] == [(1, 1.5)]
+    assert found.Tensors("new")[0].tensor_proto.float_val[0] == 1.5
+    assert [e.value for e in events(folder / "scalars_x").Scalars("scalars")] == [2.5]
+    assert found.Histograms("histogram")[0].histogram_value.sum == 5
+    assert [e.value for e in events(folder / "run").Scalars("loss")] == [0.25]
+    assert {(e.width, e.height) for tag in ("image", "images") for e in found.Images(tag)} == {(4, 4)}
+    assert list(found.Tensors("curve")[0].tensor_proto.float_val)[:2] == [1.0, 1.0]
+    assert next(folder.glob("**/tensors.tsv")).read_text().split() == ["0.5", "1.0"]

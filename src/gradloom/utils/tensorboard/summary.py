@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core.tensor import Tensor
+from ...types.dtype import bfloat16
 
 
 def package(name: str) -> Any:
@@ -36,8 +37,13 @@ def array(value: Any) -> Any:
         return np.asarray(value)
     if not isinstance(value, Tensor):
         raise NotImplementedError(f"Got {type(value)}, but numpy array or torch tensor are expected.")
-    array = value.detach().numpy()
-    return array.astype(np.float32) if array.dtype.name == "bfloat16" else array
+    value = value.detach()
+    return (value.float() if value.dtype is bfloat16 else value).numpy()
+
+
+def number(value: Any) -> float:
+    """Return the first element of a tensor or array, or a number; TypeError for a complex one."""
+    return float(array(value).reshape(-1)[0].item())
 
 
 def buckets() -> Any:
@@ -233,7 +239,7 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, (str, bool, int, float)):
         return value
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
-        return float(array(value).reshape(-1)[0])
+        return number(value)
     raise ValueError(
         f"value of {name} should be one of int, float, str, bool, or torch.Tensor, not {type(value).__name__}"
     )

@@ -20,7 +20,7 @@ import numpy as np
 from ...core.tensor import Tensor
 from ._file_writer import FileWriter
 from ._projector import write_embedding
-from .summary import array, buckets, custom_scalars, gif, hparams, mesh, package, pixels, png, with_boxes
+from .summary import array, buckets, custom_scalars, gif, hparams, mesh, number, package, pixels, png, with_boxes
 
 __all__ = ["FileWriter", "SummaryWriter"]
 
@@ -142,13 +142,13 @@ class SummaryWriter:
                 "Tensor should contain one element (0 dimensions). Was given size: "
                 f"{value.size} and {len(shape)} dimensions."
             )
-        number = float(value[0])
+        scalar = float(value[0].item())
         if not new_style:
-            self._write(self._value(tag, simple_value=number), global_step, walltime)
+            self._write(self._value(tag, simple_value=scalar), global_step, walltime)
             return
-        tensor = self._tensor(double_val=[number], dtype="DT_DOUBLE")
+        tensor = self._tensor(double_val=[scalar], dtype="DT_DOUBLE")
         if not double_precision:
-            tensor = self._tensor(float_val=[number], dtype="DT_FLOAT")
+            tensor = self._tensor(float_val=[scalar], dtype="DT_FLOAT")
         self._write(self._value(tag, tensor=tensor, metadata=self._metadata("scalars")), global_step, walltime)
 
     def add_scalars(
@@ -161,7 +161,7 @@ class SummaryWriter:
         """Write several numbers, each to a folder of its own beside the file, so that they share a diagram."""
         for tag, value in tag_scalar_dict.items():
             folder = os.path.join(self.log_dir, f"{main_tag.replace('/', '_')}_{tag}")
-            found = self._value(main_tag, simple_value=float(array(value).reshape(-1)[0]))
+            found = self._value(main_tag, simple_value=number(value))
             self._write(found, global_step, walltime, folder)
 
     def add_tensor(
@@ -515,7 +515,7 @@ class SummaryWriter:
         for found in hparams(hparam_dict, metric_dict, hparam_domain_discrete):
             self._writer_of(folder).add_summary(found, global_step)
         for name, metric in metric_dict.items():
-            self._write(self._value(name, simple_value=float(array(metric).reshape(-1)[0])), global_step, None, folder)
+            self._write(self._value(name, simple_value=number(metric)), global_step, None, folder)
 
     def add_embedding(
         self,
