@@ -1,5 +1,7 @@
 """What autocast makes of arguments: which tensors are cast, to what, and what that leaves in the graph."""
 
+import warnings
+
 import pytest
 
 
@@ -250,3 +252,44 @@ def test_an_operator_of_a_library_runs_within_the_region(torch):
         (torch.float16, torch.float16, False),
         (torch.float32, torch.float32, False),
     ]
+
+
+@pytest.mark.parametrize("options", [{}, {"num_layers": 2, "bidirectional": True}, {"bias": False}], ids=str)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_an_lstm_computes_in_the_dtype_of_autocast(gradloom, options, dtype):
+    # PyTorch's kernel needs a processor with instructions for the dtype.
+    torch, dtype = gradloom, getattr(gradloom, dtype)
+    torch.manual_seed(0)
+    layer, x = torch.nn.LSTM(4, 3, **options), torch.randn(5, 2, 4, requires_grad=True)
+    expected, _ = layer(x)
+    expected.sum().backward()
+    wanted = [t.grad.clone() for t in (x, *layer.parameters())]
+    for states in (None, [torch.zeros(len(layer.all_weights), 2, 3)] * 2):
+        x.grad = None
+        layer.zero_grad()
+        with torch.autocast("cpu", dtype):
+            out, (h, c) = layer(x, states)
+        assert out.dtype is h.dtype is c.dtype is dtype
+        torch.testing.assert_close(out.float(), expected, atol=0.05, rtol=0.05)
+        out.float().sum().backward()
+        found = [t.grad for t in (x, *layer.parameters())]
+        assert all(g.dtype is torch.float32 for g in found)
+        torch.testing.assert_close(found, wanted, atol=0.2, rtol=0.1)
+        with torch.no_grad(), torch.autocast("cpu", dtype):
+            assert torch.equal(layer(x, states)[0], out)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("kind", ["RNN", "GRU", "LSTM"])
+def test_dtypes_of_recurrent_layers_under_autocast(torch, kind, packed):
+    if kind == "LSTM" and not packed:
+        layer, wanted = torch.nn.LSTM(4, 3, proj_size=2), (torch.bfloat16, torch.bfloat16, torch.float32)
+    else:
+        layer = getattr(torch.nn, kind)(4, 3)
+        wanted = (torch.bfloat16,) * 2 if kind == "RNN" else (torch.float32,) * 3
+    x = torch.randn(5, 2, 4)
+    with warnings.catch_warnings(), torch.autocast("cpu", torch.bfloat16):
+        warnings.simplefilter("ignore")  # PyTorch's, about projections
+        out, states = layer(torch.nn.utils.rnn.pack_padded_sequence(x, [5, 3]) if packed else x)
+    found = (out.data if packed else out, *(states if kind == "LSTM" else [states]))
+    assert tuple(t.dtype for t in found) == wanted[: len(found)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..dispatch import _operators as ops
 from ..dispatch.state import AUTOCAST, state as _state
-from ..types.dtype import float32, float64, int64
+from ..types.dtype import bfloat16, float16, float32, float64, int64
 
 _RELU, _TANH, _LSTM, _GRU = range(4)  # PyTorch's numbers of modes
 _GATES = {_RELU: 1, _TANH: 1, _LSTM: 4, _GRU: 3}
@@ -150,8 +150,11 @@ def _layer(mode, x, states, weights, has_biases, projected, sizes, reverse, trai
     w_ih, w_hh = weights[:2]
     b_ih, b_hh = weights[2:4] if has_biases else (None, None)
     tensors = (x, *states, *weights)
-    fused = not projected and x.dtype in (float32, float64) and all(t.dtype is x.dtype for t in tensors)
-    if fused and not _state.flags & AUTOCAST:
+    if _state.flags & AUTOCAST:  # which casts the arguments of the kernel, that of an LSTM only
+        fused = mode == _LSTM and not projected and not sizes and x.dtype in (float32, bfloat16, float16)
+    else:
+        fused = not projected and x.dtype in (float32, float64) and all(t.dtype is x.dtype for t in tensors)
+    if fused:
         _check_layer(x, states, w_ih, w_hh)
         empty = ops.zeros(w_ih.shape[:1], dtype=x.dtype, device=x.device) if b_ih is None else None
         biases = (b_ih, b_hh) if empty is None else (empty, empty)

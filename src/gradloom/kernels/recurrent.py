@@ -24,6 +24,7 @@ import numpy as np
 from ._common import threads
 from ._common.blas import gemm
 from ._common.errors import not_implemented, type_name
+from ._common.numbers import is_half
 from .reduction.sums import along
 
 RELU, TANH, LSTM, GRU = range(4)  # PyTorch's numbers of modes
@@ -100,7 +101,8 @@ def rnn_layer(
     """Compute one direction of a layer; see Note [Recurrent layers].
 
     Args:
-        input: (steps, batch, features), or (rows, features) with `batch_sizes`; float32 or float64.
+        input: (steps, batch, features), or (rows, features) with `batch_sizes`; floating. Halves are computed in
+            float32, and the results rounded.
         weight0, weight1: Wi, (gates * hidden, features), and Wh, (gates * hidden, hidden).
         weight2, weight3: bi and bh, used if `has_biases`.
         hx_, cx_: (batch, hidden), the initial states; the latter of an LSTM only.
@@ -113,6 +115,11 @@ def rnn_layer(
         The states of all steps, as the input; the last state, (batch, hidden); the last cell, empty except for an LSTM;
         the activated gates and cells of all steps, (rows, *).
     """
+    if is_half(input.dtype):
+        wide = [a.astype(np.float32) for a in (input, weight0, weight1, weight2, weight3, hx_, cx_)]
+        settings = (mode, hidden_size, num_layers, has_biases, bidirectional, batch_first, train)
+        *found, space = rnn_layer(*wide, reverse, batch_sizes, *settings)
+        return (*[a.astype(input.dtype) for a in found], space)
     if input.dtype.char not in "fd":
         raise not_implemented("mkldnn_rnn_layer", input)
     x, steps = _rows(input), _steps(input, batch_sizes, reverse)
@@ -254,6 +261,12 @@ def rnn_layer_backward(
 ):
     """Return the gradients of `rnn_layer` for its first seven arguments, here input to cx_tmp; of biases that are not
     used, and of the cell of other layers than an LSTM, zeros. The gradients of the results may be None."""
+    if is_half(input.dtype):
+        given = (input, weight1, weight2, weight3, weight4, hx_, cx_tmp, output, hy_, cy_)
+        wide = [None if a is None else a.astype(np.float32) for a in (*given, grad_output, grad_hy, grad_cy)]
+        settings = (mode, hidden_size, num_layers, has_biases, train, bidirectional, batch_sizes, batch_first)
+        found = rnn_layer_backward(*wide, reverse, *settings, workspace)
+        return tuple(a.astype(input.dtype) for a in found)
     x, out, steps = _rows(input), _rows(output), _steps(input, batch_sizes, reverse)
     dtype, size = x.dtype, hidden_size
     before = _previous(out, hx_, steps)
