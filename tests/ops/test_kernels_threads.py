@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import warnings
 from contextlib import ExitStack
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -177,19 +175,3 @@ def test_a_forked_child_finds_no_lock_held():
     finally:
         done.set()
         holder.result()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="os.fork")
-def test_a_fork_waits_for_imports_of_other_threads(monkeypatch, tmp_path):
-    begun, go_on = threading.Event(), threading.Event()
-    (tmp_path / "imported_slowly.py").write_text("begun.set()\nassert go_on.wait(300)\nended = True\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("builtins.begun", begun, raising=False)
-    monkeypatch.setattr("builtins.go_on", go_on, raising=False)
-    monkeypatch.setattr("gradloom.binding.late._LATE", ("imported_slowly",))
-    importing = Running(lambda: import_module("imported_slowly"))
-    assert begun.wait(LIMIT)
-    threading.Timer(0.1, go_on.set).start()
-    assert forked(lambda: 0 if import_module("imported_slowly").ended else 1) == 0
-    importing.result()
-    del sys.modules["imported_slowly"]

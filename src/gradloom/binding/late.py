@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import _imp
 import os
-import sys
+import time
 from collections.abc import Callable
-from importlib import import_module
+from importlib import _bootstrap, import_module  # type: ignore[attr-defined]
+from threading import get_ident
 from typing import Any
 
 from .. import types
@@ -13,7 +15,6 @@ from ..core import late
 from ..dispatch import interception
 from ..types import dtype
 
-_LATE = ("gradloom", "numpy", "scipy", "ml_dtypes")  # what functions import
 _Functions = dict[str, Callable[..., Any]]
 
 
@@ -153,15 +154,37 @@ def _functions_in_vmap() -> _Functions:
 
 
 def _array_namespace() -> _Functions:
-    return {"array_namespace": import_module(f"{_LATE[0]}.compat.array_api").array_namespace}
+    return {"array_namespace": import_module("gradloom.compat.array_api").array_namespace}
 
 
-def _finish_imports() -> None:
-    """Wait for other threads that import something late: a forked process could not finish it, nor import it anew."""
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in _LATE and getattr(getattr(module, "__spec__", None), "_initializing", False):
-            import_module(name)
+# --- forks ------------------------------------------------------------------------------------------------------------
+
+_PATIENCE = 10.0  # seconds; a thread that imports may itself wait for the one that forks
+
+
+def _hold_imports() -> None:
+    """Wait until no other thread imports anything, and let none begin until the fork is done.
+
+    A forked process has no thread that could finish an import, whose lock it would wait for. An import takes the lock
+    of its module while it holds Python's import lock, so that none begins while that is held here.
+    """
+    end = time.monotonic() + _PATIENCE
+    while True:
+        _imp.acquire_lock()
+        if not _other_threads_import() or time.monotonic() > end:
+            return
+        _imp.release_lock()
+        time.sleep(0.001)
+
+
+def _other_threads_import() -> bool:
+    own = get_ident()
+    for kept in list(getattr(_bootstrap, "_module_locks", {}).values()):
+        lock = kept()
+        if lock is not None and getattr(lock, "owner", None) not in (None, own):
+            return True
+    return False
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_finish_imports)
+    os.register_at_fork(before=_hold_imports, after_in_parent=_imp.release_lock, after_in_child=_imp.release_lock)
