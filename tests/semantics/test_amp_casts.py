@@ -293,3 +293,19 @@ def test_dtypes_of_recurrent_layers_under_autocast(torch, kind, packed):
         out, states = layer(torch.nn.utils.rnn.pack_padded_sequence(x, [5, 3]) if packed else x)
     found = (out.data if packed else out, *(states if kind == "LSTM" else [states]))
     assert tuple(t.dtype for t in found) == wanted[: len(found)]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_transformer_layer_in_evaluation_gives_the_dtype_of_autocast(torch, dtype):
+    dtype, x = getattr(torch, dtype), torch.randn(2, 3, 8)
+
+    def result(training=False, grad=False, nhead=2, activation="relu", **options):
+        layer = torch.nn.TransformerEncoderLayer(
+            8, nhead, 16, activation=activation, **{"batch_first": True, **options}
+        )
+        with torch.autocast("cpu", dtype), torch.set_grad_enabled(grad):
+            return layer.train(training)(x).dtype
+
+    assert result() is result(norm_first=True) is result(activation="gelu") is dtype
+    others = [{"training": True}, {"grad": True}, {"nhead": 1}, {"activation": torch.tanh}, {"batch_first": False}]
+    assert {result(**options) for options in [*others, {"bias": False}]} == {torch.float32}

@@ -183,9 +183,27 @@ class TransformerEncoderLayer(_Layer):
         masks = (src_mask, src_key_padding_mask, is_causal)
         if self.norm_first:
             x = src + self._sa_block(self.norm1(src), *masks)
-            return x + self._ff_block(self.norm2(x))
-        x = self.norm1(src + self._sa_block(src, *masks))
-        return self.norm2(x + self._ff_block(x))
+            found = x + self._ff_block(self.norm2(x))
+        else:
+            x = self.norm1(src + self._sa_block(src, *masks))
+            found = self.norm2(x + self._ff_block(x))
+        if self.training or found.dtype is not gl.float32 or not gl.is_autocast_enabled("cpu"):
+            return found
+        return found.to(gl.get_autocast_dtype("cpu")) if self._is_one_operator(src) else found
+
+    def _is_one_operator(self, src: Tensor) -> bool:
+        """Return whether PyTorch computes the layer by one operator, whose result has the dtype of autocast."""
+        attention = self.self_attn
+        return bool(
+            src.dim() == 3
+            and attention.batch_first
+            and attention.in_proj_bias is not None
+            and attention.num_heads % 2 == 0
+            and self.activation_relu_or_gelu
+            and self.norm1.eps == self.norm2.eps
+            and gl.backends.mha.get_fastpath_enabled()
+            and not (gl.is_grad_enabled() and any(t.requires_grad for t in (src, *self.parameters())))
+        )
 
     def _ff_block(self, x: Tensor) -> Tensor:
         return self.dropout2(self._ff(x))
