@@ -21,7 +21,7 @@ from .memory import shared
 from .memory.metadata import MetaArray
 from .memory.ownership import extent, flat, map_file, owner, rooted
 from .types.device import CPU, META, check_device, device
-from .types.dtype import ALL, BY_NAME, default, dtype as dtype_class, legacy_type_name, uint8
+from .types.dtype import ALL, BY_NAME, c_name, default, dtype as dtype_class, legacy_type_name, uint8
 
 _CONVERSIONS = {
     **{name: BY_NAME[name] for name in ("bool", "short", "int", "long", "half", "float", "double", "bfloat16")},
@@ -100,12 +100,15 @@ class _Storage:
 
     def _place(self, index: Any) -> int:
         """Return a valid index, counted from the start."""
-        if not isinstance(index, (int, np.integer)):
-            raise TypeError(f"can't index a {type(self).__module__}.{type(self).__name__} with {type(index).__name__}")
+        if not isinstance(index, (int, np.integer)) or isinstance(index, bool):
+            raise self._no_index(index)
         count = len(self)
         if not -count <= index < count:
             raise IndexError(f"index {index} out of range for storage of size {count}")
         return int(index)
+
+    def _no_index(self, index: Any) -> Exception:
+        raise NotImplementedError
 
     def copy_(self, source: _Storage, non_blocking: bool | None = None) -> Self:
         """Write the bytes of another storage of the same size into this one.
@@ -117,6 +120,8 @@ class _Storage:
         Raises:
             RuntimeError: if the sizes differ.
         """
+        if not isinstance(source, _Storage):
+            raise TypeError(f"copy_(): argument 'src' (position 1) must be torch.Storage, not {type(source).__name__}")
         if source.nbytes() != self.nbytes():
             raise RuntimeError(
                 f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
@@ -187,7 +192,12 @@ class _Storage:
 
         Raises:
             NotImplementedError: for another size.
+            RuntimeError: for a size that is no int, and for memory of a file.
         """
+        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+            raise RuntimeError(f"resize_ expects an int, but got {type(size).__name__}")
+        if type(self._owner.base).__module__ == "mmap" or isinstance(self._owner, np.memmap):
+            raise RuntimeError("Trying to resize storage that is not resizable: it is a file's")
         if size == len(self):
             return self
         raise NotImplementedError(
@@ -251,7 +261,7 @@ class UntypedStorage(StorageBase, _Storage):
 
     def __init__(self, data: int | Sequence[int] = 0, /, *, device: Any = None) -> None:
         check_device(device)
-        if isinstance(data, (int, np.integer)):
+        if isinstance(data, (int, np.integer)) and not isinstance(data, bool):
             if data < 0:
                 raise RuntimeError(f"UntypedStorage(): a size is not negative, got {data}")
             self._owner = np.empty(int(data), np.uint8)
@@ -334,8 +344,30 @@ class UntypedStorage(StorageBase, _Storage):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not isinstance(value, (int, np.integer)):
-            raise TypeError(f"can't assign a {type(value).__name__} to bytes of a torch.UntypedStorage")
-        self._elements()[index if isinstance(index, slice) else self._place(index)] = int(value) % 256
+            kind = type(value).__name__
+            raise RuntimeError(f"can only set storage content with a int types, but got {kind} instead")
+        if isinstance(index, slice):
+            if index.step not in (None, 1):
+                raise RuntimeError(f"Trying to slice with a step of {index.step}, but only a step of 1 is supported")
+        elif isinstance(index, bool) or not isinstance(index, (int, np.integer)):
+            raise RuntimeError(f"can't index a torch.UntypedStorage with {type(index).__name__}")
+        elif not 0 <= index < len(self):
+            raise RuntimeError(f"out of bounds: {index} in a storage of {len(self)} bytes")
+        self._elements()[index] = int(value) % 256
+
+    def fill_(self, value: Any) -> Self:
+        """Set all bytes to a number, modulo 256.
+
+        Raises:
+            RuntimeError: for what is no int.
+        """
+        if not isinstance(value, (int, np.integer)):
+            raise RuntimeError(f"fill_ expects int, but got {type(value).__name__}")
+        self[:] = value
+        return self
+
+    def _no_index(self, index: Any) -> Exception:
+        return TypeError(f"can't index a torch.UntypedStorage with {type(index).__name__}")
 
     def byteswap(self, dtype: dtype_class) -> None:
         """Reverse the bytes of each element, in place.
@@ -444,10 +476,20 @@ class TypedStorage(_Storage):
         return float(found) if found.dtype.kind == "V" else found.item()
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        if isinstance(value, _Storage):
+            raise RuntimeError(f"cannot set item with value type {type(value)}")
+        if value is None or isinstance(value, (list, tuple, dict, str)):
+            raise TypeError(f"can't assign a {type(value).__name__} to a {legacy_type_name(self.dtype)}")
+        if isinstance(value, complex) and self.dtype.numpy.kind != "c":
+            raise RuntimeError(f"value cannot be converted to type {c_name(self.dtype.numpy)} without overflow")
         try:
             self._elements()[index if isinstance(index, slice) else self._place(index)] = value
         except ValueError:
             raise TypeError(f"can't assign a {type(value).__name__} to a {legacy_type_name(self.dtype)}") from None
+
+    def _no_index(self, index: Any) -> Exception:
+        error = TypeError if isinstance(index, bool) else RuntimeError
+        return error(f"can't index a {TypedStorage} with {type(index)}")
 
     def pickle_storage_type(self) -> str:
         """Return the name of PyTorch's class for storages of this dtype, such as "FloatStorage"."""
@@ -494,6 +536,11 @@ class _OldClass(type):
 
     def __call__(cls, *data: Any, **options: Any) -> TypedStorage:
         return TypedStorage(*data, dtype=cls.dtype, **options)
+
+    def from_file(cls, filename: str | PathLike[str], shared: bool = False, size: int = 0) -> TypedStorage:
+        """Return the first `size` elements of a file; see UntypedStorage.from_file."""
+        memory = UntypedStorage.from_file(filename, shared, size * cls.dtype.itemsize)
+        return TypedStorage(wrap_storage=memory, dtype=cls.dtype)
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, TypedStorage) and instance.dtype is cls.dtype

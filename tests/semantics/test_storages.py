@@ -166,3 +166,60 @@ def test_typed_storages_say_once_that_they_are_the_old_way(torch):
         before = len(caught)
         torch.zeros(1).storage()
     assert len(caught) == before <= 1
+
+
+REFUSED_BYTES = {
+    "s[True]": (TypeError, "can't index a torch.UntypedStorage with bool"),
+    "s[1.0]": (TypeError, "can't index a torch.UntypedStorage with float"),
+    "s['a']": (TypeError, "can't index a torch.UntypedStorage with str"),
+    "s[8]": (IndexError, "index 8 out of range for storage of size 8"),
+    "s[-9]": (IndexError, "out of range for storage of size 8"),
+    "s.__setitem__(8, 1)": (RuntimeError, "out of bounds"),
+    "s.__setitem__(-1, 1)": (RuntimeError, "out of bounds"),
+    "s.__setitem__(True, 1)": (RuntimeError, "can't index a torch.UntypedStorage with bool"),
+    "s.__setitem__('a', 1)": (RuntimeError, "can't index a torch.UntypedStorage with str"),
+    "s.__setitem__(0, 1.5)": (RuntimeError, "can only set storage content with a int types, but got float instead"),
+    "s.__setitem__(slice(0, 4, 2), 3)": (RuntimeError, "Trying to slice with a step of 2"),
+    "s.fill_(None)": (RuntimeError, "fill_ expects int, but got NoneType"),
+    "s.resize_('a')": (RuntimeError, "resize_ expects an int, but got str"),
+    "torch.UntypedStorage(True)": (RuntimeError, "Expected a sequence type, but got bool"),
+    "torch.empty(0).set_(s, 0, (2, 2), (2,))": (RuntimeError, r"unequal size length \(2\) and stride length \(1\)"),
+}
+REFUSED_ELEMENTS = {
+    "s[True]": (TypeError, "can't index a <class '.*TypedStorage'> with <class 'bool'>"),
+    "s[1.0]": (RuntimeError, "can't index a <class '.*TypedStorage'> with <class 'float'>"),
+    "s[[0]]": (RuntimeError, "can't index a <class '.*TypedStorage'> with <class 'list'>"),
+    "s[4]": (IndexError, "index 4 out of range for storage of size 4"),
+    "s.__setitem__(4, 1)": (IndexError, "index 4 .*out of .* size 4"),
+    "s.__setitem__(0, None)": (TypeError, "can't assign a NoneType to a torch.FloatTensor"),
+    "s.__setitem__(slice(0, 2), [1, 2])": (TypeError, "can't assign a list to a torch.FloatTensor"),
+    "s.__setitem__(slice(0, 2), s)": (RuntimeError, "cannot set item with value type"),
+    "s.__setitem__(0, 1j)": (RuntimeError, "value cannot be converted to type float without overflow"),
+    "s.copy_('a')": (TypeError, r"copy_\(\): argument 'src' \(position 1\) must be torch.Storage, not str"),
+    "torch.empty(0, dtype=torch.int64).set_(s)": (RuntimeError, "but got type Float for argument 1 'storage'"),
+}
+
+
+@pytest.mark.parametrize("source", [*REFUSED_BYTES, *(f"{e} of elements" for e in REFUSED_ELEMENTS)])
+def test_what_a_storage_refuses(torch, source):
+    expression = source.removesuffix(" of elements")
+    is_typed = expression != source
+    storage = torch.arange(4.0).storage() if is_typed else torch.UntypedStorage(8).fill_(7)
+    kind, text = (REFUSED_ELEMENTS if is_typed else REFUSED_BYTES)[expression]
+    with pytest.raises(kind, match=text):
+        eval(expression, {"torch": torch, "s": storage})
+
+
+def test_storages_of_files_keep_their_size(torch, tmp_path):
+    path = tmp_path / "numbers"
+    path.write_bytes(bytes(16))
+    for shared in (True, False):
+        storage = torch.UntypedStorage.from_file(str(path), shared, 8)
+        for size in (4, 8, 16):
+            with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
+                storage.resize_(size)
+    floats = torch.FloatStorage.from_file(str(path), shared=True, size=2)
+    floats[1] = 1.0
+    assert floats.size() == 2 and path.read_bytes()[4:8] == bytes([0, 0, 128, 63])
+    with pytest.raises(RuntimeError, match="unable to open file"):
+        torch.UntypedStorage.from_file(str(tmp_path / "missing" / "x"), True, 8)

@@ -220,6 +220,27 @@ def test_dlpack_keeps_layout_and_copies_if_asked(torch):
         torch.from_dlpack(torch.ones(1, requires_grad=True))
 
 
+def test_dlpack_needs_memory_with_elements_in_it(torch):
+    with pytest.raises(BufferError, match="Cannot pack tensors on meta"):
+        torch.ones(2, device="meta").__dlpack__()
+    with pytest.raises(ValueError, match="Unknown device type meta"):
+        torch.ones(2, device="meta").__dlpack_device__()
+    for convert in (np.from_dlpack, torch.from_dlpack):
+        with pytest.raises(BufferError, match="layout other than torch.strided"):
+            convert(torch.eye(2).to_sparse())
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "c16", "i1", "u1", "i8", "u2", "u8", "?"])
+def test_dlpack_takes_arrays_of_every_layout(torch, dtype):
+    array = np.arange(12).reshape(3, 4).astype(dtype)
+    expanded = np.lib.stride_tricks.as_strided(array, (2, 4), (0, array.itemsize))
+    for view in (array, array.T, array[::2, 1:], array[0, :1].reshape(()), array[:0], expanded):
+        assert torch.from_dlpack(view).tolist() == view.tolist()
+    for refused in (np.zeros(2, ">f4"), np.zeros(2, [("a", "f4")]), np.array(["a"]), np.array([None])):
+        with pytest.raises(BufferError):
+            torch.from_dlpack(refused)
+
+
 # --- to NumPy and Python ------------------------------------------------------------------------------------------
 
 

@@ -184,6 +184,8 @@ def map_file(filename: str | PathLike[str], shared: bool, nbytes: int) -> np.nda
     """Return the first bytes of a file as an array on its pages; see UntypedStorage.from_file."""
     from os.path import exists, getsize
 
+    if nbytes < 0:
+        raise RuntimeError(f"unable to mmap {nbytes} bytes from file <{filename}>")
     there = getsize(filename) if exists(filename) else 0
     if there < nbytes and not shared:
         raise RuntimeError(
@@ -192,6 +194,8 @@ def map_file(filename: str | PathLike[str], shared: bool, nbytes: int) -> np.nda
         )
     if not nbytes:
         return np.empty(0, np.uint8)
-    return np.memmap(filename, np.uint8, "r+" if shared and there else "w+" if shared else "c", shape=(nbytes,)).view(
-        np.ndarray
-    )
+    mode: Any = "r+" if shared and there else "w+" if shared else "c"
+    try:
+        return np.memmap(filename, np.uint8, mode, shape=(nbytes,)).view(np.ndarray)
+    except OSError as error:
+        raise RuntimeError(f"unable to open file <{filename}>: {error.strerror} ({error.errno})") from error

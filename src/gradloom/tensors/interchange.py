@@ -13,7 +13,7 @@ from ..core.variants import require_gradient
 from ..dispatch import _operators
 from ..memory.ownership import map_file, rooted
 from ..types import Device, DType
-from ..types.device import check_device
+from ..types.device import check_device, strided
 from ..types.dtype import default, dtype as dtype_class, scalar_type_name
 from ..types.public import found_in as _found_in
 from .construction import _wanted, as_tensor, from_numpy, made
@@ -54,24 +54,32 @@ def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | N
         check_shareable(ext_tensor)
         out = made(wrap(ext_tensor._array))
     elif hasattr(ext_tensor, "__dlpack__"):
-        array = np.from_dlpack(ext_tensor, copy=copy) if copy is not None else np.from_dlpack(ext_tensor)
-        if min(array.strides, default=0) < 0:
-            raise BufferError("from_dlpack: tensors with negative strides are not supported; copy the array")
-        return made(wrap(array))
+        return _made_of(np.from_dlpack(ext_tensor, copy=copy) if copy is not None else np.from_dlpack(ext_tensor))
     else:
         if type(ext_tensor).__name__ != "PyCapsule":
             raise _invalid(
                 f"Expected an object with a method __dlpack__, or a capsule, got {type(ext_tensor).__name__}"
             )
         try:
-            out = made(wrap(np.from_dlpack(_Capsule(ext_tensor))))
+            out = _made_of(np.from_dlpack(_Capsule(ext_tensor)))
         except ValueError:
             raise _invalid("DLTensor capsules can be consumed only once, and this one was") from None
     return _operators.clone(out) if copy else out
 
 
+def _made_of(array: np.ndarray) -> Tensor:
+    if min(array.strides, default=0) < 0:
+        raise BufferError("from_dlpack: tensors with negative strides are not supported; copy the array")
+    return made(wrap(array))
+
+
 def check_shareable(tensor: Tensor) -> None:
-    """Raise BufferError for a tensor whose memory does not say what it is: one with a graph, or a lazy conjugate."""
+    """Raise BufferError for a tensor whose memory does not say what it is: one with a graph, a lazy conjugate, or no
+    memory of its elements."""
+    if tensor.layout is not strided:
+        raise BufferError("Can't export tensors with layout other than torch.strided: use tensor.to_dense()")
+    if tensor.device.type == "meta":
+        raise BufferError("Cannot pack tensors on meta: they have no elements")
     if tensor.requires_grad:
         raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
     if tensor.is_conj():

@@ -201,9 +201,11 @@ def __dlpack__(self: Tensor, **options: Any) -> Any:
 
 
 def __dlpack_device__(self: Tensor) -> tuple[Any, int]:
-    """Return (1, 0): the CPU."""
+    """Return (1, 0): the CPU. Raises ValueError for a meta tensor."""
     from .interchange import DLDeviceType
 
+    if self.device.type == "meta":
+        raise ValueError("Unknown device type meta for Dlpack")
     return DLDeviceType.kDLCPU, 0
 
 

@@ -17,7 +17,7 @@ from ...kernels._common.layout import is_in_format, new_array, suggested_format
 from ...memory.metadata import MetaArray
 from ...memory.ownership import resized, strided_view
 from ...types.device import contiguous_format, names_meta, preserve_format
-from ...types.dtype import c_name
+from ...types.dtype import c_name, scalar_type_name
 
 
 def detach(self):
@@ -154,7 +154,7 @@ def set_tensor_(self, source):
 def set_tensor_offset_(self, source, storage_offset, size, stride):
     """Make a tensor a view of the memory of another with a given offset, size and strides (contiguous if empty)."""
     _check_dtype(self, source)
-    return _show(self, strided_view(source._array, size, stride or _contiguous(size), storage_offset), source)
+    return _show(self, strided_view(source._array, size, _strides(size, stride), storage_offset), source)
 
 
 def set_storage_(self, source):
@@ -164,11 +164,23 @@ def set_storage_(self, source):
 
 def set_storage_offset_(self, source, storage_offset, size, stride):
     """Make a tensor a view of a storage with a given offset, size and strides (contiguous if empty), in elements."""
+    kind = getattr(source, "dtype", self.dtype)
+    if kind is not self.dtype:
+        raise RuntimeError(
+            f"Expected a Storage of type {c_name(self._array.dtype)} or an UntypedStorage, but got type "
+            f"{scalar_type_name(kind)} for argument 1 'storage'"
+        )
     if self.is_meta:
         memory = MetaArray((0,), self._array.dtype, None, source._memory)
     else:
         memory = source.untyped()._elements()[:0].view(self._array.dtype)
-    return _show(self, strided_view(memory, size, stride or _contiguous(size), storage_offset))
+    return _show(self, strided_view(memory, size, _strides(size, stride), storage_offset))
+
+
+def _strides(size, stride):
+    if stride and len(stride) != len(size):
+        raise RuntimeError(f"unequal size length ({len(size)}) and stride length ({len(stride)})")
+    return stride or _contiguous(size)
 
 
 def _contiguous(size) -> list[int]:

@@ -204,7 +204,7 @@ def _explained(self, key):
             n = self.shape[dim]
             bad = found[(found < -n) | (found >= n)]
             if bad.size:
-                return IndexError(f"index {bad[0]} is out of bounds for dimension 0 with size {n}")
+                return IndexError(f"index {bad[0]} is out of bounds for dimension {len(arrays)} with size {n}")
         if found is not _every:
             arrays.append(found if found.dtype.kind != "b" else found.nonzero()[0])
             dim += found.ndim - 1 if found.dtype.kind == "b" else 0

@@ -23,8 +23,19 @@ def index_select(self, dim, index):
     if not self.ndim and index.size != 1:
         raise RuntimeError(f"index_select(): Index to scalar can have only 1 value, got {index.size} value(s)")
     n = self.shape[axis] if self.ndim else 1
-    _check_inside(index, n)
+    if not is_in_range(index, n):
+        raise _unselectable(self, axis, index, n)
     return self.take(index.reshape(-1), axis=axis) if self.ndim else self.copy()
+
+
+def _unselectable(self, axis, index, n):
+    """Return PyTorch's error for an index that index_select refuses: its class depends on the dimension."""
+    if self.ndim < 2 or (axis != 1 and self.size):
+        return IndexError("index out of range in self")
+    if not n:
+        return RuntimeError("index_select(): self indexing axis dim should be positive")
+    wrong = index[(index < 0) | (index >= n)]
+    return RuntimeError(f"INDICES element is out of DATA bounds, id={wrong.reshape(-1)[:1].sum()} axis_dim={n}")
 
 
 def _check_inside(index, n):

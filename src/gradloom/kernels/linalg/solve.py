@@ -334,6 +334,11 @@ def lu_solve(LU, pivots, B, left=True, adjoint=False):
         raise RuntimeError(
             "Pivots given to lu_solve must all be greater or equal to 1. Did you properly pass the result of lu_factor?"
         )
+    if pivots.size and pivots.max() > LU.shape[-2]:
+        raise RuntimeError(
+            "Pivots given to lu_solve must all be smaller or equal to LU.size(-2). Did you properly pass the result of "
+            "lu_factor?"
+        )
     return _lu_solve(LU, pivots, B, left, adjoint)
 
 

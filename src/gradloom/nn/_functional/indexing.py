@@ -85,7 +85,7 @@ def embedding_bag(
         output: (B, H).
 
     Raises:
-        AssertionError: for a padding_idx outside the table.
+        RuntimeError: for a padding_idx outside the table.
         ValueError: for offsets, weights or a mode that do not match the input.
         NotImplementedError: for per_sample_weights with another mode than "sum".
     """
@@ -128,7 +128,12 @@ def embedding_bag(
     if max_norm is not None:
         with untracked():
             ops.embedding_renorm_(weight, input, max_norm, norm_type)
-    row = _padding_row(padding_idx, weight.shape[0])
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, -{rows} through {rows - 1}, but got {padding_idx}"
+        )
+    row = _padding_row(padding_idx, rows)
     padding = None if row < 0 else row
     options = scale_grad_by_freq, _MODES[mode], sparse, per_sample_weights, include_last_offset, padding
     return ops.embedding_bag(weight, input, offsets, *options)[0]

@@ -1,0 +1,49 @@
+"""Indices out of range: the class of the error, and its words."""
+
+import pytest
+
+INDEX_SELECT = [
+    ((3, 4), 0, 9, IndexError, "index out of range in self"),
+    ((3, 4), 1, -1, RuntimeError, "INDICES element is out of DATA bounds, id=-1 axis_dim=4"),
+    ((2, 3, 4), 1, 9, RuntimeError, "INDICES element is out of DATA bounds, id=9 axis_dim=3"),
+    ((2, 3, 4), 2, 9, IndexError, "index out of range in self"),
+    ((5,), 0, 9, IndexError, "index out of range in self"),
+    ((0, 3), 0, 0, RuntimeError, "self indexing axis dim should be positive"),
+    ((0, 3), 1, 7, RuntimeError, "INDICES element is out of DATA bounds, id=7 axis_dim=3"),
+    ((0,), 0, 0, IndexError, "index out of range in self"),
+]
+
+
+@pytest.mark.parametrize(("shape", "dim", "index", "error", "text"), INDEX_SELECT)
+def test_index_select_refuses_an_index_by_its_dimension(torch, shape, dim, index, error, text):
+    with pytest.raises(error, match=text):
+        torch.index_select(torch.zeros(shape), dim, torch.tensor([index]))
+
+
+OTHERS = {
+    "x[torch.tensor([0]), torch.tensor([7])]": (IndexError, "index 7 is out of bounds for dimension 1 with size 4"),
+    "x[torch.tensor([5])]": (IndexError, "index 5 is out of bounds for dimension 0 with size 3"),
+    "torch.gather(x, 0, torch.tensor([[5]]))": (RuntimeError, "index 5 is out of bounds for dimension 0 with size 3"),
+    "torch.index_add(x, 0, torch.tensor([5]), x[:1])": (RuntimeError, "index 5 is out of bounds"),
+    "torch.index_copy(x, 0, torch.tensor([5]), x[:1])": (IndexError, "index 5 is out of bounds"),
+    "torch.index_fill(x, 0, torch.tensor([5]), 1)": (IndexError, "index 5 is out of bounds"),
+    "torch.scatter(x, 0, torch.tensor([[-1]]), 1.)": (RuntimeError, "index -1 is out of bounds"),
+    "torch.take(x, torch.tensor([99]))": (IndexError, "tried to access index 99 on a tensor of 12 elements"),
+    "F.embedding(torch.tensor([5]), x)": (IndexError, "index out of range in self"),
+    "F.embedding_bag(torch.tensor([0]), x, torch.tensor([0]), padding_idx=9)": (
+        RuntimeError,
+        "padding_idx must be within the number of embeddings, -3 through 2, but got 9",
+    ),
+    "F.nll_loss(x, torch.tensor([9, 0, 0]))": (IndexError, "Target 9 is out of bounds"),
+    "torch.linalg.lu_solve(q, torch.tensor([9, 9, 9], dtype=torch.int32), q)": (RuntimeError, "smaller or equal to LU"),
+    "torch.repeat_interleave(torch.tensor([-1]))": (RuntimeError, "repeats can not be negative"),
+    "torch.bincount(torch.tensor([-1]))": (RuntimeError, "1-d non-negative integral inputs"),
+}
+
+
+@pytest.mark.parametrize("expression", OTHERS)
+def test_other_operators_refuse_an_index(torch, expression):
+    names = {"torch": torch, "F": torch.nn.functional, "x": torch.zeros(3, 4), "q": torch.eye(3)}
+    error, text = OTHERS[expression]
+    with pytest.raises(error, match=text):
+        eval(expression, names)
