@@ -267,7 +267,7 @@ class UntypedStorage(StorageBase, _Storage):
             self._owner = np.empty(int(data), np.uint8)
             return
         kind = type(data).__name__
-        if not hasattr(data, "__len__"):
+        if isinstance(data, (int, np.integer)) or not hasattr(data, "__len__"):
             raise RuntimeError(f"torch.UntypedStorage(): Expected a sequence type, but got {kind}")
         values = list(data)
         for value in values:
