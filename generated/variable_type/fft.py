@@ -527,7 +527,7 @@ def fft_fftfreq(n, d=1.0, dtype=None, layout=None, device=None, pin_memory=None,
         result_ = result._array
     else:
         if out is not None:
-            return write_out(fft_fftfreq, (n, d, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(fft_fftfreq, (n, d, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted_aloud")
         if device is not None and elsewhere(device):
             return intercept(fft_fftfreq, (n, d, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -559,7 +559,7 @@ def fft_rfftfreq(n, d=1.0, dtype=None, layout=None, device=None, pin_memory=None
         result_ = result._array
     else:
         if out is not None:
-            return write_out(fft_rfftfreq, (n, d, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(fft_rfftfreq, (n, d, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted_aloud")
         if device is not None and elsewhere(device):
             return intercept(fft_rfftfreq, (n, d, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
