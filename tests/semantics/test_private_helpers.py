@@ -289,3 +289,16 @@ def test_the_compiler_counts_what_it_did(torch):
         doubled(torch.ones(size))
     assert counters["stats"]["unique_graphs"] == 2 and counters["frames"] == {"total": 2, "ok": 2}
     assert sum(counters["graph_break"].values()) == 0
+
+
+def test_lists_of_tensors_are_grouped_by_dtype(torch):
+    group = module(torch, "utils._foreach_utils")._group_tensors_by_device_and_dtype
+    a, b, c = torch.ones(1), torch.ones(1, dtype=torch.float64), torch.zeros(1)
+    device = torch.device("cpu")
+    found = group([[a, b, c], [None, None, None], [c, b, a]], with_indices=True)
+    assert set(found) == {(device, torch.float32), (device, torch.float64)}
+    (first, none, last), indices = found[device, torch.float32]
+    assert indices == [0, 2] and none == [None, None] and first[0] is a and last[0] is c and last[1] is a
+    assert group([[b]])[device, torch.float64] == ([[b]], [])
+    for wrong in ([], [[]], [[a], [a, b]], [[None, a], [a, b]]):
+        assert raised(group, wrong)[0] == "RuntimeError"
