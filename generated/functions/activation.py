@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, mish_second, prelu_double_backward, silu_second, softmax_double_backward, softplus_second
 
 
@@ -1238,3 +1239,6 @@ class LogSoftmaxBackwardDataBackward0(Node):
 
     def release_variables(fn):
         fn.saved_grad_output = fn.saved_output = RELEASED
+
+
+silence(globals())

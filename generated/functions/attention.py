@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.attention import attention_double_backward
 
 
@@ -95,3 +96,6 @@ class ScaledDotProductFlashAttentionForCpuBackwardBackward0(Node):
 
     def release_variables(fn):
         fn.saved_grad_out = fn.saved_query = fn.saved_key = fn.saved_value = fn.saved_attn_mask = RELEASED
+
+
+silence(globals())

@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.complex import angle_backward, polar_backward
 
 
@@ -276,3 +277,6 @@ class ViewAsComplexBackward0_copy(Node):
         else:
             grad_of_self = None
         return (grad_of_self,)
+
+
+silence(globals())

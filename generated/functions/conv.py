@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.conv import conv_tbc_backward, convolution_double_backward
 
 
@@ -165,3 +166,6 @@ class Col2ImBackward0(Node):
         else:
             grad_of_self = None
         return (grad_of_self,)
+
+
+silence(globals())

@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.elementwise import acosh_backward, atan2_backward, clamp_backward, clamp_max_backward, clamp_min_backward, div_mode_other_backward, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_backward_self, sgn_backward, sinc_backward, xlogy_self_backward
 
 
@@ -3065,3 +3066,6 @@ class TanhBackwardBackward0(Node):
 
     def release_variables(fn):
         fn.saved_grad_output = fn.saved_output = RELEASED
+
+
+silence(globals())

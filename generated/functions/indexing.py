@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.indexing import embedding_bag_backward, embedding_bag_sample_weights_backward, embedding_dense_double_backward, gather_backward, index_add_source_backward, index_backward, index_fill_value_backward, index_put_self_backward, index_reduce_backward, index_select_backward, masked_select_backward, put_self_backward, scatter_reduce_backward, take_backward, vector_source_backward
 
 
@@ -919,3 +920,6 @@ class EmbeddingBagBackward0(Node):
 
     def release_variables(fn):
         fn.saved_weight = fn.saved_indices = fn.saved_offsets = fn.saved_per_sample_weights = fn.saved_result1 = fn.saved_result2 = fn.saved_result3 = RELEASED
+
+
+silence(globals())

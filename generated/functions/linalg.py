@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.linalg.factorizations import linalg_qr_backward
 from gradloom.formulas.linalg.solve import cholesky_backward, cholesky_inverse_backward, cholesky_solve_backward, householder_product_backward, linalg_det_backward, linalg_lu_backward, linalg_lu_solve_LU, linalg_solve_backward, linalg_solve_triangular_backward, lu_factor_ex_backward, lu_unpack_backward, ormqr_backward, slogdet_backward, triangular_solve_backward
 from gradloom.formulas.linalg.spectral import linalg_eig_backward, linalg_lstsq_backward, linalg_matrix_exp_differential, pinv_backward, svd_backward
@@ -743,3 +744,6 @@ class LinalgMatrixExpBackward0(Node):
 
     def release_variables(fn):
         fn.saved_self = RELEASED
+
+
+silence(globals())

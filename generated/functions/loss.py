@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_target_backward, bce_with_logits_backward, bce_with_logits_target_backward, huber_double_backward, multi_margin_jvp, multi_margin_second, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward
 
 
@@ -945,3 +946,6 @@ class CtcLossBackward1(Node):
 
     def release_variables(fn):
         fn.saved_log_probs = fn.saved_targets = fn.saved_input_lengths = fn.saved_target_lengths = fn.saved_result0 = fn.saved_result1 = RELEASED
+
+
+silence(globals())

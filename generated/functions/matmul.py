@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.elementwise import maybe_multiply
 from gradloom.formulas.matmul import addbmm_batch1_backward, addbmm_batch2_backward, mm_mat1_backward, mm_mat2_backward, trilinear_backward
 
@@ -490,3 +491,6 @@ class TrilinearBackward0(Node):
 
     def release_variables(fn):
         fn.saved_i1 = fn.saved_i2 = fn.saved_i3 = RELEASED
+
+
+silence(globals())

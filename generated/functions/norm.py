@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.norm import batch_norm_double_backward, batch_norm_reserve_backward, group_norm_backward, group_norm_double_backward, layer_norm_double_backward, weight_norm_backward
 
 
@@ -596,3 +597,6 @@ class NativeGroupNormBackwardBackward0(Node):
 
     def release_variables(fn):
         fn.saved_grad_out = fn.saved_input = fn.saved_mean = fn.saved_rstd = fn.saved_weight = RELEASED
+
+
+silence(globals())

@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 
 
 class FakeQuantizePerTensorAffineCachemaskBackward0(Node):
@@ -181,3 +182,6 @@ class FusedMovingAvgObsFqHelperBackward0(Node):
 
     def release_variables(fn):
         fn.saved_mask = RELEASED
+
+
+silence(globals())

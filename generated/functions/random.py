@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.random import dropout_scale
 
 
@@ -580,3 +581,6 @@ class RreluWithNoiseBackwardBackward0(Node):
 
     def release_variables(fn):
         fn.saved_self = fn.saved_noise = RELEASED
+
+
+silence(globals())

@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.resampling import grid_sampler_double_backward
 
 
@@ -1056,3 +1057,6 @@ class AffineGridGeneratorBackward0(Node):
         else:
             grad_of_theta = None
         return (grad_of_theta,)
+
+
+silence(globals())

@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.shape import as_strided_backward, as_strided_scatter_backward, as_strided_scatter_src_backward, block_diag_backward, cat_backward, narrow_backward, permute_backward, repeat_backward, roll_backward, slice_backward_of, split_backward, split_with_sizes_backward, stack_backward, summed_to, to_copy_backward, unbind_backward, unsqueeze_to
 
 
@@ -1519,3 +1520,6 @@ class SplitWithSizesBackward0_copy(Node):
         else:
             grad_of_self = None
         return (grad_of_self,)
+
+
+silence(globals())

@@ -12,6 +12,7 @@ from gradloom.core.node import NO_EDGE, Node, as_pair, zeros_of
 from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
+from gradloom.types.silence import silence
 from gradloom.formulas.special import i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, xlog1py_self_backward
 
 
@@ -489,3 +490,6 @@ class SpecialZetaBackward2(Node):
         else:
             grad_of_self = None
         return (grad_of_self,)
+
+
+silence(globals())

@@ -18,6 +18,7 @@ from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import check_inplace, make_view, make_views, rebase_history, replace_history, share_version
 from gradloom.types.device import check_layout
 from gradloom.types.dtype import TYPE_OF
+from gradloom.types.silence import silence
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import pointwise_refusal, refusal
@@ -1088,3 +1089,6 @@ AUTOCAST_RULES = {
     "polar": "fp32",
     "view_as_complex": "fp32",
 }
+
+
+silence(globals())

@@ -18,6 +18,7 @@ from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import check_inplace, make_view, make_views, rebase_history, replace_history, share_version
 from gradloom.types.device import check_layout
 from gradloom.types.dtype import TYPE_OF
+from gradloom.types.silence import silence
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import pointwise_refusal, refusal
@@ -1375,3 +1376,6 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     if flags and flags & INTERCEPT:
         return intercept(rms_norm, (input, normalized_shape, weight, eps), None, composite_norm.rms_norm)
     return composite_norm.rms_norm(input, normalized_shape, weight, eps)
+
+
+silence(globals())

@@ -18,6 +18,7 @@ from gradloom.core.user_stack import warn_deprecated
 from gradloom.core.views import check_inplace, make_view, make_views, rebase_history, replace_history, share_version
 from gradloom.types.device import check_layout
 from gradloom.types.dtype import TYPE_OF
+from gradloom.types.silence import silence
 from gradloom.dispatch.state import ANOMALY, AUTOCAST, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, REDISPATCH, state
 from gradloom.dispatch.interception import elsewhere, intercept, take_kernel
 from gradloom.kernels._common.errors import pointwise_refusal, refusal
@@ -3313,3 +3314,6 @@ def special_xlogy_other_scalar(input, other, *, out=None):
     if out is not None:
         return write_out(special_xlogy_other_scalar, (input, other), out)
     return composite_special.xlogy(input, other)
+
+
+silence(globals())

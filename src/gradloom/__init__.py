@@ -7,13 +7,8 @@ from __future__ import annotations
 
 import gc as _gc
 import typing as _typing
-import warnings as _warnings
 from math import e as e, inf as inf, nan as nan, pi as pi
 from types import ModuleType as _ModuleType
-
-# Operators divide by zero and overflow silently, as PyTorch's do; NumPy would warn in the calling module, which is one
-# of ours. docs/core.md (The process) gives the cost of doing without the filter.
-_warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"gradloom(\.|$)")
 
 from . import autograd as autograd
 from .binding.late import provide_late_functions as _provide_late_functions

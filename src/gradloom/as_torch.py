@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
@@ -243,7 +242,6 @@ def _install() -> None:
     present = sys.modules.get(_THEIRS)
     if present is not None and not getattr(present, "__file__", "").endswith("as_torch_path/torch/__init__.py"):
         raise ImportError("torch is already imported in this process: import gradloom.as_torch before it")
-    warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"torch(\.|$)")  # as for gradloom itself
     sys.meta_path.insert(0, _Finder())
     for name, module in list(sys.modules.items()):
         if _is_ours(name) and module is not None:

@@ -18,6 +18,12 @@ for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 _TEXTS = pytest.StashKey[list[str]]()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let references be computed with NumPy's functions, which warn."""
+    for item in items:
+        item.add_marker(pytest.mark.filterwarnings("default::RuntimeWarning:numpy"))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_TEXTS] = []
 

@@ -97,12 +97,7 @@ def run(tmp_path_factory):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for page faults and limits")
 def test_importing_changes_nothing_outside_gradloom(run):
-    changed = json.loads(run(SNAPSHOT))
-    before, after = changed.pop("warnings.filters")
-    assert changed == {}
-    added = [f for f in after if f not in before]
-    assert len(after) == len(before) + 1, "one filter"
-    assert len(added) == 1 and "RuntimeWarning" in added[0] and "gradloom(" in added[0], "of our own modules' warnings"
+    assert json.loads(run(SNAPSHOT)) == {}
 
 
 # What `import gradloom` imports, besides NumPy and what NumPy imports. Anything else is imported on first use: a module

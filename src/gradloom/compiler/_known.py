@@ -18,6 +18,7 @@ from weakref import ref
 
 from ..core.tensor import Tensor
 from ..dispatch.function_code import own_code
+from ..types.silence import module_name
 from ._numbers import FREE
 
 # Attributes of a tensor that depend on its metadata only.
@@ -94,7 +95,7 @@ def is_module_class(cls: type) -> bool:
 def home(function: FunctionType) -> str:
     """Return the name of the module that defines a function; with `gradloom.as_torch`, `__module__` names torch's."""
     names = function.__globals__
-    return "gradloom" if names is vars(sys.modules["gradloom"]) else str(names.get("__name__"))
+    return "gradloom" if names is vars(sys.modules["gradloom"]) else module_name(names)
 
 
 def is_librarys(cls: type) -> bool:

@@ -17,6 +17,7 @@ from ..dispatch import _operators
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, INTERCEPT, state
 from ..memory.locks import new_lock
 from ..memory.metadata import Metadata, NoValuesError
+from ..types.silence import silence
 from .node import NO_EDGE, Node, bump_version
 
 
@@ -244,3 +245,6 @@ def _calibrate():
 
 
 _calibrate()
+
+
+silence(globals())

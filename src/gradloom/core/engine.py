@@ -31,6 +31,7 @@ from ..dispatch import _operators
 from ..dispatch.state import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT, state
 from ..memory import malloc
 from ..memory.metadata import NoValuesError
+from ..types.silence import silence
 from . import hooks as hook_calls
 from .accumulate_grad import LEAF_NUMBER
 from .gradient_checks import validate_gradient
@@ -459,3 +460,6 @@ def is_checkpoint_valid() -> bool:
             return False
         task = task.outer
     return True
+
+
+silence(globals())

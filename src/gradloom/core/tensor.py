@@ -30,6 +30,7 @@ from ..types.absent import AbsentMember
 from ..types.device import CPU, device as _device, layout as _layout, strided
 from ..types.dtype import TYPE_OF, legacy_type_name
 from ..types.public import found_in
+from ..types.silence import silence
 from . import late
 from .attributes import COLD, OwnAttributes, copy_fields, fields, keep_cold_apart
 from .edge import gradient_edge
@@ -643,3 +644,6 @@ _operators.Tensor = Tensor
 _operators.wrap = wrap
 _operators.bump_version = bump_version
 __all__ = ["Tensor", "wrap", "wrapped_number"]
+
+
+silence(globals())

@@ -18,6 +18,7 @@ from ..kernels.shape.joins import common_dtype
 from ..memory.metadata import Metadata
 from ..memory.ownership import resized
 from ..types.dtype import TYPE_OF, c_name, can_cast, scalar_type_name
+from ..types.silence import warn_user
 from .node import NO_EDGE, bump_version
 from .tangents import tangent_of
 
@@ -187,16 +188,12 @@ def _store(target, result: np.ndarray, quietly: bool) -> None:
     array = target._array
     if array.shape != result.shape:
         if array.size and not quietly:
-            import warnings
-
-            warnings.warn(
+            warn_user(
                 f"An output with one or more elements was resized since it had shape {list(array.shape)}, "
                 f"which does not match the required output shape {list(result.shape)}. This behavior is "
                 "deprecated, and in a future PyTorch release outputs will not be resized unless they have "
                 "zero elements. You can explicitly reuse an out tensor t by resizing it, inplace, to zero "
-                "elements with t.resize_(0).",
-                UserWarning,
-                stacklevel=4,
+                "elements with t.resize_(0)."
             )
         array = target._array = resized(array, np.empty_like(result))
     else:

@@ -30,6 +30,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ..memory.locks import new_lock
+from ..types.silence import MODULE_NAME, module_name
 
 lock = new_lock()  # held while code is exchanged
 _copies: dict[FunctionType, list[FunctionType]] = {}  # for Python's operators and attributes: about thirty
@@ -48,8 +49,9 @@ def copy_of(function: FunctionType, name: str, replaced: Mapping[int, Any] = {})
     code = own_code(function)
     used = {*code.co_names, *own_codes.get(function, code).co_names}
     own = {n: replaced.get(id(names[n]), names[n]) for n in used if n in names}
-    own |= {"__builtins__": builtins, "__name__": names["__name__"]}
+    own |= {"__builtins__": builtins, "__name__": names["__name__"], MODULE_NAME: module_name(names)}
     found = FunctionType(code, own, name, function.__defaults__)
+    found.__module__ = module_name(names)
     found.__kwdefaults__, found.__doc__ = function.__kwdefaults__, function.__doc__
     _copies.setdefault(function, []).append(found)
     return found

@@ -21,6 +21,7 @@ from ..kernels._common.layout import as_type
 from ..kernels._common.numbers import Wide, is_half, number_filling
 from ..types.dtype import COMPLEX, FLOATING, TYPE_OF, bool as bool_, default, dtype, int64, promote_types
 from ..types.public import found_in as _found_in
+from ..types.silence import silence
 from . import _operators
 
 if TYPE_CHECKING:
@@ -202,3 +203,6 @@ __all__ = [
 ]
 
 _found_in("gradloom", result_type)
+
+
+silence(globals())

@@ -25,6 +25,7 @@ from datetime import timedelta
 from math import prod
 from typing import Any
 
+from ..types.silence import module_name
 from ._engines import Aborted, CallTimeout, Mismatch, PeerLost
 from .errors import DistBackendError, DistError, DistStoreError, deadline_after, seconds_until
 
@@ -39,7 +40,7 @@ def call_site() -> str:
     """Return "file:line" of the innermost frame outside gradloom."""
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in _OURS:
+        if module_name(frame.f_globals).partition(".")[0] not in _OURS:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return "?"

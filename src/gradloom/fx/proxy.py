@@ -22,6 +22,7 @@ from ..overrides import handle_torch_function, has_torch_function, is_tensor_met
 from ..python_dispatch.torch_function.checks import check_for
 from ..types.device import device, layout, memory_format
 from ..types.dtype import dtype
+from ..types.silence import module_name
 from ..utils._pytree import tree_map_
 from ..utils._tree_spec import is_namedtuple
 from . import traceback as fx_traceback
@@ -451,7 +452,7 @@ def _is_method_call(name: str, args: tuple[Any, ...]) -> bool:
 
 
 def _is_internal(frame: FrameType) -> bool:
-    name = frame.f_globals.get("__name__", "")
+    name = module_name(frame.f_globals)
     return name == _PACKAGE or name.startswith(f"{_PACKAGE}.")
 
 

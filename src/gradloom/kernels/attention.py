@@ -135,7 +135,7 @@ def _weigh(heads: _Heads, at, rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]
         if np.minimum.reduce(total, None) >= _LEAST_SUM:
             return found, total, np.log(total)
         found = heads.scores(at, rows)
-    shift = found.max(-1, keepdims=True, initial=-np.inf)
+    shift = np.maximum.reduce(found, -1, keepdims=True, initial=-np.inf)
     nothing = np.isneginf(shift)
     shift[nothing] = 0
     found -= shift
@@ -274,5 +274,5 @@ def _time_major(shape, dtype):
 
 def _add(target, count, terms):
     """Add the terms of the heads that share keys to the first `count` rows of their gradient."""
-    terms = terms[:, :, 0] if terms.shape[2] == 1 else terms.sum(2)
+    terms = terms[:, :, 0] if terms.shape[2] == 1 else np.add.reduce(terms, 2)
     target[:, :, 0, :count] += terms

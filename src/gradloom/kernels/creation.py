@@ -432,6 +432,7 @@ def kaiser_window_beta(window_length, periodic, beta, dtype=None):
     """I0(beta sqrt(1 - (2 t - 1)^2)) / I0(beta), with the modified Bessel function of order 0."""
 
     def shape(t):
-        return np.i0(beta * np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0))) / np.i0(beta)
+        with np.errstate(all="ignore"):  # np.i0 is written in Python
+            return np.i0(beta * np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0))) / np.i0(beta)
 
     return _window("kaiser_window", window_length, periodic, dtype, shape)

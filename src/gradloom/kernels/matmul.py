@@ -223,7 +223,7 @@ def trilinear(
     summed = wrap_dims(sumdim, ndim)
     kept = [d for d in range(ndim) if d not in summed]
     operands = [x for factor, dims, _ in factors for x in (factor, dims)]
-    with threads.single_threaded_blas():
+    with threads.single_threaded_blas(), np.errstate(all="ignore"):
         found = np.einsum(*operands, kept, optimize=True)
     return found.astype(i1.dtype, order="C", copy=False)
 

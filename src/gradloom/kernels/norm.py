@@ -312,7 +312,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
         grad_input = in_format(grad_input.reshape(input.shape).astype(input.dtype, copy=False), suggested_format(input))
     return (
         grad_input if output_mask[0] else None,
-        cast(inner.reshape(N, C).sum(0), stored) if output_mask[1] else None,
+        cast(np.add.reduce(inner.reshape(N, C)), stored) if output_mask[1] else None,
         cast(channel_sum(grad.reshape(N, C, HxW)), stored) if output_mask[2] else None,
     )
 
@@ -561,5 +561,5 @@ def weight_norm_interface(v, g, dim=0):
         raise RuntimeError(f"_weight_norm_interface: dim must be the first or the last of {v.ndim}, but is {dim}")
     axes = tuple([d for d in range(v.ndim) if d != dim])
     wide = v.astype(np.float32) if is_half(v.dtype) else v
-    norms = np.sqrt(np.square(wide).sum(axes, keepdims=True))
+    norms = np.sqrt(np.add.reduce(np.square(wide), axes, keepdims=True))
     return (wide * (g / norms)).astype(v.dtype, copy=False), norms.reshape(g.shape)

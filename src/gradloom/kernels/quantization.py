@@ -98,7 +98,7 @@ def learnable_per_tensor_backward(grad, self, scale, zero_point, quant_min, quan
     if not quant_min <= zero <= quant_max:
         raise RuntimeError(_ZERO_POINT)
     parts = _learned_gradients(grad, self, np.float32(number), np.float32(zero), quant_min, quant_max)
-    of_scale, of_zero = (np.sum(part, dtype=_FLOAT32).reshape(1) * np.float32(grad_factor) for part in parts[1:])
+    of_scale, of_zero = (np.add.reduce(part, None, _FLOAT32).reshape(1) * np.float32(grad_factor) for part in parts[1:])
     return parts[0], of_scale, of_zero
 
 
@@ -123,7 +123,7 @@ def learnable_per_channel_backward(grad, self, scale, zero_point, axis, quant_mi
         grad, self, scale.reshape(shape), zeros.astype(_FLOAT32).reshape(shape), quant_min, quant_max
     )
     others = tuple([d for d in range(self.ndim) if d != axis % self.ndim])
-    of_scale, of_zero = (np.sum(part, axis=others, dtype=_FLOAT32) * np.float32(grad_factor) for part in parts[1:])
+    of_scale, of_zero = (np.add.reduce(part, others, _FLOAT32) * np.float32(grad_factor) for part in parts[1:])
     return parts[0], of_scale, of_zero
 
 
@@ -180,7 +180,7 @@ def _observe(x, running_min, running_max, averaging_const, per_row):
         )
     dims = tuple(range(1, x.ndim)) if per_row else None
     weight = np.float32(averaging_const)
-    for running, now in ((running_min, x.min(dims)), (running_max, x.max(dims))):
+    for running, now in ((running_min, np.minimum.reduce(x, dims)), (running_max, np.maximum.reduce(x, dims))):
         running[...] = np.where(np.isinf(running), now, running + weight * (now - running))
 
 
@@ -338,7 +338,7 @@ def _check_zero_points(zero_point, quant_min, quant_max):
             "min(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with "
             "the 'dim' argument."
         )
-    if zero_point.min() < quant_min or zero_point.max() > quant_max:
+    if np.minimum.reduce(zero_point, None) < quant_min or np.maximum.reduce(zero_point, None) > quant_max:
         raise RuntimeError(_ZERO_POINT)
 
 

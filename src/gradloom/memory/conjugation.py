@@ -24,6 +24,8 @@ import numpy as np
 from numpy import asarray, conjugate, ndarray, negative
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from ..types.silence import silence
+
 # Functions that write to their first argument.
 _WRITERS = frozenset((np.copyto, np.fill_diagonal, np.place, np.put, np.put_along_axis, np.putmask))
 # Functions of one array that return a view of its memory.
@@ -291,3 +293,6 @@ def negated(array: Any) -> Any:
     if type(array) is Deferred:
         return with_bits(array.memory[...], array.conj_bit, not array.neg_bit)
     return Deferred(array, False, True)
+
+
+silence(globals())

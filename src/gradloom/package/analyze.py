@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from types import FrameType
 from typing import Any
 
+from ..types.silence import module_name
 from .importer import is_from_package
 from .package_exporter import PackagingError
 
@@ -47,14 +48,14 @@ class _Tracer:
             if event == "return" and frame is self._import:
                 self._import = None
         elif event == "call":
-            name = str(frame.f_globals.get("__name__"))
+            name = module_name(frame.f_globals)
             if name in ("importlib", "importlib._bootstrap"):
                 self._import = frame
             else:
                 self.used.add(_root_of_ours(name) or name)
         elif event == "c_call" and argument is not sys.setprofile:
             name = getattr(argument, "__module__", None) or type(getattr(argument, "__self__", None)).__module__
-            if name != "builtins" and not _root_of_ours(str(frame.f_globals.get("__name__"))):
+            if name != "builtins" and not _root_of_ours(module_name(frame.f_globals)):
                 self.used.add(name)
 
 

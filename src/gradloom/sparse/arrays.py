@@ -11,6 +11,8 @@ from math import prod
 
 import numpy as np
 
+from ..types.silence import silence
+
 
 def keys(indices: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     """Return one int64 per column of `indices`, in the lexicographic order of the columns.
@@ -176,3 +178,6 @@ def matrix(indices: np.ndarray, values: np.ndarray, shape: tuple[int, ...]):
 def widened(values: np.ndarray) -> np.ndarray:
     """Return 16-bit floating values as float32."""
     return values.astype(np.float32) if values.dtype.kind == "V" or values.dtype == np.float16 else values
+
+
+silence(globals())

@@ -20,6 +20,7 @@ from ..core.variants import mark_inference, refuse_tangents
 from ..dispatch import _operators as ops
 from ..dispatch.state import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, state
 from ..formulas.elementwise import maybe_multiply
+from ..types.silence import silence
 from . import arrays
 from .tensor import SparseTensor, components, make
 
@@ -428,3 +429,6 @@ def _total(out, values, dim):
     index = wrap(group)
     zeros = ops.new_zeros(values, (number, *values.shape[1:]))
     return ops.index_select(ops.index_add(zeros, 0, index, values), 0, index)
+
+
+silence(globals())

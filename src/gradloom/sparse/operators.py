@@ -18,6 +18,7 @@ from ..dispatch.interception import SPARSE, Call, record, register
 from ..dispatch.promotion import result_type
 from ..kernels._common.dims import require_dim, wrap_dim, wrap_dims
 from ..types.dtype import TYPE_OF, can_cast, scalar_type_name
+from ..types.silence import silence
 from . import arrays, structure
 from .differentiable import coalesce, summed
 from .tensor import SparseTensor, components, empty, make
@@ -451,3 +452,6 @@ KERNELS |= {
 # Composite operators that read the array of their argument.
 WHOLE: dict[str, Callable[..., Any]] = {"detach": _detach, "contiguous": _contiguous, "equal": _equal}
 register(SPARSE, handle)
+
+
+silence(globals())

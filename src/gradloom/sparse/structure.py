@@ -15,6 +15,7 @@ from ..dispatch import _operators as ops
 from ..dispatch.promotion import result_type
 from ..kernels._common.dims import wrap_dim
 from ..types.dtype import TYPE_OF, can_cast, scalar_type_name
+from ..types.silence import silence
 from . import arrays
 from .differentiable import coalesce
 from .tensor import SparseTensor, components, make
@@ -215,3 +216,6 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "bmm": bmm,
     "any": lambda self: ops.any(wrap(self._value_array)),
 }
+
+
+silence(globals())

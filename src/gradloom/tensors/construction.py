@@ -21,6 +21,7 @@ from ..types import Device, DType
 from ..types.device import names_meta
 from ..types.dtype import ALL, BY_NAME, PYTHON_TYPES, TYPE_OF, default, dtype, legacy_type_name, scalar_type_name
 from ..types.public import found_in as _found_in
+from ..types.silence import silence, warn_user
 from .python_data import array_of, in_own_type
 
 
@@ -50,13 +51,9 @@ def tensor(
         return found
     dtype = _wanted(dtype, "tensor")
     if isinstance(data, Tensor):
-        import warnings
-
-        warnings.warn(
+        warn_user(
             "To copy construct from a tensor, it is recommended to use sourceTensor.detach().clone() or "
-            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor).",
-            UserWarning,
-            stacklevel=2,
+            "sourceTensor.detach().clone().requires_grad_(True), rather than torch.tensor(sourceTensor)."
         )
         array = to_copy(data._array, None if dtype is None else dtype.numpy)
     else:
@@ -123,13 +120,9 @@ def from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
         )
     own = in_own_type(array.view(np.ndarray))
     if not array.flags.writeable:
-        import warnings
-
-        warnings.warn(
+        warn_user(
             "The given NumPy array is not writable; writing to the tensor will raise. Copy the array before "
-            "converting it to a tensor.",
-            UserWarning,
-            stacklevel=2,
+            "converting it to a tensor."
         )
     return made(wrap(rooted(own)))
 
@@ -319,12 +312,9 @@ def warn_of_lost_hooks(source: Tensor) -> None:
     """Warn of the hooks of `source`, if it is a leaf: pickles do not hold them."""
     for hook in (source._backward_hooks or {}).values() if source.is_leaf else ():
         if not hasattr(hook, "__torch_unserializable__"):
-            import warnings
-
-            warnings.warn(
+            warn_user(
                 f"backward hook {hook!r} on tensor will not be serialized. If this is expected, you can "
-                "decorate the function with @torch.utils.hooks.unserializable_hook to suppress this warning",
-                stacklevel=4,
+                "decorate the function with @torch.utils.hooks.unserializable_hook to suppress this warning"
             )
 
 
@@ -368,3 +358,6 @@ def _rebuild(cls, base, type_name, place, requires_grad, extra, bits=(False, Fal
 
 
 _found_in("gradloom", as_tensor, from_numpy, tensor)
+
+
+silence(globals())

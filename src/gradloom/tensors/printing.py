@@ -11,6 +11,7 @@ from ..core.tangents import tangent_of
 from ..dispatch.state import state
 from ..types.dtype import bool as bool_, default, int64
 from ..types.public import found_in as _found_in
+from ..types.silence import silence
 
 if TYPE_CHECKING:
     from ..core.tensor import Tensor
@@ -228,3 +229,6 @@ def joined(text: str, suffixes: list[str], indent: int, below: bool = False) -> 
 
 
 _found_in("gradloom", set_printoptions)
+
+
+silence(globals())

@@ -9,6 +9,7 @@ from ..core.tensor import Tensor
 from ..dispatch.promotion import number_type
 from ..kernels._common.numbers import convertible
 from ..types.dtype import BOOL, COMPLEX, FLOATING, INTEGRAL, TYPE_OF, default, dtype, promote_types, uint64
+from ..types.silence import silence
 
 _SEQUENCES = frozenset((list, tuple))
 _NUMBERS = frozenset((int, float, bool, complex))
@@ -269,3 +270,6 @@ def _leaves(data):
             yield from _leaves(d)
         else:
             yield d
+
+
+silence(globals())

@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from .silence import module_name
+
 _MACHINERY = ("importlib", "_frozen_importlib", "gradloom", "torch")
 
 
@@ -41,7 +43,7 @@ def asked_at() -> str:
     """Return "file:line: " of the innermost frame outside gradloom and the import system, or ""."""
     frame = sys._getframe(1)
     while frame is not None:
-        if frame.f_globals.get("__name__", "").partition(".")[0] not in _MACHINERY:
+        if module_name(frame.f_globals).partition(".")[0] not in _MACHINERY:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}: "
         frame = frame.f_back  # type: ignore[assignment]
     return ""

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ForwardRef
 
+from .silence import module_name
+
 
 def found_in(module: str, *things: Any) -> None:
     """Make functions and classes, with their methods, answer `module` as their module. It must have them under their
@@ -44,7 +46,7 @@ def found_in_tensors(name: str, function: Any) -> Any:
 def home_of(function: Any) -> str:
     """Return the name of the module that holds a function's code; of another callable, its `__module__` or ""."""
     names = getattr(function, "__globals__", None)
-    return str(getattr(function, "__module__", None) or "") if names is None else str(names["__name__"])
+    return str(getattr(function, "__module__", None) or "") if names is None else module_name(names)
 
 
 def _unknown_origin(place: str, name: str) -> str | None:

@@ -9,6 +9,7 @@ from threading import local
 
 import numpy as np
 
+from ...types.silence import warn_user
 from .errors import CPP_TYPES, TOO_BIG, TOO_SMALL, not_implemented
 from .layout import as_type
 from .threads import share
@@ -169,9 +170,7 @@ def convertible(array, dtype):
     float8_e8m0fnu, which has powers of two only, takes the magnitude, and its smallest number for zero.
     """
     if array.dtype.kind == "c" and dtype.kind not in "cb":
-        import warnings
-
-        warnings.warn("Casting complex values to real discards the imaginary part", UserWarning, stacklevel=5)
+        warn_user("Casting complex values to real discards the imaginary part")
         array = array.real
     if dtype.itemsize == 1 and dtype.isbuiltin == 2:
         name = dtype.name

@@ -101,7 +101,7 @@ def weight_gradient(g: np.ndarray, x: np.ndarray, kernel: tuple[int, ...], windo
             if channels_first:
                 columns = _columns_first(x[images], windows, rows, groups)
                 gradient = gradient.reshape(*gradient.shape[:3], -1)
-                term = np.matmul(gradient, columns.swapaxes(2, 3)).sum(0)
+                term = np.add.reduce(np.matmul(gradient, columns.swapaxes(2, 3)))
             else:
                 columns = _columns_last(x[images], windows, rows, groups)
                 gradient = np.moveaxis(gradient, 0, 2).reshape(groups, each, -1)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...types.dtype import c_name
+from ...types.silence import warn_user
 from .._common import direct
 from .._common.errors import refuse, type_name
 from .._common.layout import as_operands, as_type, new_like
@@ -121,13 +122,9 @@ def where(condition, self, other):
     """`self` where the condition holds, else `other`. Raises RuntimeError if the condition is not boolean."""
     if condition.dtype.kind != "b":
         if condition.dtype == np.uint8:
-            import warnings
-
-            warnings.warn(
+            warn_user(
                 "where received a uint8 condition tensor. This behavior is deprecated: use a boolean one, "
-                "condition.bool().",
-                UserWarning,
-                stacklevel=5,
+                "condition.bool()."
             )
             condition = condition != 0
         else:

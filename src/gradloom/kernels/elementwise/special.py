@@ -127,7 +127,7 @@ def mvlgamma(self, p):
     halves = np.arange(p).astype(kind) / kind.type(2)
     terms = gammaln(widen(self[..., None] - halves)).astype(kind)
     terms = np.where(np.isinf(terms), kind.type(np.inf), terms)
-    total = widen(terms).sum(axis=-1).astype(kind)
+    total = np.add.reduce(widen(terms), -1).astype(kind)
     return row_major(np.asarray(total + kind.type(p * (p - 1) / 4 * np.log(np.pi)), dtype=kind))
 
 

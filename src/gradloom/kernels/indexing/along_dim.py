@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...types.silence import warn_user
 from .._common.errors import type_name
 from .._common.numbers import number_as
 from .._common.tables import flat_places
@@ -66,13 +67,9 @@ def scatter_operation_(self, dim, index, src, reduce):
     if ufunc is None:
         raise RuntimeError("reduce argument must be either add or multiply.")
     if src.__class__ is np.ndarray:
-        import warnings
-
-        warnings.warn(
+        warn_user(
             "The reduce argument of torch.scatter with Tensor src is deprecated and will be removed in a "
-            "future PyTorch release. Use torch.scatter_reduce instead, which has more reductions.",
-            UserWarning,
-            stacklevel=5,
+            "future PyTorch release. Use torch.scatter_reduce instead, which has more reductions."
         )
         array, places, values, axis = along("scatter", self, dim, index, src)
         writable(self, index, src)

@@ -76,9 +76,9 @@ def embedding_renorm_(self, indices, max_norm, norm_type):
     if norm_type == 2:
         norms = np.sqrt(np.einsum("ij,ij->i", rows, rows))
     elif np.isinf(norm_type):
-        norms = np.abs(rows).max(axis=1, initial=0)
+        norms = np.maximum.reduce(np.abs(rows), 1, initial=0)
     else:
-        norms = (np.abs(rows) ** norm_type).sum(axis=1) ** (1 / norm_type)
+        norms = np.add.reduce(np.abs(rows) ** norm_type, 1) ** (1 / norm_type)
     large = norms > max_norm
     if large.any():
         scale = max_norm / (norms[large] + 1e-7)

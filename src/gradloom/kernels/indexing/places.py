@@ -18,6 +18,7 @@ from functools import cache
 
 import numpy as np
 
+from ...types.silence import warn_user
 from .._common.dims import wrap_dim
 from .._common.layout import check_apart, check_no_internal_overlap
 
@@ -151,13 +152,9 @@ def writable(self, *read):
 def still_writable(self, name: str, *read):
     """Check like `writable`, but only warn if an array is expanded and PyTorch still allows the write."""
     if 0 in self.strides and self.size and any(not s and n > 1 for n, s in zip(self.shape, self.strides, strict=True)):
-        import warnings
-
-        warnings.warn(
+        warn_user(
             f"Use of {name} on expanded tensors is deprecated. Please clone() the tensor before performing "
-            "this operation: elements that share memory end with the value that was written last.",
-            UserWarning,
-            stacklevel=5,
+            "this operation: elements that share memory end with the value that was written last."
         )
         return self
     return writable(self, *read)

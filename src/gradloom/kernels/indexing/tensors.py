@@ -7,6 +7,7 @@ from contextlib import suppress
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from ...types.silence import warn_user
 from .._common.errors import type_name
 from .._common.layout import as_operands, check_no_partial_overlap, row_major
 from .._common.numbers import is_half, number_as
@@ -145,13 +146,7 @@ def _key(self, indices):
             continue
         kind = found.dtype
         if kind is not _INT64 and kind == np.uint8:
-            import warnings
-
-            warnings.warn(
-                "indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.",
-                UserWarning,
-                stacklevel=6,
-            )
+            warn_user("indexing with dtype torch.uint8 is now deprecated, please use a dtype torch.bool instead.")
             found = found.astype(bool)
         elif kind is not _INT64 and kind.kind != "b" and kind != np.int64 and kind != np.int32:
             raise IndexError("tensors used as indices must be long, int, byte or bool tensors")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...types.silence import warn_user
 from .._common.dims import wrap_dim
 from .._common.errors import type_name
 from .._common.numbers import is_half, number_as
@@ -196,9 +197,7 @@ def index_reduce_(self, dim, index, source, reduce, include_self=True):
     the parts of `self`."""
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but got {reduce}.")
-    import warnings
-
-    warnings.warn("index_reduce() is in beta and the API may change at any time.", UserWarning, stacklevel=4)
+    warn_user("index_reduce() is in beta and the API may change at any time.")
     axis = wrap_dim(dim, self.ndim)
     _check_vector("index_reduce_()", self, axis, index, source)
     if source.dtype is not self.dtype:

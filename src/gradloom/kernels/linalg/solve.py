@@ -415,7 +415,7 @@ def det(A):
     _require_det("linalg.det", A)
     LU, pivots, _, _ = _lu(A)
     diagonal = np.diagonal(LU, axis1=-2, axis2=-1)
-    return np.asarray(diagonal.prod(-1) * _is_odd(pivots).astype(A.dtype)), LU, pivots
+    return np.asarray(np.multiply.reduce(diagonal, -1) * _is_odd(pivots).astype(A.dtype)), LU, pivots
 
 
 def slogdet(A):
@@ -424,12 +424,11 @@ def slogdet(A):
     require_precise("linalg.slogdet", A)
     LU, pivots, _, _ = _lu(A)
     diagonal = np.diagonal(LU, axis1=-2, axis2=-1)
-    with np.errstate(divide="ignore"):
-        logs = np.log(np.abs(diagonal)).sum(-1)
+    logs = np.add.reduce(np.log(np.abs(diagonal)), -1)
     sign = np.sign(diagonal)
     if sign.dtype.kind == "f":
         sign[np.isnan(sign)] = 0  # as torch.sign does
-    sign = sign.prod(-1) * _is_odd(pivots).astype(A.dtype)
+    sign = np.multiply.reduce(sign, -1) * _is_odd(pivots).astype(A.dtype)
     return np.asarray(sign), np.asarray(logs), LU, pivots
 
 

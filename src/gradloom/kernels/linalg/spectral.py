@@ -169,7 +169,7 @@ def pinv(self, atol=None, rtol=None, hermitian=False):
     if hermitian:
         values, vectors = eigh(self)
         sizes = np.abs(values)
-        inverse = _reciprocals(values, sizes, sizes.max(-1, keepdims=True), self, atol, rtol)
+        inverse = _reciprocals(values, sizes, np.maximum.reduce(sizes, -1, keepdims=True), self, atol, rtol)
         return gemm(vectors * inverse[..., None, :], adjoint_of(vectors))
     u, s, vh = svd(self)
     inverse = _reciprocals(s, s, s[..., :1], self, atol, rtol)
@@ -205,7 +205,7 @@ def matrix_exp(self):
     if x.shape[-1] == 1:
         return np.exp(x).reshape(self.shape).astype(self.dtype, copy=False)
     order, most = _PADE[x.real.dtype.itemsize]
-    norms = np.abs(x).sum(-2).max(-1)
+    norms = np.maximum.reduce(np.add.reduce(np.abs(x), -2), -1)
     finite = np.isfinite(norms)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         halvings = np.where(finite, np.ceil(np.maximum(np.log2(norms / most), 0)), 0).astype(np.int64)
@@ -284,7 +284,8 @@ def lstsq(self, b, rcond=None, driver=None):
         error = gemm(self, solution) - right
         if driver == "gels":  # which writes zeros over the right-hand side of a matrix of zeros
             error = np.where(self.any((-2, -1), keepdims=True), error, 0)
-        residuals = (error.real**2 + error.imag**2 if error.dtype.kind == "c" else error**2).sum(-2)
+        squares = error.real**2 + error.imag**2 if error.dtype.kind == "c" else error**2
+        residuals = np.add.reduce(squares, -2)
     return (solution[..., 0] if vectors else solution), residuals, rank, values
 
 

@@ -140,7 +140,7 @@ def nll_loss2d_backward(
 
 def _reduced_nll(losses, weights, reduction, dtype) -> tuple:
     total = np.add.reduce(losses, None)
-    total_weight = losses.dtype.type(losses.size) if weights is None else weights.sum()
+    total_weight = losses.dtype.type(losses.size) if weights is None else np.add.reduce(weights, None)
     if reduction == MEAN:
         total = total / total_weight if total_weight else losses.dtype.type(np.nan)
     return narrow(total, dtype), narrow(total_weight, dtype)
@@ -244,7 +244,7 @@ def multi_margin_loss(
         z *= z
     if weight is not None:
         z = _weighted(z, classes, weight)
-    losses = z.sum(1) / z.dtype.type(max(x.shape[1], 1))
+    losses = np.add.reduce(z, 1) / z.dtype.type(max(x.shape[1], 1))
     return reduce(losses.reshape(target.shape) if reduction == NONE else losses, reduction, self.dtype)
 
 
@@ -272,7 +272,7 @@ def multi_margin_loss_backward(
     slope /= slope.dtype.type(max(x.shape[1], 1) * (max(len(x), 1) if reduction == MEAN else 1))
     if weight is not None:
         slope = _weighted(slope, classes, weight)
-    slope[rows, classes] = -slope.sum(1)
+    slope[rows, classes] = -np.add.reduce(slope, 1)
     slope *= widen(grad_output).reshape(-1, 1)
     return slope.reshape(self.shape).astype(self.dtype, copy=False)
 
@@ -320,7 +320,7 @@ def multilabel_margin_loss_forward(self: np.ndarray, target: np.ndarray, reducti
     is_target = _is_target(labels, listed, x.dtype)
     losses = np.zeros(len(x), x.dtype)
     for row in range(len(x)):
-        losses[row] = _label_hinges(x[row], labels[row], listed[row], is_target[row]).sum()
+        losses[row] = np.add.reduce(_label_hinges(x[row], labels[row], listed[row], is_target[row]), None)
     losses /= losses.dtype.type(max(x.shape[1], 1))
     found = reduce(losses.reshape(self.shape[:-1]) if reduction == NONE else losses, reduction, self.dtype)
     return found, is_target.reshape(self.shape).astype(self.dtype, copy=False)

@@ -79,7 +79,7 @@ def reduce(losses: np.ndarray, reduction: int, dtype: np.dtype) -> np.ndarray:
         return narrow(losses, dtype)
     if is_half(dtype):
         losses = widen(narrow(losses, dtype))
-    total = losses.sum() if losses.dtype.char not in "fd" else sums.total(losses)
+    total = np.add.reduce(losses, None) if losses.dtype.char not in "fd" else sums.total(losses)
     return narrow(total if reduction == SUM else mean_of(total, losses.size), dtype)
 
 
@@ -225,7 +225,7 @@ def binary_cross_entropy(self: np.ndarray, target: np.ndarray, weight=None, redu
     if self.dtype.kind not in "fV":
         raise not_implemented("binary_cross_entropy", self)
     for name, values in (("input", widen(self)), ("target", widen(target))):
-        if values.size and not (values.min() >= 0 and values.max() <= 1):
+        if values.size and not (np.minimum.reduce(values, None) >= 0 and np.maximum.reduce(values, None) <= 1):
             raise RuntimeError(f"all elements of {name} should be between 0 and 1")
     one, lowest = self.dtype.type(1), self.dtype.type(-100)
     with np.errstate(all="ignore"):

@@ -205,7 +205,7 @@ def adaptive_mean(x: np.ndarray, axis: int, count: int) -> np.ndarray:
     for i, part in enumerate(shares(x.shape[axis], count)):
         target, length = out[select(axis, i)], part.stop - part.start
         if length > 8:
-            np.sum(x[select(axis, part)], axis=axis, out=target)
+            np.add.reduce(x[select(axis, part)], axis, out=target)
         else:  # NumPy's sum over a short axis is slower than one addition per element of the window
             np.copyto(target, x[select(axis, part.start)])
             for k in range(part.start + 1, part.stop):

@@ -50,7 +50,7 @@ def draw_dirichlet(stream: Stream, concentrations: np.ndarray) -> np.ndarray:
     _require(concentrations, "dirichlet")
     wide = _gammas(stream, concentrations.astype(np.float64))
     with np.errstate(invalid="ignore", divide="ignore"):
-        values = (wide / wide.sum(axis=-1, keepdims=True)).astype(concentrations.dtype)
+        values = (wide / np.add.reduce(wide, -1, keepdims=True)).astype(concentrations.dtype)
     one = concentrations.dtype.type(1)
     return np.fmin(np.nextafter(one, 0 * one), np.fmax(np.finfo(concentrations.dtype).tiny, values))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cache
 from math import prod
@@ -10,6 +9,7 @@ from math import prod
 import numpy as np
 
 from ...types.dtype import c_name
+from ...types.silence import warn_user
 from .._common.errors import refuse_float8, type_name
 from .streams import BLOCK, DIGITS, LARGEST, Stream, fill, name_of, narrowed, require
 
@@ -157,10 +157,9 @@ def _check_representable(dtype: np.dtype, bound: int, text: str) -> None:
         digits = DIGITS[name]
         least, most = -LARGEST[name], LARGEST[name]
         if abs(bound) > 1 << digits and least <= bound <= most:
-            warnings.warn(
+            warn_user(
                 f"{text} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision limitations "
-                f"{c_name(dtype)} can support discrete uniform distribution only within this range.",
-                stacklevel=4,
+                f"{c_name(dtype)} can support discrete uniform distribution only within this range."
             )
     else:
         least, most = _limits(dtype)

@@ -125,7 +125,7 @@ def _check_bins(bins, position=0):
 def _limits(array, low, high, name):
     low, high = float(low), float(high)
     if low == high and array.size:
-        low, high = float(array.min()), float(array.max())
+        low, high = float(np.minimum.reduce(array, None)), float(np.maximum.reduce(array, None))
     if not (np.isfinite(low) and np.isfinite(high)):
         raise RuntimeError(f"{name}: range of [{low:g}, {high:g}] is not finite")
     if low > high:
@@ -185,7 +185,7 @@ def _edges(column, bins, limits, position):
     if limits is not None:
         low, high = limits
     else:
-        low, high = (column.min(), column.max()) if column.size else (0, 1)
+        low, high = (np.minimum.reduce(column), np.maximum.reduce(column)) if column.size else (0, 1)
     low, high = float(low), float(high)
     if not (np.isfinite(low) and np.isfinite(high)):
         raise RuntimeError(f"torch.histogramdd: dimension {position}'s range [{low:g}, {high:g}] is not finite")
@@ -243,7 +243,7 @@ def histogramdd(self, bins, weight=None, density=False):
     weight = None if weight is None else weight.reshape(-1)[inside].astype(np.float64)
     found = np.bincount(flat, weight, prod(shape)).reshape(shape)
     if density:
-        found = found / found.sum()
+        found = found / np.add.reduce(found, None)
         for i, edges in enumerate(bins):
             found = found / np.diff(edges).reshape([-1 if i == j else 1 for j in range(len(bins))])
     return found.astype(self.dtype)

@@ -20,12 +20,12 @@ Note [Narrow reductions]
 
 from __future__ import annotations
 
-import warnings
 from builtins import sum as python_sum
 from math import sqrt
 
 import numpy as np
 
+from ...types.silence import warn_user
 from .._common.blas import FEW, dot, gemm
 from .._common.dims import axes, cast, count, dropped, to_last
 from .._common.errors import refuse, refuse_float8, type_name
@@ -426,11 +426,9 @@ def _moments(name, array, dim, correction, keepdim, refusing):
     n = count(array, axis)
     free = n - (1 if correction is None else correction)
     if free <= 0:
-        warnings.warn(
+        warn_user(
             f"{name}(): degrees of freedom is <= 0. Correction should be strictly less than the reduction "
-            "factor (input numel divided by output numel).",
-            UserWarning,
-            stacklevel=5,
+            "factor (input numel divided by output numel)."
         )
     if kind.char == "f" and 0 < n <= _FLAT and free > 0 and array.size <= _EXACT and _are_rows(axis, array):
         moments = _single_row_moments if array.size == n else _row_moments

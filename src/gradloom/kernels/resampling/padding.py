@@ -85,7 +85,7 @@ def _kernels(name: str, dims: int, pieces_of):
             for target, source in pieces_of(self.shape[-d], left, right):
                 piece = given[_along(d, target)]
                 if not reflects and source.stop - source.start == 1:
-                    piece = piece.sum(-d, keepdims=True)
+                    piece = np.add.reduce(piece, -d, keepdims=True)
                 grad[_along(d, source)] += piece
         found = _laid_out(grad.astype(grad_output.dtype, copy=False), self)
         return found.copy() if np.may_share_memory(found, grad_output) else found  # where nothing was padded

@@ -211,9 +211,9 @@ def _antialiased(kernel: Callable, radius: int) -> Callable:
         center = (np.arange(count, dtype=real) + real(0.5)) * ratio
         first = np.maximum(np.trunc(center - reach + real(0.5)), 0)
         number = np.minimum(np.trunc(center + reach + real(0.5)), size) - first
-        steps = np.arange(max(1, int(number.max(initial=1))), dtype=real)[:, None]
+        steps = np.arange(max(1, int(np.maximum.reduce(number, initial=1))), dtype=real)[:, None]
         weight = np.where(steps < number, kernel((steps + first - center + real(0.5)) * inverse), real(0))
-        total = weight.sum(0)
+        total = np.add.reduce(weight)
         return np.minimum(first + steps, size - 1), weight / np.where(total == 0, real(1), total)
 
     return taps

@@ -192,7 +192,7 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2):
 def unfold_backward(grad_in, input_sizes, dim, size, step):
     """Return zeros of the input's shape to which the gradients of all windows are added."""
     if not input_sizes:
-        return grad_in.reshape(-1).sum(dtype=grad_in.dtype, keepdims=True)[0, ...]
+        return np.add.reduce(grad_in.reshape(-1), None, grad_in.dtype, keepdims=True)[0, ...]
     out = np.zeros(input_sizes, grad_in.dtype)
     dim = wrap_dim(dim, len(input_sizes))
     lead, count = (_every,) * dim, grad_in.shape[dim]

@@ -14,6 +14,7 @@ from ...dispatch.function_code import CheckedFunction, lock
 from ...dispatch.overloads import register_types
 from ...dispatch.overloads.registry import types
 from ...dispatch.state import ALL_DISABLED, ENABLED, state
+from ...types.silence import module_name
 from .handlers import call_handlers, overloaded_arguments, plain, reset_plain
 from .public import OTHERS, Public, forget_names, public_functions
 
@@ -201,7 +202,7 @@ def is_internal(frame) -> bool:
     """
     if frame is None:
         return False
-    name = frame.f_globals.get("__name__") or ""
+    name = module_name(frame.f_globals)
     found = _internal_modules.get(name)
     if found is None:
         if len(_internal_modules) >= 1000:

@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from ...dispatch import _operators
+from ...types.silence import module_name
 from .checks import are_checked, check_for, checked
 from .handlers import call_handlers, overloaded_arguments
 
@@ -66,7 +67,7 @@ def _outermost(frame) -> tuple | None:
     by_code = {found.unchecked.__code__: found for found, _ in checked.values()}
     outermost = None
     while frame is not None:
-        module = frame.f_globals.get("__name__") or ""
+        module = module_name(frame.f_globals)
         if module != _ROOT and not module.startswith(f"{_ROOT}."):
             break
         if not module.startswith(_BETWEEN):
