@@ -26,7 +26,8 @@ from gradloom.types.silence import module_name
 from tests.waiting import LIMIT
 
 CALLS = """
-linspace(0, 3, 4) ; log(tensor(0.)) ; tensor(1.) / 0 ; tensor(1.) < 1e300 ; tensor([inf]) - inf ; full((2,), 1e300, dtype=float64).float()
+linspace(0, 3, 4) ; log(tensor(0.)) ; tensor(1.) / 0 ; tensor(1.) < 1e300 ; tensor([inf]) - inf
+full((2,), 1e300, dtype=float64).float()
 tensor([1e300, 1]) ; tensor(1e300, dtype=float32) ; tensor([1e30]) * 1e30 ; tensor([1e300], dtype=float64).float()
 tensor([nan]).int() ; tensor([1e30]).long() ; tensor([inf]).to(uint8) ; tensor([1e6]).half() ; tensor([inf]).prod()
 tensor([1e38, 1e38]).sum() ; tensor([nan, 1.]).max() ; tensor([nan, 1.]).aminmax() ; tensor([[inf, 0], [0, 0]]).det()
