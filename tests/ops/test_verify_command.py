@@ -101,6 +101,40 @@ def test_a_derivative_that_replaces_one_of_gradlooms_is_verified():
     assert verify(["sin"], mode="fast").ok
 
 
+DEFAULTS = """
+int reduction=Mean ; SymInt reduction=Sum ; int[2] sizes=1 ; int[] sizes=[2, 3] ; float weight=inf ; Scalar weight=2
+float[2] weights=[0.5, 2] ; bool[2] masked=[True, False] ; str mode='a' ; ScalarType dtype=long ; int? size=None
+MemoryFormat memory_format=contiguous_format ; Layout layout=strided ; Device device='cpu'
+"""
+
+
+@pytest.mark.parametrize("default", [d.strip() for line in DEFAULTS.strip().splitlines() for d in line.split(" ; ")])
+def test_every_default_of_the_schema_language_is_verified(default):
+    schema = f"planted_default(Tensor self, *, {default}) -> Tensor"
+    entry = f"- func: {schema}\n  kernel: self * 2\n- name: {schema}\n  self: grad * {{}}\n  result: self_t * 2\n"
+    for factor, right in ((2, True), (3, False)):
+        with gradloom.ops.define(entry.format(factor)) as definition:
+            report = verify(package=definition, mode="fast")
+        assert report.ok == right, report
+        assert all("the gradient of `self`" in finding.message for finding in report.findings)
+
+
+def test_what_was_not_checked_is_said():
+    operator = "- func: planted_{0}(Tensor self, float scale=2.0) -> {1}\n  kernel: {2}\n"
+    entries = (("bare", "Tensor", "self * 2"), ("whole", "Tensor", "(self > scale)"))
+    with gradloom.ops.define("".join(operator.format(*entry) for entry in entries)) as definition:
+        report = verify(package=definition)
+    bare, whole = report.results
+    assert [f.message for f in bare.findings] == ["planted_bare: no derivative: derivatives.yaml has no entry for it"]
+    assert bare.mark("reverse") == "missing" and bare.mark("variants") == "-"
+    assert bare.ignored == ("scale",) and whole.ignored == ()
+    assert report.ok and "planted_bare: `scale` is never used" in str(report) and "all right" not in str(report)
+    assert "2 derivatives missing" in str(report) and "1 argument never used" in str(report)
+    found = verify(["argmax"])
+    assert "argmax: its entry says that it is not differentiable" in str(found)
+    assert "1 operator without a derivative" in str(found) and found.as_dict()["operators"][0]["without_derivative"]
+
+
 @pytest.fixture
 def project(tmp_path):
     """A package of operators with a wrong formula, generated."""
@@ -137,6 +171,28 @@ def test_a_package_may_bring_samples(project):
     )
     (found, *_) = json.loads(verify_in(project, "--json", "-").stdout)["operators"][0]["findings"]
     assert found["cases"][0] == "planted_cube(self=float64[1, 5])"
+
+
+def test_an_exception_in_samples_is_the_operators_failure(project):
+    (project / "src" / "planted_ops" / "samples.py").write_text("SAMPLES = {'planted_cube': lambda: 1 / 0}\n")
+    done = verify_in(project)
+    assert done.returncode == 1 and not done.stderr, done.stderr
+    assert "planted_cube: the samples or a check raise ZeroDivisionError: division by zero (" in done.stdout
+    assert "samples.py:1)" in done.stdout and "1 of 1 operator wrong" in done.stdout
+    (project / "src" / "planted_ops" / "samples.py").write_text("1 / 0\n")
+    assert "planted_ops.samples cannot be imported: ZeroDivisionError" in verify_in(project).stderr
+
+
+def test_an_exception_in_a_check_is_the_operators_failure(monkeypatch):
+    def fails(*arguments):
+        raise KeyError("a check")
+
+    monkeypatch.setattr("gradloom.tools.verify.runner.SecondOrder", fails)
+    monkeypatch.setattr("gradloom.tools.verify.runner._static", fails)
+    report = verify(["tanh", "sin"], mode="fast")
+    assert [(f.operator, f.check) for f in report.wrong] == [("sin", "call"), ("tanh", "call")]
+    monkeypatch.setattr("gradloom.tools.verify.diagnosis._finding", fails)
+    assert len(verify(["tanh", "sin"], mode="fast").wrong) == 2
 
 
 def test_a_package_that_was_not_generated_anew_is_refused(project):

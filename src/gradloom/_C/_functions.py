@@ -11,6 +11,7 @@ from ..core.node import Error as Error, Node, NotImplementedNode, next_sequence_
 from ..core.tensor import Tensor
 from ..core.views import CopySlices as CopySlices
 from ..dispatch.state import GRAD_OFF, state
+from ..types.silence import module_name
 
 NotImplemented = NotImplementedNode
 
@@ -120,7 +121,7 @@ def __dir__() -> list[str]:
         name
         for family in _families()
         for name, value in vars(family).items()
-        if isinstance(value, type) and issubclass(value, Node) and value.__module__ == family.__name__
+        if isinstance(value, type) and issubclass(value, Node) and value.__module__ == module_name(vars(family))
     }
     named = "AccumulateGrad CopySlices DelayedError Error NotImplemented UndefinedGrad UndefinedGradBackward"
     return sorted({*nodes, *named.split()})

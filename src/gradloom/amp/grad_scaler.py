@@ -244,7 +244,8 @@ class GradScaler:
             elif tracker.item() + 1 < self._growth_interval:
                 tracker.add_(1)
             else:
-                grown = float(np.float32(scale.item()) * np.float32(self._growth_factor))
+                with np.errstate(over="ignore"):
+                    grown = float(np.float32(scale.item()) * np.float32(self._growth_factor))
                 if math.isfinite(grown):
                     scale.fill_(grown)
                 tracker.zero_()

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..core.tensor import Tensor, wrapped_number
 from ..core.tensor_base import TensorBase
-from ..core.user_stack import level_of_user, warn_once
+from ..core.user_stack import warn_once
 from ..dispatch import _operators
 from ..dispatch.overloads import register_types
 from ..dispatch.promotion import number_type
@@ -96,7 +96,7 @@ _CONVERSIONS = {"byte": uint8, "char": int8, "bfloat16": bfloat16} | {
 
 
 def _warn_user_once(key: str, message: str) -> None:
-    warn_once(key, message, level_of_user())
+    warn_once(key, message)
 
 
 def bind() -> None:

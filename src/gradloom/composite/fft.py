@@ -9,6 +9,7 @@ from __future__ import annotations
 from ..dispatch import _operators as ops
 from ..kernels._common.dims import require_dim, wrap_dim
 from ..types.dtype import BOOL, FLOATING, INTEGRAL, default, scalar_type_name, type_text
+from ..types.silence import warn_user
 
 _REFUSED = ("Half", "BFloat16")
 
@@ -246,9 +247,7 @@ def _text(name, x, window, **arguments):
 
 
 def _warn(message):
-    import warnings
-
-    warnings.warn(message, UserWarning, stacklevel=4)
+    warn_user(message)
 
 
 def _extended(x, pad, mode):

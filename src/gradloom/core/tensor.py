@@ -30,7 +30,7 @@ from ..types.absent import AbsentMember
 from ..types.device import CPU, device as _device, layout as _layout, strided
 from ..types.dtype import TYPE_OF, legacy_type_name
 from ..types.public import found_in
-from ..types.silence import silence
+from ..types.silence import silence, warn_user
 from . import late
 from .attributes import COLD, OwnAttributes, copy_fields, fields, keep_cold_apart
 from .edge import gradient_edge
@@ -263,18 +263,12 @@ class Tensor(TensorBase):
     @property
     def volatile(self) -> bool:
         """False: removed from PyTorch, like its effect; `no_grad` replaces it."""
-        import warnings
-
-        warnings.warn("volatile was removed (Variable.volatile is always False)", stacklevel=2)
+        warn_user("volatile was removed (Variable.volatile is always False)")
         return False
 
     @volatile.setter
     def volatile(self, value: object) -> None:
-        import warnings
-
-        warnings.warn(
-            "volatile was removed and now has no effect. Use `with gradloom.no_grad():` instead.", stacklevel=2
-        )
+        warn_user("volatile was removed and now has no effect. Use `with gradloom.no_grad():` instead.")
 
     @property
     def _cdata(self) -> int:
@@ -288,14 +282,11 @@ class Tensor(TensorBase):
         May be set to a Tensor of this tensor's shape and dtype, or None.
         """
         if self._grad is None and not self._retains_grad and self._last_edge[0] is not None:
-            import warnings
-
-            warnings.warn(
+            warn_user(
                 "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
                 "attribute won't be populated during autograd.backward(). If you indeed want the .grad field "
                 "to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. If you "
-                "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead.",
-                stacklevel=2,
+                "access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead."
             )
         return self._grad
 

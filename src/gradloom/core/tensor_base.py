@@ -19,6 +19,7 @@ from ..memory.ownership import address, offset_in_elements
 from ..types.absent import add_absent_members
 from ..types.dtype import FLOATING, TYPE_OF, scalar_type_name
 from ..types.public import found_in
+from ..types.silence import warn_user
 from ..types.size import Size, new_size
 from . import attributes, late
 from .node import NO_EDGE
@@ -313,7 +314,6 @@ class TensorBase(TensorMembers):
                 "scalar",
                 "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
                 "behavior: no gradient goes through the number. Consider using tensor.detach() first.",
-                3,
             )
 
     def __index__(self) -> int:
@@ -350,14 +350,10 @@ _warned: list[bool] = []
 def warn_of_typed_storage() -> None:
     """Warn once that typed storages are deprecated."""
     if not _warned:
-        import warnings
-
         _warned.append(True)
-        warnings.warn(
+        warn_user(
             "TypedStorage is deprecated: in PyTorch, UntypedStorage will be the only class. To get one, use "
-            "tensor.untyped_storage() instead of tensor.storage()",
-            UserWarning,
-            stacklevel=3,
+            "tensor.untyped_storage() instead of tensor.storage()"
         )
 
 

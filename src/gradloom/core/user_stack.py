@@ -7,6 +7,7 @@ import re
 import sys
 
 from ..types.public import found_in as _found_in
+from ..types.silence import warn_user
 
 _FOLDER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 _NN = os.path.join(_FOLDER, "nn", "")
@@ -62,19 +63,16 @@ _warned: set[str] = set()  # keys of warnings given so far; bounded by the calls
 _warn_always = False
 
 
-def warn_once(key: str, message: str, stacklevel: int = 2) -> None:
-    """Warn on the first call with `key`, or on every call after set_warn_always(True).
+def warn_once(key: str, message: str) -> None:
+    """Warn at the user's line, on the first call with `key`, or on every call after set_warn_always(True).
 
     Args:
         key: identifies the warning.
         message: the text.
-        stacklevel: the line that it points at, counted from the caller of this function.
     """
     if key not in _warned or _warn_always:
-        import warnings
-
         _warned.add(key)
-        warnings.warn(message, UserWarning, stacklevel=stacklevel + 1)
+        warn_user(message)
 
 
 def warn_deprecated(name: str, replacement: str, reason: str | None = None) -> None:
@@ -95,7 +93,7 @@ def warn_deprecated(name: str, replacement: str, reason: str | None = None) -> N
     if key not in _warned or _warn_always:
         better = replacement.partition("(")[0]
         message = f"torch.{name} is deprecated in favor of {better} and will be removed in a future PyTorch release.\n"
-        warn_once(key, f"{message}Write {replacement}.", level_of_user())
+        warn_once(key, f"{message}Write {replacement}.")
 
 
 def set_warn_always(b: bool) -> None:

@@ -24,6 +24,7 @@ from ..memory.metadata import Metadata
 from ..types import IntList, Number
 from ..types.dtype import int64, legacy_type_name
 from ..types.public import found_in as _found_in
+from ..types.silence import warn_user
 
 _NUMBERS = (int, float, complex)
 _BOUNDS = (int, type(None))
@@ -356,13 +357,9 @@ def _as_tuple(index) -> list:
         return [index]
     for part in index:
         if part is None or part is Ellipsis or isinstance(part, (Tensor, slice, list, tuple, range, str, np.ndarray)):
-            import warnings
-
-            warnings.warn(
+            warn_user(
                 "Using a non-tuple sequence for multidimensional indexing is deprecated: use x[tuple(seq)] "
-                "instead of x[seq], or x[torch.tensor(seq)] for an index of its own.",
-                UserWarning,
-                stacklevel=4,
+                "instead of x[seq], or x[torch.tensor(seq)] for an index of its own."
             )
             return list(index)
     return [index]

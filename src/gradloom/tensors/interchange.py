@@ -16,6 +16,7 @@ from ..types import Device, DType
 from ..types.device import check_device, strided
 from ..types.dtype import default, dtype as dtype_class, scalar_type_name
 from ..types.public import found_in as _found_in
+from ..types.silence import warn_user
 from .construction import _wanted, as_tensor, from_numpy, made
 
 
@@ -152,13 +153,9 @@ def frombuffer(buffer: Any, *, dtype: DType, count: int = -1, offset: int = 0, r
             f"greater than actual buffer length ({size} bytes)"
         )
     if view.readonly:
-        import warnings
-
-        warnings.warn(
+        warn_user(
             "The given buffer is not writable; writing to the tensor will raise. Copy the buffer before "
-            "converting it to a tensor.",
-            UserWarning,
-            stacklevel=2,
+            "converting it to a tensor."
         )
     end = size if count < 0 else offset + count * item
     out = made(wrap(rooted(np.frombuffer(view.cast("B"), np.uint8)[offset:end].view(kind.numpy))))

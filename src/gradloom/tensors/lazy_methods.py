@@ -14,6 +14,7 @@ from ..dispatch import _operators
 from ..kernels._common.layout import is_dense
 from ..memory.ownership import offset_in_elements
 from ..types.dtype import legacy_type_name
+from ..types.silence import warn_user
 from . import sharing
 from .removed import eig as eig, lstsq as lstsq, solve as solve, symeig as symeig
 
@@ -133,9 +134,7 @@ def resize_as(self: Tensor, tensor: Tensor) -> Tensor:
 
 
 def _resized(self, sizes, name):
-    import warnings
-
-    warnings.warn(f"non-inplace {name} is deprecated", stacklevel=4)
+    warn_user(f"non-inplace {name} is deprecated")
     count = math.prod(sizes)
     if count != self.numel():
         raise RuntimeError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...core.user_stack import level_of_user, warn_once
+from ...core.user_stack import warn_once
 from ...dispatch import _operators as ops
 from ...kernels._common.errors import CPP_TYPES
 from ...types.dtype import scalar_type_name
@@ -241,7 +241,6 @@ def cross(self, other, dim=None):
             "cross without dim",
             "Using torch.cross without specifying the dim arg is deprecated.\n"
             "Write dim, or call torch.linalg.cross, which takes the last dimension.",
-            level_of_user(),
         )
         dim = next((d for d, n in enumerate(self.shape) if n == 3), None)
         if dim is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from math import prod
 
 from numpy import broadcast_shapes
@@ -13,6 +12,7 @@ from ...kernels._common.errors import refusal
 from ...kernels.reduction.counting import histogramdd as counts_in_grid, histogramdd_edges
 from ...return_types import result_class
 from ...types.dtype import default, int64, scalar_type_name
+from ...types.silence import warn_user
 
 
 def var(self, unbiased):
@@ -326,10 +326,8 @@ def _check_weights(name, weights, n, kinds, what):
 
 def _positive(free):
     if free <= 0:
-        warnings.warn(
-            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations.",
-            UserWarning,
-            stacklevel=5,
+        warn_user(
+            "cov(): degrees of freedom is <= 0. Correction should be strictly less than the number of observations."
         )
         return ops.clamp_min(free, 0)
     return free

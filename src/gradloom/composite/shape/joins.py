@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import dim_error, wrap_dim
 from ...types.device import contiguous_format
+from ...types.silence import warn_user
 
 
 def atleast_1d(self):
@@ -120,13 +121,7 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
 
 def meshgrid(tensors):
     """Return the coordinates of the grid that vectors span, `indexing="ij"`."""
-    import warnings
-
-    warnings.warn(
-        "torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.",
-        UserWarning,
-        stacklevel=3,
-    )
+    warn_user("torch.meshgrid: in an upcoming release, it will be required to pass the indexing argument.")
     return meshgrid_indexing(tensors, "ij")
 
 

@@ -6,6 +6,7 @@ from ...dispatch import _operators as ops
 from ...kernels._common.dims import infer_size, wrap_dim
 from ...memory.metadata import reshape_view
 from ...types.device import contiguous_format
+from ...types.silence import warn_user
 
 
 def reshape(self, shape):
@@ -217,9 +218,7 @@ def _is_matrix(tensor, name, short_name, advice):
 
 
 def _warn(message):
-    import warnings
-
-    warnings.warn(message, UserWarning, stacklevel=4)
+    warn_user(message)
 
 
 def native_channel_shuffle(self, groups):

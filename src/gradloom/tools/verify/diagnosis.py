@@ -35,7 +35,18 @@ def explained(operator: Operator, faults: list[Fault], others: tuple[Operator, .
     for fault in faults:
         name = fault.input.name if fault.input is not None and fault.severity == WRONG else None
         groups.setdefault((fault.check, fault.blame, name, fault.output, _stem(fault)), []).append(fault)
-    return [_finding(operator, group, others) for group in groups.values()]
+    return [_explained(operator, group, others) for group in groups.values()]
+
+
+def _explained(operator: Operator, group: list[Fault], others: tuple[Operator, ...]) -> Finding:
+    """Return the finding of a group; without a place and causes if looking for these raises."""
+    try:
+        return _finding(operator, group, others)
+    except Exception:
+        first = group[0]
+        cases = tuple(dict.fromkeys(str(f.case) for f in group))
+        message = f"{operator.name}: {first.message}"
+        return Finding(operator.name, first.check, message, cases=cases, severity=first.severity)
 
 
 def _stem(fault: Fault) -> str:

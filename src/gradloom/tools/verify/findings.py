@@ -151,6 +151,8 @@ class OperatorResult:
         counts: check -> number of calls checked.
         findings: what is wrong or missing.
         unvaried: what was not varied.
+        ignored: arguments that the kernel never uses.
+        underived: why no derivative was checked; empty if one was, or if it is wrong or missing.
         seconds: duration.
     """
 
@@ -160,6 +162,8 @@ class OperatorResult:
     counts: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     unvaried: list[Unvaried] = field(default_factory=list)
+    ignored: tuple[str, ...] = ()
+    underived: str = ""
     seconds: float = 0.0
 
     @property

@@ -10,12 +10,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import gradloom
 from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.derivatives.specification import Specification, load
 from gradloom.codegen.errors import UsageError
 from gradloom.codegen.outputs.render import generated_files, has_debug, shown
 from gradloom.codegen.target import Target, installed, own, project
 from gradloom.codegen.writing.folder import stale
+from gradloom.schema import Symbol
 from gradloom.tools.define import Definition
 
 # Returns the calls of an operator to check, as (args, kwargs).
@@ -95,13 +97,24 @@ class Operator:
             name = argument.python_name
             if argument.default is None or position < len(args) or name in kwargs:
                 continue
-            value = argument.default_value
-            value = tuple(value) if isinstance(value, list) else value
+            value = default_of(argument)
             if argument.kwarg_only or len(args) < position:
                 kwargs[name] = value
             else:
                 args.append(value)
         return tuple(args), kwargs
+
+
+def default_of(argument: Any) -> Any:
+    """Return the default of an argument as its wrapper takes it: the number or object that a name stands for (`Mean`,
+    `long`), and a tuple for a list, also where one value stands for all elements."""
+    value = argument.default_value
+    if isinstance(value, Symbol):
+        return getattr(gradloom, value.name) if value.value is None else value.value
+    if isinstance(value, list):
+        return tuple(value)
+    size = getattr(argument.type, "size", None)
+    return value if size is None or value is None else (value,) * size
 
 
 def join(
@@ -246,8 +259,13 @@ def _joined(
 ) -> tuple[Operator, ...]:
     from gradloom.generated import namespaces
 
+    try:
+        module = _module(samples) if samples else None
+    except Exception as error:
+        raise UsageError(f"{samples} cannot be imported: {type(error).__name__}: {error}") from error
+
     def table(name: str) -> Callable[[str], Mapping[str, Any]]:
-        found = getattr(_module(samples), name, {}) if samples else {}
+        found = getattr(module, name, {})
         return lambda family: found
 
     mine = join(specification.derivatives, overloads, *map(table, ("SAMPLES", "CONSTANT", "FIXED", "CALLS")))

@@ -55,6 +55,8 @@ class Report:
                     "ok": r.ok,
                     "seconds": round(r.seconds, 4),
                     "checks": {c: r.mark(c) for c in CHECKS},
+                    "without_derivative": r.underived or None,
+                    "never_used": list(r.ignored),
                     "findings": [f.as_dict() for f in r.findings],
                     "not_varied": [{"argument": u.argument, "reason": u.reason} for u in r.unvaried],
                 }
@@ -75,7 +77,8 @@ def text(report: Report, every_row: bool = False) -> str:
         if found and title:
             parts.append(title)
         parts += [str(f) for f in found]
-    parts += [unvaried(report, every_row), summary(report)]
+    parts += [unvaried(report, every_row), without_derivative(report, every_row), never_used(report, every_row)]
+    parts.append(summary(report))
     return "\n\n".join(p for p in parts if p)
 
 
@@ -91,13 +94,37 @@ def unvaried(report: Report, every_row: bool) -> str:
     return "\n".join(["Not varied, or not to every value:", *(f"  {name}: {one}" for name, one in found)])
 
 
+def without_derivative(report: Report, every_row: bool) -> str:
+    """Return the operators of which no derivative was checked, and why; with many, their number."""
+    found = [f"{r.name}: {r.underived}" for r in report.results if r.underived]
+    return _listed("No derivative", found, "operator", report, every_row)
+
+
+def never_used(report: Report, every_row: bool) -> str:
+    """Return the arguments that kernels never use; with many operators, their number."""
+    found = [f"{r.name}: `{name}` is never used" for r in report.results for name in r.ignored]
+    return _listed("Not used by the kernel", found, "argument", report, every_row)
+
+
+def _listed(title: str, lines: list[str], noun: str, report: Report, every_row: bool) -> str:
+    if lines and len(report.results) > ROWS and not every_row:
+        return f"{title}: {_many(len(lines), noun)} (--long lists them, --json has them)"
+    return "\n".join([f"{title}:", *(f"  {line}" for line in lines)]) if lines else ""
+
+
 def summary(report: Report) -> str:
     """Return the last line of the report."""
     operators, bad = len(report.results), sum(not r.ok for r in report.results)
     calls = sum(sum(r.counts.values()) for r in report.results)
     missing = sum(f.severity == MISSING for f in report.findings)
-    state = f"{bad} of {_many(operators, 'operator')} wrong" if bad else f"{_many(operators, 'operator')}: all right"
-    more = f", {_many(missing, 'derivative')} missing" if missing else ""
+    counts = {
+        "missing": missing and _many(missing, "derivative"),
+        "without a derivative": (n := sum(bool(r.underived) for r in report.results)) and _many(n, "operator"),
+        "never used": (n := sum(len(r.ignored) for r in report.results)) and _many(n, "argument"),
+    }
+    more = "".join(f", {count} {what}" for what, count in counts.items() if count)
+    right = "nothing wrong" if more else "all right"
+    state = f"{bad} of {_many(operators, 'operator')} wrong" if bad else f"{_many(operators, 'operator')}: {right}"
     return f"{state}{more} ({_many(calls, 'check')} in {report.seconds:.1f} s)"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -17,7 +18,7 @@ from . import value_checks
 from .case import Case, is_float, tensors
 from .definitions import check_definition, has_definition
 from .diagnosis import explained
-from .findings import BACKWARD, ENTRY, FORWARD, KERNEL, Fault, OperatorResult, said
+from .findings import BACKWARD, ENTRY, FORWARD, KERNEL, MISSING, Fault, OperatorResult, said
 from .first_order import FirstOrder
 from .jacobians import Detail
 from .operators import Operator
@@ -25,9 +26,9 @@ from .report import Report
 from .sampling import NoSamples, cases
 from .second_order import SecondOrder
 from .sources import Source
-from .variations import Plan, plan
+from .variations import Plan, is_storage, plan
 
-VALUE_CHECKS = (
+VALUE_CHECKS: tuple[tuple[str, Callable[[Case], Any]], ...] = (
     ("scalar", check_definition),
     ("variants", value_checks.check_variants),
     ("broadcast", value_checks.check_broadcast),
@@ -83,11 +84,26 @@ def verify_operator(operator: Operator, mode: str = "default", others: tuple[Ope
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            result.findings = explained(operator, list(_faults(operator, mode, result)), others)
+            result.findings = explained(operator, list(_guarded(operator, mode, result)), others)
     finally:
         gradloom.set_rng_state(state)
     result.seconds = time.perf_counter() - start
     return result
+
+
+def _guarded(operator: Operator, mode: str, result: OperatorResult) -> Iterator[Fault]:
+    """Yield the faults of an operator; an exception of a sampler or a check is one, too, and the last."""
+    try:
+        yield from _faults(operator, mode, result)
+    except Exception as error:
+        message = f"the samples or a check raise {said(error)} ({_raised_at(error)}), so that the rest was not checked"
+        yield Fault(Case(operator, (), {}), "call", message, ENTRY)
+
+
+def _raised_at(error: Exception) -> str:
+    """Return "file:line" of the statement that raised."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{frame.filename}:{frame.lineno}"
 
 
 def _faults(operator: Operator, mode: str, result: OperatorResult, made: Plan | None = None) -> Iterator[Fault]:
@@ -103,8 +119,11 @@ def _faults(operator: Operator, mode: str, result: OperatorResult, made: Plan | 
         message = f"there are no samples ({error}): give the entry a `domain:`, or samples"
         yield Fault(nothing, "call", message, ENTRY)
         return
-    result.unvaried = list(made.unvaried)
-    _count(result, "static")
+    source = Source(operator)
+    stored = {a.python_name for a in operator.schema.inputs if is_storage(a) and a.type.base.name != "ScalarType"}
+    result.unvaried, result.ignored = list(made.unvaried), tuple(n for n in source.ignored if n not in stored)
+    if source.is_readable:
+        _count(result, "static")
     yield from _static(nothing, made)
     repeated = range(1, SEEDS[mode]) if operator.samples is None else ()
     for number, case in enumerate((*made.base, *(c for seed in repeated for c in cases(operator, seed)))):
@@ -113,6 +132,20 @@ def _faults(operator: Operator, mode: str, result: OperatorResult, made: Plan | 
     yield from made.faults
     for case in made.varied:
         yield from _of_case(case, mode, result)
+    if not result.counts.keys() & {"reverse", "forward"}:
+        yield from _without_derivative(nothing, made, result)
+
+
+def _without_derivative(nothing: Case, made: Plan, result: OperatorResult) -> Iterator[Fault]:
+    """Note why no derivative was checked; yield a fault if the operator has none and takes what could have one."""
+    strategy = nothing.operator.joined.strategy
+    if strategy == "not_implemented" and any(case.floats for case in (*made.base, *made.varied)):
+        message = "no derivative: derivatives.yaml has no entry for it"
+        yield Fault(nothing, "reverse", message, ENTRY, severity=MISSING)
+    elif strategy == "not_differentiable":
+        result.underived = "its entry says that it is not differentiable"
+    else:
+        result.underived = "no call has a floating-point tensor with a derivative"
 
 
 def _static(nothing: Case, made: Plan) -> Iterator[Fault]:
@@ -151,9 +184,9 @@ def _of_case(case: Case, mode: str, result: OperatorResult, is_close: bool = Fal
     for name, check in wanted[mode] if not case.is_varied else ():
         if name == "scalar" and not has_definition(case):
             continue
-        _count(result, name)
         try:
-            yield from check(case)
+            if (yield from check(case)) is not value_checks.SKIPPED:
+                _count(result, name)
         except Exception as error:
             yield Fault(case, name, f"raises {said(error)}", ENTRY)
     if not case.operator.differentiable:

@@ -17,7 +17,7 @@ import numpy as np
 import gradloom
 
 from .case import Case, is_float, tensors
-from .operators import Operator
+from .operators import Operator, default_of
 
 DEFAULT_DOMAIN = (0.3, 1.7)
 _VALUES = {"int": 1, "SymInt": 1, "bool": True, "float": 0.7, "Scalar": 0.7}
@@ -108,11 +108,7 @@ def _value(argument, shapes, ranges, random, name):
             return [_tensor(next(shapes, (2, 3)), low, high, random, name) for _ in range(2)]
         return _tensor(next(shapes, (2, 3)), low, high, random, name)
     if argument.default is not None and argument.type.base.name not in ("float", "Scalar"):
-        value = argument.default_value
-        if isinstance(value, list):
-            return tuple(value)
-        plain = isinstance(value, (bool, int, float, str, type(None)))
-        return value if plain else getattr(gradloom, str(argument.default))
+        return default_of(argument)
     if argument.python_name in ranges:
         return sum(ranges[argument.python_name]) / 2
     if argument.type.is_list:

@@ -126,6 +126,22 @@ class Source:
         in_kernel = any(name in _names(tree) for tree in self.kernel)
         return in_kernel and bool(self.lines) and not any(_mentions(t, name) for t in self.lines)
 
+    @cached_property
+    def ignored(self) -> tuple[str, ...]:
+        """The arguments that the kernel, or the composite, takes and never reads, as far as its source shows."""
+        names = [a.python_name for a in self.operator.schema.inputs]
+        if self.expression is not None:
+            return tuple(n for n in names if n not in _names(self.expression))
+        body = getattr(self.kernel[0], "body", []) if self.kernel else []
+        if not body or not isinstance(body[0], ast.FunctionDef) or body[0].args.vararg or body[0].args.kwarg:
+            return ()
+        given = body[0].args
+        parameters = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+        read = {n.id for n in ast.walk(body[0]) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        if len(parameters) == len(names):
+            return tuple(n for n, p in zip(names, parameters, strict=True) if p not in read)
+        return tuple(n for n in names if n in parameters and n not in read)
+
     def is_tested(self, name: str) -> bool:
         """Return whether the kernel compares an argument with None, or asks for its truth."""
         for tree in self.kernel:

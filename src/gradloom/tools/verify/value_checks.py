@@ -1,8 +1,11 @@
-"""Checks of the values of one call: memory, variants, and the same numbers in another layout, shape or dtype."""
+"""Checks of the values of one call: memory, variants, and the same numbers in another layout, shape or dtype.
+
+A check that has nothing to compare for a call returns SKIPPED.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,8 @@ from .case import Case, Place, is_float, tensors
 from .findings import BACKWARD, ENTRY, FORWARD, KERNEL, Fault, close, said, scale
 from .jacobians import Function, coordinates
 
+Check = Generator[Fault, None, object]
+SKIPPED = object()
 NARROW = {"float64": gradloom.float32, "complex128": gradloom.complex64}
 # type_promotion -> dtype of the result for integers.
 PROMOTED = {"default": gradloom.int64, "int_to_float": gradloom.float32, "always_bool": gradloom.bool}
@@ -57,31 +62,32 @@ def sees_memory(case: Case) -> bool:
     return {"size", "stride"} <= names or sees_dtype or "replayed" in case.operator.tags
 
 
-def check_layout(case: Case) -> Iterator[Fault]:
+def check_layout(case: Case) -> Check:
     """Check that tensors that are not contiguous give the same results."""
     if is_undetermined(case) or sees_memory(case) or not case.floats:
-        return
+        return SKIPPED
     other = case.changed(_strided, "not contiguous")
     expected = tensors(case.plain())
     try:
         found = tensors(other.plain())
     except Exception as error:
         if case.operator.schema.is_view:
-            return  # such memory may not have this view
+            return SKIPPED  # such memory may not have this view
         yield Fault(other, "layout", f"raises {said(error)} for tensors that are not contiguous", KERNEL)
-        return
+        return None
     for a, b in zip(found, expected, strict=True):
         if a.dtype.is_floating_point or a.dtype.is_complex or a._array.dtype.kind in "biu":
             for fault in equal(other, "layout", "a call with tensors that are not contiguous", a, b, 1e-6):
                 yield fault
-                return
+                return None
     yield from _check_derivatives(case, other, "layout", "tensors that are not contiguous", _equal_but_for_rounding)
+    return None
 
 
-def check_bits(case: Case) -> Iterator[Fault]:
+def check_bits(case: Case) -> Check:
     """Check that tensors with the conjugate or negative bit give the same results."""
     if is_undetermined(case) or sees_memory(case) or not case.floats:
-        return
+        return SKIPPED
     expected = tensors(case.plain())
     for change, bit in ((_conjugate, "conjugate"), (_negative, "negative")):
         other = case.changed(change, f"with the {bit} bit")
@@ -89,11 +95,12 @@ def check_bits(case: Case) -> Iterator[Fault]:
             found = tensors(other.plain())
         except Exception as error:
             yield Fault(other, "layout", f"raises {said(error)} for tensors with the {bit} bit", KERNEL)
-            return
+            return None
         for a, b in zip(found, expected, strict=True):
             for fault in equal(other, "layout", f"a call with tensors that have the {bit} bit", a, b, 1e-6):
                 yield fault
-                return
+                return None
+    return None
 
 
 def _conjugate(tensor: Any) -> Any:
@@ -116,17 +123,17 @@ def _strided(tensor: Any) -> Any:
     return wrap(spread)
 
 
-def check_broadcast(case: Case) -> Iterator[Fault]:
+def check_broadcast(case: Case) -> Check:
     """Check that a pointwise operator gives the same for broadcast and for expanded arguments."""
     if not case.operator.is_pointwise or case.operator.is_random or len(case.floats) < 2:
-        return
+        return SKIPPED
     values = [case.read(p)._array for p in case.floats]
     try:
         shape = np.broadcast_shapes(*(v.shape for v in values))
     except ValueError:
-        return
+        return SKIPPED
     if not shape or 0 in shape:
-        return
+        return SKIPPED
     for position, place in enumerate(case.floats):
         if case.operator.schema.kind == "inplace" and position == 0:
             continue
@@ -141,14 +148,15 @@ def check_broadcast(case: Case) -> Iterator[Fault]:
         try:
             expected = tensors(both[1].plain())
         except Exception:
-            return  # other arguments do not broadcast
+            return SKIPPED  # other arguments do not broadcast
         try:
             found = tensors(both[0].plain())
         except Exception as error:
             yield Fault(both[0], "broadcast", f"raises {said(error)} where `{place}` is broadcast", KERNEL)
-            return
+            return None
         for a, b in zip(found, expected, strict=True):
             yield from equal(both[0], "broadcast", f"a call with `{place}` broadcast", a, b)
+    return None
 
 
 def narrowed(case: Case) -> Case | None:
@@ -181,29 +189,30 @@ def is_undetermined(case: Case) -> bool:
     return case.operator.is_random or uninitialised or "nondeterministic_bitwise" in case.operator.tags
 
 
-def check_single(case: Case) -> Iterator[Fault]:
+def check_single(case: Case) -> Check:
     """Check that single precision gives single precision and the same values up to rounding; gradients too."""
     single = narrowed(case)
     if single is None or is_undetermined(case) or sees_memory(case):
-        return
+        return SKIPPED
     # the numbers rounded to single precision, in double precision
     expected = tensors(single.changed(lambda t: t.to(_wide(t)), "").plain())
     try:
         found = tensors(single.plain())
     except Exception as error:
         yield Fault(single, "dtypes", f"raises {said(error)} in single precision", KERNEL)
-        return
+        return None
     smooth = set(_smooth(case, expected))
     for number, (a, b) in enumerate(zip(found, expected, strict=False)):
         narrow = NARROW.get(_name(b.dtype), b.dtype)
         if a.dtype is not narrow and case.operator.joined.function.kernel is not None:
             yield Fault(single, "dtypes", f"single precision gives {a.dtype}, double {b.dtype}", KERNEL)
-            return
+            return None
         if is_float(b) and number in smooth and not _near(a._array, b._array):
             message = "single precision gives other values"
             yield Fault(single, "dtypes", message, KERNEL, expected=b._array, found=a._array)
-            return
+            return None
     yield from _check_derivatives(case, single, "dtypes", "single precision", _near)
+    return None
 
 
 def _smooth(case: Case, outputs: list[Any]) -> Iterable[int]:
@@ -276,14 +285,14 @@ def _equal_but_for_rounding(found: np.ndarray, expected: np.ndarray) -> bool:
     return close(found, expected, 1e-6, 1e-8 * scale(expected))
 
 
-def check_half(case: Case) -> Iterator[Fault]:
+def check_half(case: Case) -> Check:
     """Check that half precision, if accepted, gives half precision and the same values up to coarse rounding."""
     single = narrowed(case)
     if single is None or is_undetermined(case) or sees_memory(case):
-        return
+        return SKIPPED
     for dtype in (gradloom.float16, gradloom.bfloat16):
         if any(case.read(p).dtype is not gradloom.float64 for p in case.floats):
-            return
+            return SKIPPED
         half = case.changed(lambda t, dtype=dtype: t.to(dtype) if is_float(t) else t, f"{_name(dtype)}")
         try:
             found, gradients = half.plain(), _gradients(half)
@@ -297,35 +306,36 @@ def check_half(case: Case) -> Iterator[Fault]:
                 continue
             if a.dtype is not dtype and case.operator.joined.function.kernel is not None:
                 yield Fault(half, "dtypes", f"{_name(dtype)} gives {_name(a.dtype)}", KERNEL)
-                return
+                return None
             values = a._array.astype(np.float64)
             if not close(values, b._array, 0.1, 0.05 * scale(b._array)):
                 message = f"{_name(dtype)} gives other values"
                 yield Fault(half, "dtypes", message, KERNEL, expected=b._array, found=values)
-                return
+                return None
         for (place, _, g), (_, _, x) in zip(gradients, _gradients(wide), strict=True):
             if g is None or x is None:
                 continue
             if g.dtype is not dtype:
                 message = f"the gradient of `{place}` has dtype {_name(g.dtype)}, the input {_name(dtype)}"
                 yield Fault(half, "dtypes", message, ENTRY, place)
-                return
+                return None
             values = g._array.astype(np.float64)
             if not close(values, x._array, 0.2, 0.1 * scale(x._array)):
                 message = f"{_name(dtype)} gives another gradient of `{place}`"
                 yield Fault(half, "dtypes", message, ENTRY, place, expected=x._array, found=values)
-                return
+                return None
+    return None
 
 
-def check_integers(case: Case) -> Iterator[Fault]:
+def check_integers(case: Case) -> Check:
     """Check that integers give the dtype that `type_promotion` declares."""
     wanted = PROMOTED.get(case.operator.joined.function.type_promotion or "")
     given = [a for a in case.operator.schema.inputs if a.type.is_tensor]
     numbers = [v for _, v in case.arguments() if isinstance(v, (float, complex))]
     if wanted is None or not case.operator.is_pointwise or len(case.floats) != len(given) or numbers:
-        return
+        return SKIPPED
     if any(a.type.base.name in ("str", "ScalarType") for a in case.operator.schema.inputs):
-        return  # a mode may decide the dtype
+        return SKIPPED  # a mode may decide the dtype
 
     def whole(tensor: Any) -> Any:
         return gradloom.ones_like(tensor, dtype=gradloom.int64) if is_float(tensor) else tensor
@@ -334,15 +344,18 @@ def check_integers(case: Case) -> Iterator[Fault]:
     try:
         found = integers.plain()
     except Exception:
-        return  # it does not take integers
+        return SKIPPED  # it does not take integers
     if isinstance(found, gradloom.Tensor) and found.dtype is not wanted:
         rule = case.operator.joined.function.type_promotion
         yield Fault(integers, "dtypes", f"integers give {found.dtype}; `type_promotion: {rule}` says {wanted}", KERNEL)
+    return None
 
 
-def check_variants(case: Case) -> Iterator[Fault]:
+def check_variants(case: Case) -> Check:
     """Compare the in-place and the out variant with the functional operator, in value and gradient."""
     operator = case.operator
+    if not operator.has_out and operator.inplace is None:
+        return SKIPPED
     expected = case.plain()
     if operator.has_out:
         yield from _check_out(case, expected)
@@ -350,19 +363,20 @@ def check_variants(case: Case) -> Iterator[Fault]:
         args, kwargs = case.detached()
         target = args[0]
         if target.shape != expected.shape or target.dtype is not expected.dtype:
-            return
+            return None
         before = target._version
         try:
             result = case.seeded(operator.inplace)(*args, **kwargs)
         except Exception as error:
             yield Fault(case, "variants", f"the in-place variant raises {said(error)}", ENTRY)
-            return
+            return None
         if result is not target or target._version <= before:
             what = "does not return its tensor" if result is not target else "does not raise the tensor's version"
             yield Fault(case, "variants", f"the in-place variant {what}", ENTRY)
         yield from equal(case, "variants", "the in-place variant", target, expected)
         if operator.joined.strategy != "not_implemented":
             yield from _check_inplace_gradient(case)
+    return None
 
 
 def _check_out(case: Case, expected: Any) -> Iterator[Fault]:

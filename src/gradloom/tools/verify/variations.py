@@ -178,8 +178,8 @@ class _Variations:
 
     def is_value(self, name: str) -> bool:
         """Return whether the numbers of a result may depend on an argument that is not a tensor."""
-        kind = self.inputs[name].type.base.name
-        return kind not in _STORAGE and kind != "Tensor" and name != "pin_memory"
+        argument = self.inputs[name]
+        return argument.type.base.name != "Tensor" and not is_storage(argument)
 
     # Arguments that are not tensors, and None
 
@@ -528,6 +528,11 @@ class _Variations:
             for shown, reason in refused.items():
                 if shown in ("None", "True", "False"):
                     yield Unvaried(name, f"refused by the kernel: {shown} ({reason})")
+
+
+def is_storage(argument: Any) -> bool:
+    """Return whether an argument says where or how a result is stored, so that its numbers do not depend on it."""
+    return argument.type.base.name in _STORAGE or argument.python_name == "pin_memory"
 
 
 def replaced(case: Case, values: dict[str, Any]) -> Case:

@@ -49,7 +49,6 @@ class _BaseDataLoaderIter:
                 "pin_memory",
                 "'pin_memory' argument is set as true but no accelerator is found, then device "
                 "pinned memory won't be used.",
-                4,
             )
         self._sampler_iter: Iterator[Any] = iter(self._index_sampler)
         drawn = gl.empty((), dtype=gl.int64).random_(generator=loader.generator)
