@@ -318,8 +318,8 @@ def isin(call: Call) -> Any:
 def masked_select(call: Call) -> Any:
     if call.is_batched("mask"):
         dynamic(call)
-    if call.rank("mask") != call.rank(call.first) or not call.rank("mask"):
-        return loop(call)  # of other shapes; and `index` refuses a mask without dimensions
+    if call["mask"].shape != call[call.first].shape or not call.rank("mask"):
+        return loop(call)  # of shapes that broadcast; and `index` refuses a mask without dimensions
     return ops.index(call[call.first], (call["mask"],))
 
 
