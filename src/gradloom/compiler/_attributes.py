@@ -26,6 +26,7 @@ from typing import Any
 
 from ..core.attributes import COLD, fields
 from ..core.tensor import Tensor
+from ..types.silence import module_name
 from . import _known as known
 from ._classes import is_mutable
 from ._recorder import MISSING
@@ -102,7 +103,7 @@ def stays(r: Any, cls: type, name: str) -> None:
 
 def of_module(hooks: Any, r: Any, obj: ModuleType, name: str) -> Any:
     """Return an attribute of a module of Python."""
-    cls, is_librarys = type(obj), obj.__name__.startswith("gradloom")
+    cls, is_librarys = type(obj), module_name(vars(obj)).startswith("gradloom")
     if not is_librarys:
         r.guard(("class of", id(obj)), "type({0}) is {1}", obj, cls)
     raw: Any = r.classes.find(cls, name) if cls is not ModuleType else MISSING
