@@ -4,8 +4,8 @@
     files = render_package(specification)
 
 Every family has a file of nodes (functions/), one of wrappers (variable_type/) and one of their public names
-(namespaces/). Templates hold all emitted text; earlier stages make all decisions. tables.py makes the tables of
-overloads, definitions and batching rules.
+(namespaces/), and one of the records of its operators (records/). Templates hold all emitted text; earlier stages make
+all decisions. records.py makes the records.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ..notation.equations import Notation, docstring
 from ..target import Target, own
 from ..wrappers.calls import module_alias
 from ..wrappers.wrappers import NodeClass, PublicName, Wrapper, make_all, public_names
+from .records import families_of_operators, gradient_table, records_by_family
 from .stubs import package_stubs, render_stubs
-from .tables import batching_table, by_values, defined_kernels, gradient_table, overload_table, row_table, scalar_table
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 DEBUG = "debug"  # the folder of nodes and wrappers with assertions, in a generated package
@@ -192,16 +192,7 @@ def render(
     files["__init__.py"] = fill("package.jinja", "docstring_only", what="The generated library.", target=target)
     names = public_names(wrappers)
     files |= _namespaces(families, wrappers, names, target)
-    files["overloads.py"] = fill("package.jinja", "overloads", operators=overload_table(wrappers), target=target)
-    files["batching.py"] = fill("package.jinja", "batching", operators=batching_table(wrappers), target=target)
-    if target.is_own:  # the compiler fuses gradloom's own operators
-        tables = {
-            "operators": scalar_table(wrappers),
-            "rows": row_table(wrappers),
-            "kernels": defined_kernels(wrappers),
-            "gradients": gradient_table(nodes_of, wrappers),
-        }
-        files["scalars.py"] = fill("package.jinja", "scalars", **tables, target=target)
+    files |= _records(wrappers, nodes_of, target)
     if package is not None:
         files |= render_stubs(names, package, fill)
     elif target.source is not None and not target.is_own:
@@ -309,7 +300,6 @@ def _namespaces(
             wrappers=wrappers,
             results=sorted(results.items()),
             modules=sorted(modules.items()),
-            by_values=by_values(wrappers),
             target=target,
         )
     }
@@ -322,6 +312,24 @@ def _namespaces(
             families=sorted({family, *(w.native.family for n in names for w in n.wrappers)}),
             names=names,
             wrappers=[w for w in wrappers if w.native.family == family],
+            target=target,
+        )
+    return files
+
+
+def _records(wrappers: Sequence[Wrapper], nodes_of: Mapping[str, list[NodeClass]], target: Target) -> dict[str, str]:
+    """Return the package that has a file of records for each family."""
+    # The compiler fuses gradloom's own operators.
+    gradients = gradient_table(nodes_of, wrappers) if target.is_own else {}
+    index = fill("package.jinja", "records", operators=families_of_operators(wrappers), target=target)
+    files = {"records/__init__.py": index}
+    for family, records in records_by_family(wrappers, target.is_own):
+        files[f"records/{family}.py"] = fill(
+            "package.jinja",
+            "records_of_family",
+            family=family,
+            records=records,
+            gradients=gradients.get(family, []),
             target=target,
         )
     return files

@@ -222,6 +222,11 @@ class NodeClass:
         return self.info.name
 
     @property
+    def entry(self) -> str:
+        """The name of its entry in derivatives.yaml."""
+        return self.info.name.partition("(")[0]
+
+    @property
     def single_gradient(self) -> bool:
         return self.info.single_gradient
 

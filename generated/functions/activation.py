@@ -19,6 +19,7 @@ from gradloom.formulas.activation import elu_second, gelu_second, glu_double_bac
 class ReluBackward0(Node):
     """relu(Tensor self) -> Tensor"""
 
+    _entry = "relu"
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
     _raw_fields = ('result',)
@@ -44,6 +45,7 @@ class ReluBackward0(Node):
 class ThresholdBackward0(Node):
     """threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor"""
 
+    _entry = "threshold"
     __slots__ = ('saved_self', 'saved_threshold')
     _saved_fields = ('self', 'threshold')
     _raw_fields = ('self',)
@@ -71,6 +73,7 @@ class ThresholdBackward0(Node):
 class ThresholdBackwardBackward0(Node):
     """threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor"""
 
+    _entry = "threshold_backward"
     __slots__ = ('saved_self', 'saved_threshold')
     _saved_fields = ('self', 'threshold')
     _raw_fields = ('self',)
@@ -103,6 +106,7 @@ class ThresholdBackwardBackward0(Node):
 class HardtanhBackward0(Node):
     """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor"""
 
+    _entry = "hardtanh"
     __slots__ = ('saved_self', 'saved_min_val', 'saved_max_val')
     _saved_fields = ('self', 'min_val', 'max_val')
     _raw_fields = ('self',)
@@ -131,6 +135,7 @@ class HardtanhBackward0(Node):
 class HardtanhBackwardBackward0(Node):
     """hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor"""
 
+    _entry = "hardtanh_backward"
     __slots__ = ('saved_self', 'saved_min_val', 'saved_max_val')
     _saved_fields = ('self', 'min_val', 'max_val')
     _raw_fields = ('self',)
@@ -164,6 +169,7 @@ class HardtanhBackwardBackward0(Node):
 class EluBackward0(Node):
     """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor"""
 
+    _entry = "elu"
     __slots__ = ('saved_self', 'saved_alpha', 'saved_scale', 'saved_input_scale')
     _saved_fields = ('self', 'alpha', 'scale', 'input_scale')
     _raw_fields = ('self',)
@@ -193,6 +199,7 @@ class EluBackward0(Node):
 class EluBackward1(Node):
     """elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)"""
 
+    _entry = "elu_"
     __slots__ = ('saved_alpha', 'saved_scale', 'saved_input_scale', 'saved_result')
     _saved_fields = ('alpha', 'scale', 'input_scale', 'result')
     _raw_fields = ('result',)
@@ -222,6 +229,7 @@ class EluBackward1(Node):
 class EluBackwardBackward0(Node):
     """elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor"""
 
+    _entry = "elu_backward"
     __slots__ = ('saved_grad_output', 'saved_alpha', 'saved_scale', 'saved_input_scale', 'saved_is_result', 'saved_self_or_result')
     _saved_fields = ('grad_output', 'alpha', 'scale', 'input_scale', 'is_result', 'self_or_result')
     _raw_fields = ('grad_output', 'self_or_result')
@@ -267,6 +275,7 @@ class EluBackwardBackward0(Node):
 class CeluBackward0(Node):
     """celu(Tensor self, Scalar alpha=1.0) -> Tensor"""
 
+    _entry = "celu"
     __slots__ = ('saved_self', 'saved_alpha')
     _saved_fields = ('self', 'alpha')
     _raw_fields = ('self',)
@@ -294,6 +303,7 @@ class CeluBackward0(Node):
 class CeluBackward1(Node):
     """celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)"""
 
+    _entry = "celu_"
     __slots__ = ('saved_alpha', 'saved_result')
     _saved_fields = ('alpha', 'result')
     _raw_fields = ('result',)
@@ -321,6 +331,7 @@ class CeluBackward1(Node):
 class LeakyReluBackward0(Node):
     """leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor"""
 
+    _entry = "leaky_relu"
     __slots__ = ('saved_self', 'saved_negative_slope')
     _saved_fields = ('self', 'negative_slope')
     _raw_fields = ('self',)
@@ -348,6 +359,7 @@ class LeakyReluBackward0(Node):
 class LeakyReluBackward1(Node):
     """leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)"""
 
+    _entry = "leaky_relu_"
     __slots__ = ('saved_negative_slope', 'saved_result')
     _saved_fields = ('negative_slope', 'result')
     _raw_fields = ('result',)
@@ -375,6 +387,7 @@ class LeakyReluBackward1(Node):
 class LeakyReluBackwardBackward0(Node):
     """leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor"""
 
+    _entry = "leaky_relu_backward"
     __slots__ = ('saved_self', 'saved_negative_slope', 'saved_self_is_result')
     _saved_fields = ('self', 'negative_slope', 'self_is_result')
     _raw_fields = ('self',)
@@ -408,6 +421,7 @@ class LeakyReluBackwardBackward0(Node):
 class PreluKernelBackward0(Node):
     """_prelu_kernel(Tensor self, Tensor weight) -> Tensor"""
 
+    _entry = "_prelu_kernel"
     __slots__ = ('saved_self', 'saved_weight')
     _saved_fields = ('self', 'weight')
     _raw_fields = ('self', 'weight')
@@ -436,6 +450,7 @@ class PreluKernelBackward0(Node):
 class PreluKernelBackwardBackward0(Node):
     """_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)"""
 
+    _entry = "_prelu_kernel_backward"
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_weight')
     _saved_fields = ('grad_output', 'self', 'weight')
     _raw_fields = ('grad_output', 'self', 'weight')
@@ -466,6 +481,7 @@ class PreluKernelBackwardBackward0(Node):
 class HardsigmoidBackward0(Node):
     """hardsigmoid(Tensor self) -> Tensor"""
 
+    _entry = "hardsigmoid"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -491,6 +507,7 @@ class HardsigmoidBackward0(Node):
 class HardsigmoidBackwardBackward0(Node):
     """hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor"""
 
+    _entry = "hardsigmoid_backward"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -521,6 +538,7 @@ class HardsigmoidBackwardBackward0(Node):
 class HardswishBackward0(Node):
     """hardswish(Tensor self) -> Tensor"""
 
+    _entry = "hardswish"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -546,6 +564,7 @@ class HardswishBackward0(Node):
 class HardswishBackwardBackward0(Node):
     """hardswish_backward(Tensor grad_output, Tensor self) -> Tensor"""
 
+    _entry = "hardswish_backward"
     __slots__ = ('saved_grad_output', 'saved_self')
     _saved_fields = ('grad_output', 'self')
     _raw_fields = ('grad_output', 'self')
@@ -582,6 +601,7 @@ class HardswishBackwardBackward0(Node):
 class HardshrinkBackward0(Node):
     """hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
 
+    _entry = "hardshrink"
     __slots__ = ('saved_self', 'saved_lambd')
     _saved_fields = ('self', 'lambd')
     _raw_fields = ('self',)
@@ -609,6 +629,7 @@ class HardshrinkBackward0(Node):
 class HardshrinkBackwardBackward0(Node):
     """hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor"""
 
+    _entry = "hardshrink_backward"
     __slots__ = ('saved_self', 'saved_lambd')
     _saved_fields = ('self', 'lambd')
     _raw_fields = ('self',)
@@ -641,6 +662,7 @@ class HardshrinkBackwardBackward0(Node):
 class SoftshrinkBackward0(Node):
     """softshrink(Tensor self, Scalar lambd=0.5) -> Tensor"""
 
+    _entry = "softshrink"
     __slots__ = ('saved_self', 'saved_lambd')
     _saved_fields = ('self', 'lambd')
     _raw_fields = ('self',)
@@ -668,6 +690,7 @@ class SoftshrinkBackward0(Node):
 class SoftshrinkBackwardBackward0(Node):
     """softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor"""
 
+    _entry = "softshrink_backward"
     __slots__ = ('saved_self', 'saved_lambd')
     _saved_fields = ('self', 'lambd')
     _raw_fields = ('self',)
@@ -700,6 +723,7 @@ class SoftshrinkBackwardBackward0(Node):
 class GeluBackward0(Node):
     """gelu(Tensor self, *, str approximate='none') -> Tensor"""
 
+    _entry = "gelu"
     __slots__ = ('saved_self', 'saved_approximate')
     _saved_fields = ('self', 'approximate')
     _raw_fields = ('self',)
@@ -726,6 +750,7 @@ class GeluBackward0(Node):
 class GeluBackwardBackward0(Node):
     """gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor"""
 
+    _entry = "gelu_backward"
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_approximate')
     _saved_fields = ('grad_output', 'self', 'approximate')
     _raw_fields = ('grad_output', 'self')
@@ -764,6 +789,7 @@ class GeluBackwardBackward0(Node):
 class SiluBackward0(Node):
     """silu(Tensor self) -> Tensor"""
 
+    _entry = "silu"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -789,6 +815,7 @@ class SiluBackward0(Node):
 class SiluBackwardBackward0(Node):
     """silu_backward(Tensor grad_output, Tensor self) -> Tensor"""
 
+    _entry = "silu_backward"
     __slots__ = ('saved_grad_output', 'saved_self')
     _saved_fields = ('grad_output', 'self')
     _raw_fields = ('grad_output', 'self')
@@ -825,6 +852,7 @@ class SiluBackwardBackward0(Node):
 class MishBackward0(Node):
     """mish(Tensor self) -> Tensor"""
 
+    _entry = "mish"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -850,6 +878,7 @@ class MishBackward0(Node):
 class MishBackwardBackward0(Node):
     """mish_backward(Tensor grad_output, Tensor self) -> Tensor"""
 
+    _entry = "mish_backward"
     __slots__ = ('saved_grad_output', 'saved_self')
     _saved_fields = ('grad_output', 'self')
     _raw_fields = ('grad_output', 'self')
@@ -886,6 +915,7 @@ class MishBackwardBackward0(Node):
 class SoftplusBackward0(Node):
     """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor"""
 
+    _entry = "softplus"
     __slots__ = ('saved_self', 'saved_beta', 'saved_threshold')
     _saved_fields = ('self', 'beta', 'threshold')
     _raw_fields = ('self',)
@@ -914,6 +944,7 @@ class SoftplusBackward0(Node):
 class SoftplusBackwardBackward0(Node):
     """softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor"""
 
+    _entry = "softplus_backward"
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_beta', 'saved_threshold')
     _saved_fields = ('grad_output', 'self', 'beta', 'threshold')
     _raw_fields = ('grad_output', 'self')
@@ -955,6 +986,7 @@ class SoftplusBackwardBackward0(Node):
 class LogSigmoidBackward0(Node):
     """log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)"""
 
+    _entry = "log_sigmoid_forward"
     __slots__ = ('saved_self', 'saved_buffer')
     _saved_fields = ('self', 'buffer')
     _raw_fields = ('self', 'buffer')
@@ -983,6 +1015,7 @@ class LogSigmoidBackward0(Node):
 class LogSigmoidBackwardBackward0(Node):
     """log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor"""
 
+    _entry = "log_sigmoid_backward"
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_buffer')
     _saved_fields = ('grad_output', 'self', 'buffer')
     _raw_fields = ('grad_output', 'self', 'buffer')
@@ -1022,6 +1055,7 @@ class LogSigmoidBackwardBackward0(Node):
 class GluBackward0(Node):
     """glu(Tensor self, int dim=-1) -> Tensor"""
 
+    _entry = "glu"
     __slots__ = ('saved_self', 'saved_dim')
     _saved_fields = ('self', 'dim')
     _raw_fields = ('self',)
@@ -1048,6 +1082,7 @@ class GluBackward0(Node):
 class GluBackwardBackward0(Node):
     """glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor"""
 
+    _entry = "glu_backward"
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_dim')
     _saved_fields = ('grad_output', 'self', 'dim')
     _raw_fields = ('grad_output', 'self')
@@ -1086,6 +1121,7 @@ class GluBackwardBackward0(Node):
 class SoftmaxBackward0(Node):
     """_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
 
+    _entry = "_softmax"
     __slots__ = ('saved_self_scalar_type', 'saved_dim', 'saved_result')
     _saved_fields = ('dim', 'result')
     _raw_fields = ('result',)
@@ -1113,6 +1149,7 @@ class SoftmaxBackward0(Node):
 class SafeSoftmaxBackward0(Node):
     """_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
 
+    _entry = "_safe_softmax"
     __slots__ = ('saved_self_scalar_type', 'saved_dim', 'saved_result')
     _saved_fields = ('dim', 'result')
     _raw_fields = ('result',)
@@ -1140,6 +1177,7 @@ class SafeSoftmaxBackward0(Node):
 class SoftmaxBackwardDataBackward0(Node):
     """_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"""
 
+    _entry = "_softmax_backward_data"
     __slots__ = ('saved_grad_output', 'saved_output', 'saved_dim', 'saved_input_dtype')
     _saved_fields = ('grad_output', 'output', 'dim')
     _raw_fields = ('grad_output', 'output')
@@ -1179,6 +1217,7 @@ class SoftmaxBackwardDataBackward0(Node):
 class LogSoftmaxBackward0(Node):
     """_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor"""
 
+    _entry = "_log_softmax"
     __slots__ = ('saved_self_scalar_type', 'saved_dim', 'saved_result')
     _saved_fields = ('dim', 'result')
     _raw_fields = ('result',)
@@ -1206,6 +1245,7 @@ class LogSoftmaxBackward0(Node):
 class LogSoftmaxBackwardDataBackward0(Node):
     """_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim, ScalarType input_dtype) -> Tensor"""
 
+    _entry = "_log_softmax_backward_data"
     __slots__ = ('saved_grad_output', 'saved_output', 'saved_dim')
     _saved_fields = ('grad_output', 'output', 'dim')
     _raw_fields = ('grad_output', 'output')

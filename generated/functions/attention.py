@@ -19,6 +19,7 @@ from gradloom.formulas.attention import attention_double_backward
 class ScaledDotProductFlashAttentionForCpuBackward0(Node):
     """_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)"""
 
+    _entry = "_scaled_dot_product_flash_attention_for_cpu"
     __slots__ = ('saved_query', 'saved_key', 'saved_value', 'saved_dropout_p', 'saved_is_causal', 'saved_attn_mask', 'saved_scale', 'saved_output', 'saved_logsumexp')
     _saved_fields = ('query', 'key', 'value', 'dropout_p', 'is_causal', 'attn_mask', 'scale', 'output', 'logsumexp')
     _raw_fields = ('query', 'key', 'value', 'attn_mask', 'output', 'logsumexp')
@@ -62,6 +63,7 @@ class ScaledDotProductFlashAttentionForCpuBackward0(Node):
 class ScaledDotProductFlashAttentionForCpuBackwardBackward0(Node):
     """_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)"""
 
+    _entry = "_scaled_dot_product_flash_attention_for_cpu_backward"
     __slots__ = ('saved_grad_out', 'saved_query', 'saved_key', 'saved_value', 'saved_is_causal', 'saved_attn_mask', 'saved_scale')
     _saved_fields = ('grad_out', 'query', 'key', 'value', 'is_causal', 'attn_mask', 'scale')
     _raw_fields = ('grad_out', 'query', 'key', 'value', 'attn_mask')

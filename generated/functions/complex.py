@@ -19,6 +19,7 @@ from gradloom.formulas.complex import angle_backward, polar_backward
 class ComplexBackward0(Node):
     """complex(Tensor real, Tensor imag) -> Tensor"""
 
+    _entry = "complex"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -41,6 +42,7 @@ class ComplexBackward0(Node):
 class PolarBackward0(Node):
     """polar(Tensor abs, Tensor angle) -> Tensor"""
 
+    _entry = "polar"
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
     _raw_fields = ('result',)
@@ -67,6 +69,7 @@ class PolarBackward0(Node):
 class AngleBackward0(Node):
     """angle(Tensor self) -> Tensor"""
 
+    _entry = "angle"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -92,6 +95,7 @@ class AngleBackward0(Node):
 class ConjBackward0(Node):
     """_conj(Tensor(a) self) -> Tensor(a)"""
 
+    _entry = "_conj"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -114,6 +118,7 @@ class ConjBackward0(Node):
 class NegViewBackward0(Node):
     """_neg_view(Tensor(a) self) -> Tensor(a)"""
 
+    _entry = "_neg_view"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -136,6 +141,7 @@ class NegViewBackward0(Node):
 class ConjPhysicalBackward0(Node):
     """_conj_physical(Tensor self) -> Tensor"""
 
+    _entry = "_conj_physical"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -153,6 +159,7 @@ class ConjPhysicalBackward0(Node):
 class ConjPhysicalBackward1(Node):
     """conj_physical_(Tensor(a!) self) -> Tensor(a!)"""
 
+    _entry = "conj_physical_"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -170,6 +177,7 @@ class ConjPhysicalBackward1(Node):
 class ViewAsRealBackward0(Node):
     """view_as_real(Tensor(a) self) -> Tensor(a)"""
 
+    _entry = "view_as_real"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -187,6 +195,7 @@ class ViewAsRealBackward0(Node):
 class ViewAsComplexBackward0(Node):
     """view_as_complex(Tensor(a) self) -> Tensor(a)"""
 
+    _entry = "view_as_complex"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -204,6 +213,7 @@ class ViewAsComplexBackward0(Node):
 class ConjBackward0_copy(Node):
     """_conj_copy(Tensor self) -> Tensor"""
 
+    _entry = "_conj_copy"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -226,6 +236,7 @@ class ConjBackward0_copy(Node):
 class NegViewBackward0_copy(Node):
     """_neg_view_copy(Tensor self) -> Tensor"""
 
+    _entry = "_neg_view_copy"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -248,6 +259,7 @@ class NegViewBackward0_copy(Node):
 class ViewAsRealBackward0_copy(Node):
     """view_as_real_copy(Tensor self) -> Tensor"""
 
+    _entry = "view_as_real_copy"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -265,6 +277,7 @@ class ViewAsRealBackward0_copy(Node):
 class ViewAsComplexBackward0_copy(Node):
     """view_as_complex_copy(Tensor self) -> Tensor"""
 
+    _entry = "view_as_complex_copy"
     __slots__ = ()
 
     def apply(fn, grads, edges):

@@ -19,6 +19,7 @@ from gradloom.formulas.conv import conv_tbc_backward, convolution_double_backwar
 class ConvolutionBackward0(Node):
     """convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor"""
 
+    _entry = "convolution"
     __slots__ = ('saved_input', 'saved_weight', 'saved_bias_is_none', 'saved_bias_sym_sizes_opt', 'saved_stride', 'saved_padding', 'saved_dilation', 'saved_transposed', 'saved_output_padding', 'saved_groups')
     _saved_fields = ('input', 'weight', 'bias_sym_sizes_opt', 'stride', 'padding', 'dilation', 'transposed', 'output_padding', 'groups')
     _raw_fields = ('input', 'weight')
@@ -56,6 +57,7 @@ class ConvolutionBackward0(Node):
 class ConvolutionBackwardBackward0(Node):
     """convolution_backward(Tensor grad_output, Tensor input, Tensor weight, int[]? bias_sizes, int[] stride, int[] padding, int[] dilation, bool transposed, int[] output_padding, int groups, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "convolution_backward"
     __slots__ = ('saved_grad_output', 'saved_input', 'saved_weight', 'saved_stride', 'saved_padding', 'saved_dilation', 'saved_transposed', 'saved_output_padding', 'saved_groups')
     _saved_fields = ('grad_output', 'input', 'weight', 'stride', 'padding', 'dilation', 'transposed', 'output_padding', 'groups')
     _raw_fields = ('grad_output', 'input', 'weight')
@@ -93,6 +95,7 @@ class ConvolutionBackwardBackward0(Node):
 class ConvTbcBackward0(Node):
     """conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor"""
 
+    _entry = "conv_tbc"
     __slots__ = ('saved_self', 'saved_weight', 'saved_bias', 'saved_pad')
     _saved_fields = ('self', 'weight', 'bias', 'pad')
     _raw_fields = ('self', 'weight', 'bias')
@@ -125,6 +128,7 @@ class ConvTbcBackward0(Node):
 class Im2ColBackward0(Node):
     """im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
 
+    _entry = "im2col"
     __slots__ = ('saved_self_sym_argsize_minus_2', 'saved_self_sym_argsize_minus_1', 'saved_kernel_size', 'saved_dilation', 'saved_padding', 'saved_stride')
     _saved_fields = ('self_sym_argsize_minus_2', 'self_sym_argsize_minus_1', 'kernel_size', 'dilation', 'padding', 'stride')
 
@@ -149,6 +153,7 @@ class Im2ColBackward0(Node):
 class Col2ImBackward0(Node):
     """col2im(Tensor self, int[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor"""
 
+    _entry = "col2im"
     __slots__ = ('saved_kernel_size', 'saved_dilation', 'saved_padding', 'saved_stride')
     _saved_fields = ('kernel_size', 'dilation', 'padding', 'stride')
 

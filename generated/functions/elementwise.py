@@ -19,6 +19,7 @@ from gradloom.formulas.elementwise import acosh_backward, atan2_backward, clamp_
 class AddBackward0(Node):
     """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
 
+    _entry = "add.Tensor"
     __slots__ = ('saved_alpha',)
     _saved_fields = ('alpha',)
     _number_fields = ('alpha',)
@@ -44,6 +45,7 @@ class AddBackward0(Node):
 class AddBackward1(Node):
     """add.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
 
+    _entry = "add.Scalar"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -61,6 +63,7 @@ class AddBackward1(Node):
 class SubBackward0(Node):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
 
+    _entry = "sub.Tensor"
     __slots__ = ('saved_alpha',)
     _saved_fields = ('alpha',)
     _number_fields = ('alpha',)
@@ -86,6 +89,7 @@ class SubBackward0(Node):
 class SubBackward1(Node):
     """sub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
 
+    _entry = "sub.Scalar"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -103,6 +107,7 @@ class SubBackward1(Node):
 class RsubBackward0(Node):
     """rsub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
 
+    _entry = "rsub.Tensor"
     __slots__ = ('saved_alpha',)
     _saved_fields = ('alpha',)
     _number_fields = ('alpha',)
@@ -128,6 +133,7 @@ class RsubBackward0(Node):
 class RsubBackward1(Node):
     """rsub.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor"""
 
+    _entry = "rsub.Scalar"
     __slots__ = ('saved_alpha',)
     _saved_fields = ('alpha',)
     _number_fields = ('alpha',)
@@ -148,6 +154,7 @@ class RsubBackward1(Node):
 class MulBackward0(Node):
     """mul.Tensor(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "mul.Tensor"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -189,6 +196,7 @@ class MulBackward0(Node):
 class MulBackward1(Node):
     """mul.Scalar(Tensor self, Scalar other) -> Tensor"""
 
+    _entry = "mul.Scalar"
     __slots__ = ('saved_other',)
     _saved_fields = ('other',)
     _number_fields = ('other',)
@@ -214,6 +222,7 @@ class MulBackward1(Node):
 class DivBackward0(Node):
     """div.Tensor(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "div.Tensor"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -258,6 +267,7 @@ class DivBackward0(Node):
 class DivBackward1(Node):
     """div.Scalar(Tensor self, Scalar other) -> Tensor"""
 
+    _entry = "div.Scalar"
     __slots__ = ('saved_other',)
     _saved_fields = ('other',)
     _number_fields = ('other',)
@@ -283,6 +293,7 @@ class DivBackward1(Node):
 class DivBackward2(Node):
     """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
 
+    _entry = "div.Tensor_mode"
     __slots__ = ('saved_self', 'saved_other', 'saved_rounding_mode')
     _saved_fields = ('self', 'other', 'rounding_mode')
     _raw_fields = ('self', 'other')
@@ -321,6 +332,7 @@ class DivBackward2(Node):
 class DivBackward3(Node):
     """div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor"""
 
+    _entry = "div.Scalar_mode"
     __slots__ = ('saved_other', 'saved_rounding_mode')
     _saved_fields = ('other', 'rounding_mode')
     _number_fields = ('other',)
@@ -342,6 +354,7 @@ class DivBackward3(Node):
 class RemainderBackward0(Node):
     """remainder.Scalar(Tensor self, Scalar other) -> Tensor"""
 
+    _entry = "remainder.Scalar"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -359,6 +372,7 @@ class RemainderBackward0(Node):
 class RemainderBackward1(Node):
     """remainder.Tensor(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "remainder.Tensor"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -392,6 +406,7 @@ class RemainderBackward1(Node):
 class FmodBackward0(Node):
     """fmod.Scalar(Tensor self, Scalar other) -> Tensor"""
 
+    _entry = "fmod.Scalar"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -409,6 +424,7 @@ class FmodBackward0(Node):
 class FmodBackward1(Node):
     """fmod.Tensor(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "fmod.Tensor"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -442,6 +458,7 @@ class FmodBackward1(Node):
 class PowBackward0(Node):
     """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
 
+    _entry = "pow.Tensor_Scalar"
     __slots__ = ('saved_self', 'saved_exponent')
     _saved_fields = ('self', 'exponent')
     _raw_fields = ('self',)
@@ -469,6 +486,7 @@ class PowBackward0(Node):
 class PowBackward1(Node):
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor"""
 
+    _entry = "pow.Tensor_Tensor"
     __slots__ = ('saved_self', 'saved_exponent', 'saved_result')
     _saved_fields = ('self', 'exponent', 'result')
     _raw_fields = ('self', 'exponent', 'result')
@@ -511,6 +529,7 @@ class PowBackward1(Node):
 class PowBackward2(Node):
     """pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
 
+    _entry = "pow.Scalar"
     __slots__ = ('saved_self', 'saved_exponent', 'saved_result')
     _saved_fields = ('self', 'exponent', 'result')
     _raw_fields = ('exponent', 'result')
@@ -541,6 +560,7 @@ class PowBackward2(Node):
 class AddcmulBackward0(Node):
     """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
 
+    _entry = "addcmul"
     __slots__ = ('saved_tensor1', 'saved_tensor2', 'saved_value')
     _saved_fields = ('tensor1', 'tensor2', 'value')
     _raw_fields = ('tensor1', 'tensor2')
@@ -590,6 +610,7 @@ class AddcmulBackward0(Node):
 class AddcdivBackward0(Node):
     """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
 
+    _entry = "addcdiv"
     __slots__ = ('saved_tensor1', 'saved_tensor2', 'saved_value')
     _saved_fields = ('tensor1', 'tensor2', 'value')
     _raw_fields = ('tensor1', 'tensor2')
@@ -639,6 +660,7 @@ class AddcdivBackward0(Node):
 class SinBackward0(Node):
     """sin(Tensor self) -> Tensor"""
 
+    _entry = "sin"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -669,6 +691,7 @@ class SinBackward0(Node):
 class CosBackward0(Node):
     """cos(Tensor self) -> Tensor"""
 
+    _entry = "cos"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -699,6 +722,7 @@ class CosBackward0(Node):
 class TanBackward0(Node):
     """tan(Tensor self) -> Tensor"""
 
+    _entry = "tan"
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
     _raw_fields = ('result',)
@@ -729,6 +753,7 @@ class TanBackward0(Node):
 class AsinBackward0(Node):
     """asin(Tensor self) -> Tensor"""
 
+    _entry = "asin"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -754,6 +779,7 @@ class AsinBackward0(Node):
 class AcosBackward0(Node):
     """acos(Tensor self) -> Tensor"""
 
+    _entry = "acos"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -779,6 +805,7 @@ class AcosBackward0(Node):
 class AtanBackward0(Node):
     """atan(Tensor self) -> Tensor"""
 
+    _entry = "atan"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -809,6 +836,7 @@ class AtanBackward0(Node):
 class SinhBackward0(Node):
     """sinh(Tensor self) -> Tensor"""
 
+    _entry = "sinh"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -839,6 +867,7 @@ class SinhBackward0(Node):
 class CoshBackward0(Node):
     """cosh(Tensor self) -> Tensor"""
 
+    _entry = "cosh"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -869,6 +898,7 @@ class CoshBackward0(Node):
 class TanhBackward0(Node):
     """tanh(Tensor self) -> Tensor"""
 
+    _entry = "tanh"
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
     _raw_fields = ('result',)
@@ -894,6 +924,7 @@ class TanhBackward0(Node):
 class AsinhBackward0(Node):
     """asinh(Tensor self) -> Tensor"""
 
+    _entry = "asinh"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -919,6 +950,7 @@ class AsinhBackward0(Node):
 class AcoshBackward0(Node):
     """acosh(Tensor self) -> Tensor"""
 
+    _entry = "acosh"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -944,6 +976,7 @@ class AcoshBackward0(Node):
 class AtanhBackward0(Node):
     """atanh(Tensor self) -> Tensor"""
 
+    _entry = "atanh"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -974,6 +1007,7 @@ class AtanhBackward0(Node):
 class ExpBackward0(Node):
     """exp(Tensor self) -> Tensor"""
 
+    _entry = "exp"
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
     _raw_fields = ('result',)
@@ -1004,6 +1038,7 @@ class ExpBackward0(Node):
 class Exp2Backward0(Node):
     """exp2(Tensor self) -> Tensor"""
 
+    _entry = "exp2"
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
     _raw_fields = ('result',)
@@ -1034,6 +1069,7 @@ class Exp2Backward0(Node):
 class Expm1Backward0(Node):
     """expm1(Tensor self) -> Tensor"""
 
+    _entry = "expm1"
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
     _raw_fields = ('result',)
@@ -1064,6 +1100,7 @@ class Expm1Backward0(Node):
 class LogBackward0(Node):
     """log(Tensor self) -> Tensor"""
 
+    _entry = "log"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -1094,6 +1131,7 @@ class LogBackward0(Node):
 class Log2Backward0(Node):
     """log2(Tensor self) -> Tensor"""
 
+    _entry = "log2"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -1124,6 +1162,7 @@ class Log2Backward0(Node):
 class Log10Backward0(Node):
     """log10(Tensor self) -> Tensor"""
 
+    _entry = "log10"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -1154,6 +1193,7 @@ class Log10Backward0(Node):
 class Log1PBackward0(Node):
     """log1p(Tensor self) -> Tensor"""
 
+    _entry = "log1p"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -1184,6 +1224,7 @@ class Log1PBackward0(Node):
 class SqrtBackward0(Node):
     """sqrt(Tensor self) -> Tensor"""
 
+    _entry = "sqrt"
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
     _raw_fields = ('result',)
@@ -1214,6 +1255,7 @@ class SqrtBackward0(Node):
 class RsqrtBackward0(Node):
     """rsqrt(Tensor self) -> Tensor"""
 
+    _entry = "rsqrt"
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
     _raw_fields = ('result',)
@@ -1239,6 +1281,7 @@ class RsqrtBackward0(Node):
 class ReciprocalBackward0(Node):
     """reciprocal(Tensor self) -> Tensor"""
 
+    _entry = "reciprocal"
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
     _raw_fields = ('result',)
@@ -1269,6 +1312,7 @@ class ReciprocalBackward0(Node):
 class NegBackward0(Node):
     """neg(Tensor self) -> Tensor"""
 
+    _entry = "neg"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -1291,6 +1335,7 @@ class NegBackward0(Node):
 class AbsBackward0(Node):
     """abs(Tensor self) -> Tensor"""
 
+    _entry = "abs"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -1316,6 +1361,7 @@ class AbsBackward0(Node):
 class SgnBackward0(Node):
     """sgn(Tensor self) -> Tensor"""
 
+    _entry = "sgn"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -1344,6 +1390,7 @@ class SgnBackward0(Node):
 class SignBackward0(Node):
     """sign(Tensor self) -> Tensor"""
 
+    _entry = "sign"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -1361,6 +1408,7 @@ class SignBackward0(Node):
 class FloorBackward0(Node):
     """floor(Tensor self) -> Tensor"""
 
+    _entry = "floor"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -1378,6 +1426,7 @@ class FloorBackward0(Node):
 class CeilBackward0(Node):
     """ceil(Tensor self) -> Tensor"""
 
+    _entry = "ceil"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -1395,6 +1444,7 @@ class CeilBackward0(Node):
 class TruncBackward0(Node):
     """trunc(Tensor self) -> Tensor"""
 
+    _entry = "trunc"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -1412,6 +1462,7 @@ class TruncBackward0(Node):
 class RoundBackward0(Node):
     """round(Tensor self) -> Tensor"""
 
+    _entry = "round"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -1429,6 +1480,7 @@ class RoundBackward0(Node):
 class RoundBackward1(Node):
     """round.decimals(Tensor self, *, int decimals) -> Tensor"""
 
+    _entry = "round.decimals"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -1446,6 +1498,7 @@ class RoundBackward1(Node):
 class FracBackward0(Node):
     """frac(Tensor self) -> Tensor"""
 
+    _entry = "frac"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -1463,6 +1516,7 @@ class FracBackward0(Node):
 class ErfBackward0(Node):
     """erf(Tensor self) -> Tensor"""
 
+    _entry = "erf"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -1493,6 +1547,7 @@ class ErfBackward0(Node):
 class ErfcBackward0(Node):
     """erfc(Tensor self) -> Tensor"""
 
+    _entry = "erfc"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -1523,6 +1578,7 @@ class ErfcBackward0(Node):
 class ErfinvBackward0(Node):
     """erfinv(Tensor self) -> Tensor"""
 
+    _entry = "erfinv"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -1548,6 +1604,7 @@ class ErfinvBackward0(Node):
 class LgammaBackward0(Node):
     """lgamma(Tensor self) -> Tensor"""
 
+    _entry = "lgamma"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -1573,6 +1630,7 @@ class LgammaBackward0(Node):
 class DigammaBackward0(Node):
     """digamma(Tensor self) -> Tensor"""
 
+    _entry = "digamma"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -1598,6 +1656,7 @@ class DigammaBackward0(Node):
 class PolygammaBackward0(Node):
     """polygamma(int n, Tensor self) -> Tensor"""
 
+    _entry = "polygamma"
     __slots__ = ('saved_n', 'saved_self')
     _saved_fields = ('n', 'self')
     _raw_fields = ('self',)
@@ -1624,6 +1683,7 @@ class PolygammaBackward0(Node):
 class PolygammaBackward1(Node):
     """polygamma_(Tensor(a!) self, int n) -> Tensor(a!)"""
 
+    _entry = "polygamma_"
     __slots__ = ('saved_self', 'saved_n')
     _saved_fields = ('self', 'n')
     _raw_fields = ('self',)
@@ -1650,6 +1710,7 @@ class PolygammaBackward1(Node):
 class MvlgammaBackward0(Node):
     """mvlgamma(Tensor self, int p) -> Tensor"""
 
+    _entry = "mvlgamma"
     __slots__ = ('saved_self', 'saved_p')
     _saved_fields = ('self', 'p')
     _raw_fields = ('self',)
@@ -1676,6 +1737,7 @@ class MvlgammaBackward0(Node):
 class SigmoidBackward0(Node):
     """sigmoid(Tensor self) -> Tensor"""
 
+    _entry = "sigmoid"
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
     _raw_fields = ('result',)
@@ -1701,6 +1763,7 @@ class SigmoidBackward0(Node):
 class LogitBackward0(Node):
     """logit(Tensor self, float? eps=None) -> Tensor"""
 
+    _entry = "logit"
     __slots__ = ('saved_self', 'saved_eps')
     _saved_fields = ('self', 'eps')
     _raw_fields = ('self',)
@@ -1727,6 +1790,7 @@ class LogitBackward0(Node):
 class SincBackward0(Node):
     """sinc(Tensor self) -> Tensor"""
 
+    _entry = "sinc"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -1752,6 +1816,7 @@ class SincBackward0(Node):
 class Deg2RadBackward0(Node):
     """deg2rad(Tensor self) -> Tensor"""
 
+    _entry = "deg2rad"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -1774,6 +1839,7 @@ class Deg2RadBackward0(Node):
 class Rad2DegBackward0(Node):
     """rad2deg(Tensor self) -> Tensor"""
 
+    _entry = "rad2deg"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -1796,6 +1862,7 @@ class Rad2DegBackward0(Node):
 class NanToNumBackward0(Node):
     """nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor"""
 
+    _entry = "nan_to_num"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -1821,6 +1888,7 @@ class NanToNumBackward0(Node):
 class FrexpBackward0(Node):
     """frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)"""
 
+    _entry = "frexp.Tensor"
     __slots__ = ('saved_exponent',)
     _saved_fields = ('exponent',)
     _raw_fields = ('exponent',)
@@ -1851,6 +1919,7 @@ class FrexpBackward0(Node):
 class MaximumBackward0(Node):
     """maximum(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "maximum"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -1890,6 +1959,7 @@ class MaximumBackward0(Node):
 class MinimumBackward0(Node):
     """minimum(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "minimum"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -1929,6 +1999,7 @@ class MinimumBackward0(Node):
 class FmaxBackward0(Node):
     """fmax(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "fmax"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -1968,6 +2039,7 @@ class FmaxBackward0(Node):
 class FminBackward0(Node):
     """fmin(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "fmin"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -2007,6 +2079,7 @@ class FminBackward0(Node):
 class Atan2Backward0(Node):
     """atan2(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "atan2"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -2036,6 +2109,7 @@ class Atan2Backward0(Node):
 class HypotBackward0(Node):
     """hypot(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "hypot"
     __slots__ = ('saved_self', 'saved_other', 'saved_result')
     _saved_fields = ('self', 'other', 'result')
     _raw_fields = ('self', 'other', 'result')
@@ -2083,6 +2157,7 @@ class HypotBackward0(Node):
 class CopysignBackward0(Node):
     """copysign.Tensor(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "copysign.Tensor"
     __slots__ = ('saved_self', 'saved_other_sym_sizes', 'saved_other_scalar_type', 'saved_other_device', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -2119,6 +2194,7 @@ class CopysignBackward0(Node):
 class CopysignBackward1(Node):
     """copysign.Scalar(Tensor self, Scalar other) -> Tensor"""
 
+    _entry = "copysign.Scalar"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -2147,6 +2223,7 @@ class CopysignBackward1(Node):
 class NextafterBackward0(Node):
     """nextafter(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "nextafter"
     __slots__ = ('saved_self', 'saved_other', 'saved_other_sym_sizes', 'saved_other_scalar_type', 'saved_other_device')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -2183,6 +2260,7 @@ class NextafterBackward0(Node):
 class XlogyBackward0(Node):
     """xlogy.Tensor(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "xlogy.Tensor"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -2227,6 +2305,7 @@ class XlogyBackward0(Node):
 class XlogyBackward1(Node):
     """xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor"""
 
+    _entry = "xlogy.Scalar_Self"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('other',)
@@ -2259,6 +2338,7 @@ class XlogyBackward1(Node):
 class XlogyBackward2(Node):
     """xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor"""
 
+    _entry = "xlogy.Scalar_Other"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self',)
@@ -2286,6 +2366,7 @@ class XlogyBackward2(Node):
 class LogaddexpBackward0(Node):
     """logaddexp(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "logaddexp"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -2333,6 +2414,7 @@ class LogaddexpBackward0(Node):
 class Logaddexp2Backward0(Node):
     """logaddexp2(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "logaddexp2"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -2380,6 +2462,7 @@ class Logaddexp2Backward0(Node):
 class LdexpBackward0(Node):
     """ldexp.Tensor(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "ldexp.Tensor"
     __slots__ = ('saved_other', 'saved_result')
     _saved_fields = ('other', 'result')
     _raw_fields = ('other', 'result')
@@ -2421,6 +2504,7 @@ class LdexpBackward0(Node):
 class LerpBackward0(Node):
     """lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor"""
 
+    _entry = "lerp.Scalar"
     __slots__ = ('saved_weight',)
     _saved_fields = ('weight',)
     _number_fields = ('weight',)
@@ -2455,6 +2539,7 @@ class LerpBackward0(Node):
 class LerpBackward1(Node):
     """lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor"""
 
+    _entry = "lerp.Tensor"
     __slots__ = ('saved_self', 'saved_end', 'saved_weight')
     _saved_fields = ('self', 'end', 'weight')
     _raw_fields = ('self', 'end', 'weight')
@@ -2510,6 +2595,7 @@ class LerpBackward1(Node):
 class ClampBackward0(Node):
     """clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
 
+    _entry = "clamp.Tensor"
     __slots__ = ('saved_self', 'saved_min', 'saved_max')
     _saved_fields = ('self', 'min', 'max')
     _raw_fields = ('self', 'min', 'max')
@@ -2569,6 +2655,7 @@ class ClampBackward0(Node):
 class ClampBackward1(Node):
     """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
 
+    _entry = "clamp"
     __slots__ = ('saved_self', 'saved_min', 'saved_max')
     _saved_fields = ('self', 'min', 'max')
     _raw_fields = ('self',)
@@ -2597,6 +2684,7 @@ class ClampBackward1(Node):
 class ClampMinBackward0(Node):
     """clamp_min(Tensor self, Scalar min) -> Tensor"""
 
+    _entry = "clamp_min"
     __slots__ = ('saved_self', 'saved_min')
     _saved_fields = ('self', 'min')
     _raw_fields = ('self',)
@@ -2624,6 +2712,7 @@ class ClampMinBackward0(Node):
 class ClampMinBackward1(Node):
     """clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"""
 
+    _entry = "clamp_min.Tensor"
     __slots__ = ('saved_self', 'saved_min')
     _saved_fields = ('self', 'min')
     _raw_fields = ('self', 'min')
@@ -2663,6 +2752,7 @@ class ClampMinBackward1(Node):
 class ClampMaxBackward0(Node):
     """clamp_max(Tensor self, Scalar max) -> Tensor"""
 
+    _entry = "clamp_max"
     __slots__ = ('saved_self', 'saved_max')
     _saved_fields = ('self', 'max')
     _raw_fields = ('self',)
@@ -2690,6 +2780,7 @@ class ClampMaxBackward0(Node):
 class ClampMaxBackward1(Node):
     """clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"""
 
+    _entry = "clamp_max.Tensor"
     __slots__ = ('saved_self', 'saved_max')
     _saved_fields = ('self', 'max')
     _raw_fields = ('self', 'max')
@@ -2729,6 +2820,7 @@ class ClampMaxBackward1(Node):
 class WhereBackward0(Node):
     """where.self(Tensor condition, Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "where.self"
     __slots__ = ('saved_condition',)
     _saved_fields = ('condition',)
     _raw_fields = ('condition',)
@@ -2762,6 +2854,7 @@ class WhereBackward0(Node):
 class FillBackward0(Node):
     """fill.Scalar(Tensor self, Scalar value) -> Tensor"""
 
+    _entry = "fill.Scalar"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -2779,6 +2872,7 @@ class FillBackward0(Node):
 class FillBackward1(Node):
     """fill.Tensor(Tensor self, Tensor value) -> Tensor"""
 
+    _entry = "fill.Tensor"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -2801,6 +2895,7 @@ class FillBackward1(Node):
 class FillBackward2(Node):
     """fill_.Scalar(Tensor(a!) self, Scalar value) -> Tensor(a!)"""
 
+    _entry = "fill_.Scalar"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -2818,6 +2913,7 @@ class FillBackward2(Node):
 class FillBackward3(Node):
     """fill_.Tensor(Tensor(a!) self, Tensor value) -> Tensor(a!)"""
 
+    _entry = "fill_.Tensor"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -2840,6 +2936,7 @@ class FillBackward3(Node):
 class EqBackward1(Node):
     """eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
 
+    _entry = "eq_.Tensor"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -2862,6 +2959,7 @@ class EqBackward1(Node):
 class NeBackward1(Node):
     """ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
 
+    _entry = "ne_.Tensor"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -2884,6 +2982,7 @@ class NeBackward1(Node):
 class LtBackward1(Node):
     """lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
 
+    _entry = "lt_.Tensor"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -2906,6 +3005,7 @@ class LtBackward1(Node):
 class LeBackward1(Node):
     """le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
 
+    _entry = "le_.Tensor"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -2928,6 +3028,7 @@ class LeBackward1(Node):
 class GtBackward1(Node):
     """gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
 
+    _entry = "gt_.Tensor"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -2950,6 +3051,7 @@ class GtBackward1(Node):
 class GeBackward1(Node):
     """ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)"""
 
+    _entry = "ge_.Tensor"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -2972,6 +3074,7 @@ class GeBackward1(Node):
 class ZeroBackward0(Node):
     """zero(Tensor self) -> Tensor"""
 
+    _entry = "zero"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -2989,6 +3092,7 @@ class ZeroBackward0(Node):
 class SigmoidBackwardBackward0(Node):
     """sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor"""
 
+    _entry = "sigmoid_backward"
     __slots__ = ('saved_grad_output', 'saved_output')
     _saved_fields = ('grad_output', 'output')
     _raw_fields = ('grad_output', 'output')
@@ -3030,6 +3134,7 @@ class SigmoidBackwardBackward0(Node):
 class TanhBackwardBackward0(Node):
     """tanh_backward(Tensor grad_output, Tensor output) -> Tensor"""
 
+    _entry = "tanh_backward"
     __slots__ = ('saved_grad_output', 'saved_output')
     _saved_fields = ('grad_output', 'output')
     _raw_fields = ('grad_output', 'output')

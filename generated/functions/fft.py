@@ -19,6 +19,7 @@ from gradloom.formulas.fft import fft_c2r_backward, fft_r2c_backward
 class FftR2CBackward0(Node):
     """_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"""
 
+    _entry = "_fft_r2c"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_normalization', 'saved_onesided')
     _saved_fields = ('self_sym_sizes', 'dim', 'normalization', 'onesided')
 
@@ -41,6 +42,7 @@ class FftR2CBackward0(Node):
 class FftC2RBackward0(Node):
     """_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor"""
 
+    _entry = "_fft_c2r"
     __slots__ = ('saved_dim', 'saved_normalization')
     _saved_fields = ('dim', 'normalization')
 
@@ -61,6 +63,7 @@ class FftC2RBackward0(Node):
 class FftC2CBackward0(Node):
     """_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"""
 
+    _entry = "_fft_c2c"
     __slots__ = ('saved_dim', 'saved_normalization', 'saved_forward')
     _saved_fields = ('dim', 'normalization', 'forward')
 

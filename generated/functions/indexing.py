@@ -19,6 +19,7 @@ from gradloom.formulas.indexing import embedding_bag_backward, embedding_bag_sam
 class MaskedFillBackward0(Node):
     """masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor"""
 
+    _entry = "masked_fill.Scalar"
     __slots__ = ('saved_mask',)
     _saved_fields = ('mask',)
     _raw_fields = ('mask',)
@@ -44,6 +45,7 @@ class MaskedFillBackward0(Node):
 class MaskedFillBackward1(Node):
     """masked_fill.Tensor(Tensor self, Tensor mask, Tensor value) -> Tensor"""
 
+    _entry = "masked_fill.Tensor"
     __slots__ = ('saved_mask',)
     _saved_fields = ('mask',)
     _raw_fields = ('mask',)
@@ -77,6 +79,7 @@ class MaskedFillBackward1(Node):
 class IndexBackward0(Node):
     """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
 
+    _entry = "index.Tensor"
     __slots__ = ('saved_self_sym_sizes', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'indices')
     _raw_fields = ('indices',)
@@ -101,6 +104,7 @@ class IndexBackward0(Node):
 class UnsafeIndexBackward0(Node):
     """_unsafe_index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
 
+    _entry = "_unsafe_index.Tensor"
     __slots__ = ('saved_self_sym_sizes', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'indices')
     _raw_fields = ('indices',)
@@ -125,6 +129,7 @@ class UnsafeIndexBackward0(Node):
 class UnsafeMaskedIndexBackward0(Node):
     """_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor"""
 
+    _entry = "_unsafe_masked_index"
     __slots__ = ('saved_self_sym_sizes', 'saved_mask', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'mask', 'indices')
     _raw_fields = ('mask', 'indices')
@@ -152,6 +157,7 @@ class UnsafeMaskedIndexBackward0(Node):
 class UnsafeMaskedIndexPutAccumulateBackward0(Node):
     """_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor"""
 
+    _entry = "_unsafe_masked_index_put_accumulate"
     __slots__ = ('saved_mask', 'saved_indices')
     _saved_fields = ('mask', 'indices')
     _raw_fields = ('mask', 'indices')
@@ -183,6 +189,7 @@ class UnsafeMaskedIndexPutAccumulateBackward0(Node):
 class UnsafeIndexPutBackward0(Node):
     """_unsafe_index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
 
+    _entry = "_unsafe_index_put"
     __slots__ = ('saved_indices', 'saved_values_sym_sizes', 'saved_values_scalar_type', 'saved_values_device', 'saved_accumulate')
     _saved_fields = ('indices', 'accumulate')
     _raw_fields = ('indices',)
@@ -216,6 +223,7 @@ class UnsafeIndexPutBackward0(Node):
 class IndexAddBackward0(Node):
     """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor"""
 
+    _entry = "index_add"
     __slots__ = ('saved_dim', 'saved_index', 'saved_source', 'saved_alpha')
     _saved_fields = ('dim', 'index', 'source', 'alpha')
     _raw_fields = ('index', 'source')
@@ -252,6 +260,7 @@ class IndexAddBackward0(Node):
 class IndexReduceBackward0(Node):
     """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor"""
 
+    _entry = "index_reduce"
     __slots__ = ('saved_self', 'saved_dim', 'saved_index', 'saved_source', 'saved_reduce', 'saved_include_self', 'saved_result')
     _saved_fields = ('self', 'dim', 'index', 'source', 'reduce', 'include_self', 'result')
     _raw_fields = ('self', 'index', 'source', 'result')
@@ -289,6 +298,7 @@ class IndexReduceBackward0(Node):
 class IndexCopyBackward0(Node):
     """index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor"""
 
+    _entry = "index_copy"
     __slots__ = ('saved_dim', 'saved_index', 'saved_source')
     _saved_fields = ('dim', 'index', 'source')
     _raw_fields = ('index', 'source')
@@ -327,6 +337,7 @@ class IndexCopyBackward0(Node):
 class IndexFillBackward0(Node):
     """index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
 
+    _entry = "index_fill.int_Scalar"
     __slots__ = ('saved_dim', 'saved_index')
     _saved_fields = ('dim', 'index')
     _raw_fields = ('index',)
@@ -353,6 +364,7 @@ class IndexFillBackward0(Node):
 class IndexFillBackward1(Node):
     """index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
 
+    _entry = "index_fill.int_Tensor"
     __slots__ = ('saved_dim', 'saved_index')
     _saved_fields = ('dim', 'index')
     _raw_fields = ('index',)
@@ -388,6 +400,7 @@ class IndexFillBackward1(Node):
 class IndexPutBackward0(Node):
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
 
+    _entry = "index_put"
     __slots__ = ('saved_indices', 'saved_accumulate')
     _saved_fields = ('indices', 'accumulate')
     _raw_fields = ('indices',)
@@ -418,6 +431,7 @@ class IndexPutBackward0(Node):
 class IndexPutImplBackward0(Node):
     """_index_put_impl_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False, bool unsafe=False) -> Tensor(a!)"""
 
+    _entry = "_index_put_impl_"
     __slots__ = ('saved_indices', 'saved_accumulate')
     _saved_fields = ('indices', 'accumulate')
     _raw_fields = ('indices',)
@@ -448,6 +462,7 @@ class IndexPutImplBackward0(Node):
 class MaskedScatterBackward0(Node):
     """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor"""
 
+    _entry = "masked_scatter"
     __slots__ = ('saved_mask', 'saved_source_sym_sizes')
     _saved_fields = ('mask', 'source_sym_sizes')
     _raw_fields = ('mask',)
@@ -482,6 +497,7 @@ class MaskedScatterBackward0(Node):
 class MaskedScatterBackwardBackward0(Node):
     """masked_scatter_backward(Tensor grad_output, Tensor mask, int[] sizes) -> Tensor"""
 
+    _entry = "masked_scatter_backward"
     __slots__ = ('saved_grad_output_sym_sizes', 'saved_grad_output_scalar_type', 'saved_grad_output_device', 'saved_mask')
     _saved_fields = ('mask',)
     _raw_fields = ('mask',)
@@ -510,6 +526,7 @@ class MaskedScatterBackwardBackward0(Node):
 class MaskedSelectBackward0(Node):
     """masked_select(Tensor self, Tensor mask) -> Tensor"""
 
+    _entry = "masked_select"
     __slots__ = ('saved_self', 'saved_mask')
     _saved_fields = ('self', 'mask')
     _raw_fields = ('self', 'mask')
@@ -538,6 +555,7 @@ class MaskedSelectBackward0(Node):
 class PutBackward0(Node):
     """put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
 
+    _entry = "put"
     __slots__ = ('saved_index', 'saved_source', 'saved_accumulate')
     _saved_fields = ('index', 'source', 'accumulate')
     _raw_fields = ('index', 'source')
@@ -578,6 +596,7 @@ class PutBackward0(Node):
 class TakeBackward0(Node):
     """take(Tensor self, Tensor index) -> Tensor"""
 
+    _entry = "take"
     __slots__ = ('saved_self', 'saved_index')
     _saved_fields = ('self', 'index')
     _raw_fields = ('self', 'index')
@@ -606,6 +625,7 @@ class TakeBackward0(Node):
 class IndexSelectBackward0(Node):
     """index_select(Tensor self, int dim, Tensor index) -> Tensor"""
 
+    _entry = "index_select"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_index')
     _saved_fields = ('self_sym_sizes', 'dim', 'index')
     _raw_fields = ('index',)
@@ -633,6 +653,7 @@ class IndexSelectBackward0(Node):
 class GatherBackward0(Node):
     """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
 
+    _entry = "gather"
     __slots__ = ('saved_self', 'saved_dim', 'saved_index', 'saved_sparse_grad')
     _saved_fields = ('self', 'dim', 'index', 'sparse_grad')
     _raw_fields = ('self', 'index')
@@ -663,6 +684,7 @@ class GatherBackward0(Node):
 class ScatterBackward0(Node):
     """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
 
+    _entry = "scatter.src"
     __slots__ = ('saved_dim', 'saved_index')
     _saved_fields = ('dim', 'index')
     _raw_fields = ('index',)
@@ -698,6 +720,7 @@ class ScatterBackward0(Node):
 class ScatterBackward1(Node):
     """scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
 
+    _entry = "scatter.value"
     __slots__ = ('saved_dim', 'saved_index')
     _saved_fields = ('dim', 'index')
     _raw_fields = ('index',)
@@ -724,6 +747,7 @@ class ScatterBackward1(Node):
 class ScatterAddBackward0(Node):
     """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
 
+    _entry = "scatter_add"
     __slots__ = ('saved_dim', 'saved_index')
     _saved_fields = ('dim', 'index')
     _raw_fields = ('index',)
@@ -755,6 +779,7 @@ class ScatterAddBackward0(Node):
 class ScatterReduceBackward0(Node):
     """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor"""
 
+    _entry = "scatter_reduce.two"
     __slots__ = ('saved_self', 'saved_dim', 'saved_index', 'saved_src', 'saved_reduce', 'saved_include_self', 'saved_result')
     _saved_fields = ('self', 'dim', 'index', 'src', 'reduce', 'include_self', 'result')
     _raw_fields = ('self', 'index', 'src', 'result')
@@ -792,6 +817,7 @@ class ScatterReduceBackward0(Node):
 class EmbeddingBackward0(Node):
     """embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor"""
 
+    _entry = "embedding"
     __slots__ = ('saved_weight_sym_argsize_0', 'saved_indices', 'saved_padding_idx', 'saved_scale_grad_by_freq', 'saved_sparse')
     _saved_fields = ('weight_sym_argsize_0', 'indices', 'padding_idx', 'scale_grad_by_freq', 'sparse')
     _raw_fields = ('indices',)
@@ -821,6 +847,7 @@ class EmbeddingBackward0(Node):
 class EmbeddingDenseBackwardBackward0(Node):
     """embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor"""
 
+    _entry = "embedding_dense_backward"
     __slots__ = ('saved_indices', 'saved_padding_idx')
     _saved_fields = ('indices', 'padding_idx')
     _raw_fields = ('indices',)
@@ -847,6 +874,7 @@ class EmbeddingDenseBackwardBackward0(Node):
 class EmbeddingRenormBackward0(Node):
     """embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> Tensor(a!)"""
 
+    _entry = "embedding_renorm_"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -864,6 +892,7 @@ class EmbeddingRenormBackward0(Node):
 class EmbeddingBagBackward0(Node):
     """_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)"""
 
+    _entry = "_embedding_bag"
     __slots__ = ('saved_weight_sym_argsize_0', 'saved_weight', 'saved_indices', 'saved_offsets', 'saved_scale_grad_by_freq', 'saved_mode', 'saved_sparse', 'saved_per_sample_weights', 'saved_padding_idx', 'saved_result1', 'saved_result2', 'saved_result3')
     _saved_fields = ('weight_sym_argsize_0', 'weight', 'indices', 'offsets', 'scale_grad_by_freq', 'mode', 'sparse', 'per_sample_weights', 'padding_idx', 'result1', 'result2', 'result3')
     _raw_fields = ('weight', 'indices', 'offsets', 'per_sample_weights', 'result1', 'result2', 'result3')

@@ -21,6 +21,7 @@ from gradloom.formulas.linalg.spectral import linalg_eig_backward, linalg_lstsq_
 class LinalgInvExBackward0(Node):
     """linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)"""
 
+    _entry = "linalg_inv_ex"
     __slots__ = ('saved_inverse',)
     _saved_fields = ('inverse',)
     _raw_fields = ('inverse',)
@@ -46,6 +47,7 @@ class LinalgInvExBackward0(Node):
 class LinalgQrBackward0(Node):
     """linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)"""
 
+    _entry = "linalg_qr"
     __slots__ = ('saved_mode', 'saved_Q', 'saved_R')
     _saved_fields = ('mode', 'Q', 'R')
     _raw_fields = ('Q', 'R')
@@ -76,6 +78,7 @@ class LinalgQrBackward0(Node):
 class LinalgCholeskyExBackward0(Node):
     """linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)"""
 
+    _entry = "linalg_cholesky_ex"
     __slots__ = ('saved_upper', 'saved_L')
     _saved_fields = ('upper', 'L')
     _raw_fields = ('L',)
@@ -102,6 +105,7 @@ class LinalgCholeskyExBackward0(Node):
 class CholeskyBackward0(Node):
     """cholesky(Tensor self, bool upper=False) -> Tensor"""
 
+    _entry = "cholesky"
     __slots__ = ('saved_upper', 'saved_result')
     _saved_fields = ('upper', 'result')
     _raw_fields = ('result',)
@@ -128,6 +132,7 @@ class CholeskyBackward0(Node):
 class CholeskySolveBackward0(Node):
     """cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor"""
 
+    _entry = "cholesky_solve"
     __slots__ = ('saved_self', 'saved_input2', 'saved_upper', 'saved_result')
     _saved_fields = ('self', 'input2', 'upper', 'result')
     _raw_fields = ('self', 'input2', 'result')
@@ -161,6 +166,7 @@ class CholeskySolveBackward0(Node):
 class CholeskyInverseBackward0(Node):
     """cholesky_inverse(Tensor self, bool upper=False) -> Tensor"""
 
+    _entry = "cholesky_inverse"
     __slots__ = ('saved_self', 'saved_upper', 'saved_result')
     _saved_fields = ('self', 'upper', 'result')
     _raw_fields = ('self', 'result')
@@ -190,6 +196,7 @@ class CholeskyInverseBackward0(Node):
 class LinalgSolveTriangularBackward0(Node):
     """linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor"""
 
+    _entry = "linalg_solve_triangular"
     __slots__ = ('saved_self', 'saved_upper', 'saved_left', 'saved_unitriangular', 'saved_result')
     _saved_fields = ('self', 'upper', 'left', 'unitriangular', 'result')
     _raw_fields = ('self', 'result')
@@ -222,6 +229,7 @@ class LinalgSolveTriangularBackward0(Node):
 class TriangularSolveBackward0(Node):
     """triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)"""
 
+    _entry = "triangular_solve"
     __slots__ = ('saved_self', 'saved_A', 'saved_upper', 'saved_transpose', 'saved_unitriangular', 'saved_solution')
     _saved_fields = ('self', 'A', 'upper', 'transpose', 'unitriangular', 'solution')
     _raw_fields = ('self', 'A', 'solution')
@@ -258,6 +266,7 @@ class TriangularSolveBackward0(Node):
 class LinalgLuFactorExBackward0(Node):
     """linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)"""
 
+    _entry = "linalg_lu_factor_ex"
     __slots__ = ('saved_pivot', 'saved_LU', 'saved_pivots')
     _saved_fields = ('pivot', 'LU', 'pivots')
     _raw_fields = ('LU', 'pivots')
@@ -287,6 +296,7 @@ class LinalgLuFactorExBackward0(Node):
 class LinalgLuBackward0(Node):
     """linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)"""
 
+    _entry = "linalg_lu"
     __slots__ = ('saved_P', 'saved_L', 'saved_U')
     _saved_fields = ('P', 'L', 'U')
     _raw_fields = ('P', 'L', 'U')
@@ -319,6 +329,7 @@ class LinalgLuBackward0(Node):
 class LinalgLuSolveBackward0(Node):
     """linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor"""
 
+    _entry = "linalg_lu_solve"
     __slots__ = ('saved_LU', 'saved_pivots', 'saved_left', 'saved_adjoint', 'saved_result')
     _saved_fields = ('LU', 'pivots', 'left', 'adjoint', 'result')
     _raw_fields = ('LU', 'pivots', 'result')
@@ -365,6 +376,7 @@ class LinalgLuSolveBackward0(Node):
 class LuUnpackBackward0(Node):
     """lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)"""
 
+    _entry = "lu_unpack"
     __slots__ = ('saved_LU_data_sym_argsize_minus_2', 'saved_LU_data_sym_argsize_minus_1')
     _saved_fields = ('LU_data_sym_argsize_minus_2', 'LU_data_sym_argsize_minus_1')
 
@@ -386,6 +398,7 @@ class LuUnpackBackward0(Node):
 class LinalgSolveExBackward0(Node):
     """_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)"""
 
+    _entry = "_linalg_solve_ex"
     __slots__ = ('saved_A', 'saved_B_sym_sizes', 'saved_left', 'saved_result', 'saved_LU', 'saved_pivots')
     _saved_fields = ('A', 'B_sym_sizes', 'left', 'result', 'LU', 'pivots')
     _raw_fields = ('A', 'result', 'LU', 'pivots')
@@ -423,6 +436,7 @@ class LinalgSolveExBackward0(Node):
 class LinalgDetBackward0(Node):
     """_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)"""
 
+    _entry = "_linalg_det"
     __slots__ = ('saved_A', 'saved_result', 'saved_LU', 'saved_pivots')
     _saved_fields = ('A', 'result', 'LU', 'pivots')
     _raw_fields = ('A', 'result', 'LU', 'pivots')
@@ -457,6 +471,7 @@ class LinalgDetBackward0(Node):
 class LinalgSlogdetBackward0(Node):
     """_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)"""
 
+    _entry = "_linalg_slogdet"
     __slots__ = ('saved_A', 'saved_sign', 'saved_LU', 'saved_pivots')
     _saved_fields = ('A', 'sign', 'LU', 'pivots')
     _raw_fields = ('A', 'sign', 'LU', 'pivots')
@@ -492,6 +507,7 @@ class LinalgSlogdetBackward0(Node):
 class GeqrfBackward0(Node):
     """geqrf(Tensor self) -> (Tensor a, Tensor tau)"""
 
+    _entry = "geqrf"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -508,6 +524,7 @@ class GeqrfBackward0(Node):
 class LinalgHouseholderProductBackward0(Node):
     """linalg_householder_product(Tensor input, Tensor tau) -> Tensor"""
 
+    _entry = "linalg_householder_product"
     __slots__ = ('saved_input', 'saved_tau', 'saved_result')
     _saved_fields = ('input', 'tau', 'result')
     _raw_fields = ('input', 'tau', 'result')
@@ -539,6 +556,7 @@ class LinalgHouseholderProductBackward0(Node):
 class OrmqrBackward0(Node):
     """ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor"""
 
+    _entry = "ormqr"
     __slots__ = ('saved_self', 'saved_input2', 'saved_input3', 'saved_left', 'saved_transpose', 'saved_result')
     _saved_fields = ('self', 'input2', 'input3', 'left', 'transpose', 'result')
     _raw_fields = ('self', 'input2', 'input3', 'result')
@@ -576,6 +594,7 @@ class OrmqrBackward0(Node):
 class LinalgEighBackward0(Node):
     """_linalg_eigh(Tensor A, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)"""
 
+    _entry = "_linalg_eigh"
     __slots__ = ('saved_eigenvalues', 'saved_eigenvectors')
     _saved_fields = ('eigenvalues', 'eigenvectors')
     _raw_fields = ('eigenvalues', 'eigenvectors')
@@ -603,6 +622,7 @@ class LinalgEighBackward0(Node):
 class LinalgEigBackward0(Node):
     """linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)"""
 
+    _entry = "linalg_eig"
     __slots__ = ('saved_eigenvalues', 'saved_eigenvectors')
     _saved_fields = ('eigenvalues', 'eigenvectors')
     _raw_fields = ('eigenvalues', 'eigenvectors')
@@ -630,6 +650,7 @@ class LinalgEigBackward0(Node):
 class LinalgSvdBackward0(Node):
     """_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)"""
 
+    _entry = "_linalg_svd"
     __slots__ = ('saved_full_matrices', 'saved_U', 'saved_S_sym_argsize_minus_1', 'saved_S', 'saved_Vh')
     _saved_fields = ('full_matrices', 'U', 'S_sym_argsize_minus_1', 'S', 'Vh')
     _raw_fields = ('U', 'S', 'Vh')
@@ -665,6 +686,7 @@ class LinalgSvdBackward0(Node):
 class LinalgPinvBackward0(Node):
     """linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor"""
 
+    _entry = "linalg_pinv.atol_rtol_tensor"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -693,6 +715,7 @@ class LinalgPinvBackward0(Node):
 class LinalgLstsqBackward0(Node):
     """linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)"""
 
+    _entry = "linalg_lstsq"
     __slots__ = ('saved_self', 'saved_b', 'saved_solution')
     _saved_fields = ('self', 'b', 'solution')
     _raw_fields = ('self', 'b', 'solution')
@@ -724,6 +747,7 @@ class LinalgLstsqBackward0(Node):
 class LinalgMatrixExpBackward0(Node):
     """linalg_matrix_exp(Tensor self) -> Tensor"""
 
+    _entry = "linalg_matrix_exp"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)

@@ -19,6 +19,7 @@ from gradloom.formulas.loss import bce_double_backward, bce_double_backward_targ
 class MseLossBackward0(Node):
     """mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
 
+    _entry = "mse_loss"
     __slots__ = ('saved_self', 'saved_target', 'saved_reduction')
     _saved_fields = ('self', 'target', 'reduction')
     _raw_fields = ('self', 'target')
@@ -60,6 +61,7 @@ class MseLossBackward0(Node):
 class MseLossBackwardBackward0(Node):
     """mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor"""
 
+    _entry = "mse_loss_backward"
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_reduction')
     _saved_fields = ('grad_output', 'self', 'target', 'reduction')
     _raw_fields = ('grad_output', 'self', 'target')
@@ -119,6 +121,7 @@ class MseLossBackwardBackward0(Node):
 class SmoothL1LossBackward0(Node):
     """smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor"""
 
+    _entry = "smooth_l1_loss"
     __slots__ = ('saved_self', 'saved_target', 'saved_reduction', 'saved_beta')
     _saved_fields = ('self', 'target', 'reduction', 'beta')
     _raw_fields = ('self', 'target')
@@ -162,6 +165,7 @@ class SmoothL1LossBackward0(Node):
 class SmoothL1LossBackwardBackward0(Node):
     """smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor"""
 
+    _entry = "smooth_l1_loss_backward"
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_reduction', 'saved_beta')
     _saved_fields = ('grad_output', 'self', 'target', 'reduction', 'beta')
     _raw_fields = ('grad_output', 'self', 'target')
@@ -224,6 +228,7 @@ class SmoothL1LossBackwardBackward0(Node):
 class HuberLossBackward0(Node):
     """huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor"""
 
+    _entry = "huber_loss"
     __slots__ = ('saved_self', 'saved_target', 'saved_reduction', 'saved_delta')
     _saved_fields = ('self', 'target', 'reduction', 'delta')
     _raw_fields = ('self', 'target')
@@ -267,6 +272,7 @@ class HuberLossBackward0(Node):
 class HuberLossBackwardBackward0(Node):
     """huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor"""
 
+    _entry = "huber_loss_backward"
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_reduction', 'saved_delta')
     _saved_fields = ('grad_output', 'self', 'target', 'reduction', 'delta')
     _raw_fields = ('grad_output', 'self', 'target')
@@ -329,6 +335,7 @@ class HuberLossBackwardBackward0(Node):
 class SoftMarginLossBackward0(Node):
     """soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor"""
 
+    _entry = "soft_margin_loss"
     __slots__ = ('saved_self', 'saved_target', 'saved_reduction')
     _saved_fields = ('self', 'target', 'reduction')
     _raw_fields = ('self', 'target')
@@ -358,6 +365,7 @@ class SoftMarginLossBackward0(Node):
 class SoftMarginLossBackwardBackward0(Node):
     """soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor"""
 
+    _entry = "soft_margin_loss_backward"
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_reduction')
     _saved_fields = ('grad_output', 'self', 'target', 'reduction')
     _raw_fields = ('grad_output', 'self', 'target')
@@ -402,6 +410,7 @@ class SoftMarginLossBackwardBackward0(Node):
 class BinaryCrossEntropyBackward0(Node):
     """binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor"""
 
+    _entry = "binary_cross_entropy"
     __slots__ = ('saved_self', 'saved_target', 'saved_weight', 'saved_reduction')
     _saved_fields = ('self', 'target', 'weight', 'reduction')
     _raw_fields = ('self', 'target', 'weight')
@@ -449,6 +458,7 @@ class BinaryCrossEntropyBackward0(Node):
 class BinaryCrossEntropyBackwardBackward0(Node):
     """binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor"""
 
+    _entry = "binary_cross_entropy_backward"
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_weight', 'saved_reduction')
     _saved_fields = ('grad_output', 'self', 'target', 'weight', 'reduction')
     _raw_fields = ('grad_output', 'self', 'target', 'weight')
@@ -517,6 +527,7 @@ class BinaryCrossEntropyBackwardBackward0(Node):
 class BinaryCrossEntropyWithLogitsBackward0(Node):
     """binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor"""
 
+    _entry = "binary_cross_entropy_with_logits"
     __slots__ = ('saved_self', 'saved_target', 'saved_weight', 'saved_pos_weight', 'saved_reduction')
     _saved_fields = ('self', 'target', 'weight', 'pos_weight', 'reduction')
     _raw_fields = ('self', 'target', 'weight', 'pos_weight')
@@ -570,6 +581,7 @@ class BinaryCrossEntropyWithLogitsBackward0(Node):
 class MultiMarginLossBackward0(Node):
     """multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor"""
 
+    _entry = "multi_margin_loss"
     __slots__ = ('saved_self', 'saved_target', 'saved_p', 'saved_margin', 'saved_weight', 'saved_reduction')
     _saved_fields = ('self', 'target', 'p', 'margin', 'weight', 'reduction')
     _raw_fields = ('self', 'target', 'weight')
@@ -605,6 +617,7 @@ class MultiMarginLossBackward0(Node):
 class MultiMarginLossBackwardBackward0(Node):
     """multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=Mean) -> Tensor"""
 
+    _entry = "multi_margin_loss_backward"
     __slots__ = ('saved_grad_output', 'saved_self', 'saved_target', 'saved_p', 'saved_margin', 'saved_weight', 'saved_reduction')
     _saved_fields = ('grad_output', 'self', 'target', 'p', 'margin', 'weight', 'reduction')
     _raw_fields = ('grad_output', 'self', 'target', 'weight')
@@ -660,6 +673,7 @@ class MultiMarginLossBackwardBackward0(Node):
 class MultilabelMarginLossBackward0(Node):
     """multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)"""
 
+    _entry = "multilabel_margin_loss_forward"
     __slots__ = ('saved_self', 'saved_target', 'saved_reduction', 'saved_is_target')
     _saved_fields = ('self', 'target', 'reduction', 'is_target')
     _raw_fields = ('self', 'target', 'is_target')
@@ -692,6 +706,7 @@ class MultilabelMarginLossBackward0(Node):
 class MultilabelMarginLossBackwardBackward0(Node):
     """multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target) -> Tensor"""
 
+    _entry = "multilabel_margin_loss_backward"
     __slots__ = ('saved_self', 'saved_target', 'saved_reduction', 'saved_is_target')
     _saved_fields = ('self', 'target', 'reduction', 'is_target')
     _raw_fields = ('self', 'target', 'is_target')
@@ -729,6 +744,7 @@ class MultilabelMarginLossBackwardBackward0(Node):
 class NllLossBackward0(Node):
     """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor output, Tensor total_weight)"""
 
+    _entry = "nll_loss_forward"
     __slots__ = ('saved_self', 'saved_target', 'saved_weight', 'saved_reduction', 'saved_ignore_index', 'saved_total_weight')
     _saved_fields = ('self', 'target', 'weight', 'reduction', 'ignore_index', 'total_weight')
     _raw_fields = ('self', 'target', 'weight', 'total_weight')
@@ -765,6 +781,7 @@ class NllLossBackward0(Node):
 class NllLossBackwardBackward0(Node):
     """nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, Tensor total_weight) -> Tensor"""
 
+    _entry = "nll_loss_backward"
     __slots__ = ('saved_target', 'saved_weight', 'saved_reduction', 'saved_ignore_index')
     _saved_fields = ('target', 'weight', 'reduction', 'ignore_index')
     _raw_fields = ('target', 'weight')
@@ -800,6 +817,7 @@ class NllLossBackwardBackward0(Node):
 class NllLoss2DBackward0(Node):
     """nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor output, Tensor total_weight)"""
 
+    _entry = "nll_loss2d_forward"
     __slots__ = ('saved_self', 'saved_target', 'saved_weight', 'saved_reduction', 'saved_ignore_index', 'saved_total_weight')
     _saved_fields = ('self', 'target', 'weight', 'reduction', 'ignore_index', 'total_weight')
     _raw_fields = ('self', 'target', 'weight', 'total_weight')
@@ -836,6 +854,7 @@ class NllLoss2DBackward0(Node):
 class NllLoss2DBackwardBackward0(Node):
     """nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, Tensor total_weight) -> Tensor"""
 
+    _entry = "nll_loss2d_backward"
     __slots__ = ('saved_target', 'saved_weight', 'saved_reduction', 'saved_ignore_index')
     _saved_fields = ('target', 'weight', 'reduction', 'ignore_index')
     _raw_fields = ('target', 'weight')
@@ -871,6 +890,7 @@ class NllLoss2DBackwardBackward0(Node):
 class CtcLossBackward0(Node):
     """_ctc_loss(Tensor log_probs, Tensor targets, int[] input_lengths, int[] target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)"""
 
+    _entry = "_ctc_loss"
     __slots__ = ('saved_log_probs', 'saved_targets', 'saved_input_lengths', 'saved_target_lengths', 'saved_blank', 'saved_zero_infinity', 'saved_result0', 'saved_result1')
     _saved_fields = ('log_probs', 'targets', 'input_lengths', 'target_lengths', 'blank', 'zero_infinity', 'result0', 'result1')
     _raw_fields = ('log_probs', 'targets', 'result0', 'result1')
@@ -909,6 +929,7 @@ class CtcLossBackward0(Node):
 class CtcLossBackward1(Node):
     """_ctc_loss.Tensor(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, bool zero_infinity=False) -> (Tensor, Tensor)"""
 
+    _entry = "_ctc_loss.Tensor"
     __slots__ = ('saved_log_probs', 'saved_targets', 'saved_input_lengths', 'saved_target_lengths', 'saved_blank', 'saved_zero_infinity', 'saved_result0', 'saved_result1')
     _saved_fields = ('log_probs', 'targets', 'input_lengths', 'target_lengths', 'blank', 'zero_infinity', 'result0', 'result1')
     _raw_fields = ('log_probs', 'targets', 'input_lengths', 'target_lengths', 'result0', 'result1')

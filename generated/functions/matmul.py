@@ -20,6 +20,7 @@ from gradloom.formulas.matmul import addbmm_batch1_backward, addbmm_batch2_backw
 class MmBackward0(Node):
     """mm(Tensor self, Tensor mat2) -> Tensor"""
 
+    _entry = "mm"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self', 'saved_mat2', 'saved_mat2_sym_sizes', 'saved_mat2_sym_strides')
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'self', 'mat2', 'mat2_sym_sizes', 'mat2_sym_strides')
     _raw_fields = ('self', 'mat2')
@@ -57,6 +58,7 @@ class MmBackward0(Node):
 class AddmmBackward0(Node):
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
 
+    _entry = "addmm"
     __slots__ = ('saved_mat1_sym_sizes', 'saved_mat1_sym_strides', 'saved_mat1', 'saved_mat2', 'saved_mat2_sym_sizes', 'saved_mat2_sym_strides', 'saved_beta', 'saved_alpha')
     _saved_fields = ('mat1_sym_sizes', 'mat1_sym_strides', 'mat1', 'mat2', 'mat2_sym_sizes', 'mat2_sym_strides', 'beta', 'alpha')
     _raw_fields = ('mat1', 'mat2')
@@ -103,6 +105,7 @@ class AddmmBackward0(Node):
 class BmmBackward0(Node):
     """bmm(Tensor self, Tensor mat2) -> Tensor"""
 
+    _entry = "bmm"
     __slots__ = ('saved_self', 'saved_mat2')
     _saved_fields = ('self', 'mat2')
     _raw_fields = ('self', 'mat2')
@@ -136,6 +139,7 @@ class BmmBackward0(Node):
 class DotBackward0(Node):
     """dot(Tensor self, Tensor tensor) -> Tensor"""
 
+    _entry = "dot"
     __slots__ = ('saved_self', 'saved_tensor')
     _saved_fields = ('self', 'tensor')
     _raw_fields = ('self', 'tensor')
@@ -177,6 +181,7 @@ class DotBackward0(Node):
 class MvBackward0(Node):
     """mv(Tensor self, Tensor vec) -> Tensor"""
 
+    _entry = "mv"
     __slots__ = ('saved_self', 'saved_vec')
     _saved_fields = ('self', 'vec')
     _raw_fields = ('self', 'vec')
@@ -210,6 +215,7 @@ class MvBackward0(Node):
 class VdotBackward0(Node):
     """vdot(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "vdot"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -251,6 +257,7 @@ class VdotBackward0(Node):
 class AddmvBackward0(Node):
     """addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
 
+    _entry = "addmv"
     __slots__ = ('saved_mat', 'saved_vec', 'saved_beta', 'saved_alpha')
     _saved_fields = ('mat', 'vec', 'beta', 'alpha')
     _raw_fields = ('mat', 'vec')
@@ -293,6 +300,7 @@ class AddmvBackward0(Node):
 class AddrBackward0(Node):
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
 
+    _entry = "addr"
     __slots__ = ('saved_vec1', 'saved_vec2', 'saved_beta', 'saved_alpha')
     _saved_fields = ('vec1', 'vec2', 'beta', 'alpha')
     _raw_fields = ('vec1', 'vec2')
@@ -335,6 +343,7 @@ class AddrBackward0(Node):
 class BaddbmmBackward0(Node):
     """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
 
+    _entry = "baddbmm"
     __slots__ = ('saved_batch1', 'saved_batch2', 'saved_beta', 'saved_alpha')
     _saved_fields = ('batch1', 'batch2', 'beta', 'alpha')
     _raw_fields = ('batch1', 'batch2')
@@ -377,6 +386,7 @@ class BaddbmmBackward0(Node):
 class AddbmmBackward0(Node):
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
 
+    _entry = "addbmm"
     __slots__ = ('saved_batch1_sym_argsize_0', 'saved_batch1_sym_argsize_1', 'saved_batch1', 'saved_batch2', 'saved_batch2_sym_argsize_2', 'saved_beta', 'saved_alpha')
     _saved_fields = ('batch1_sym_argsize_0', 'batch1_sym_argsize_1', 'batch1', 'batch2', 'batch2_sym_argsize_2', 'beta', 'alpha')
     _raw_fields = ('batch1', 'batch2')
@@ -425,6 +435,7 @@ class AddbmmBackward0(Node):
 class LinalgCrossBackward0(Node):
     """linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor"""
 
+    _entry = "linalg_cross"
     __slots__ = ('saved_self', 'saved_other', 'saved_dim')
     _saved_fields = ('self', 'other', 'dim')
     _raw_fields = ('self', 'other')
@@ -460,6 +471,7 @@ class LinalgCrossBackward0(Node):
 class TrilinearBackward0(Node):
     """_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] sumdim, int unroll_dim=1) -> Tensor"""
 
+    _entry = "_trilinear"
     __slots__ = ('saved_i1', 'saved_i2', 'saved_i3', 'saved_expand1', 'saved_expand2', 'saved_expand3', 'saved_sumdim')
     _saved_fields = ('i1', 'i2', 'i3', 'expand1', 'expand2', 'expand3', 'sumdim')
     _raw_fields = ('i1', 'i2', 'i3')

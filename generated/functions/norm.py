@@ -19,6 +19,7 @@ from gradloom.formulas.norm import batch_norm_double_backward, batch_norm_reserv
 class NativeBatchNormBackward0(Node):
     """native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "native_batch_norm"
     __slots__ = ('saved_input', 'saved_weight', 'saved_running_mean', 'saved_running_var', 'saved_training', 'saved_eps', 'saved_result1', 'saved_result2')
     _saved_fields = ('input', 'weight', 'running_mean', 'running_var', 'training', 'eps', 'result1', 'result2')
     _raw_fields = ('input', 'weight', 'running_mean', 'running_var', 'result1', 'result2')
@@ -62,6 +63,7 @@ class NativeBatchNormBackward0(Node):
 class NativeBatchNormBackwardBackward0(Node):
     """native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "native_batch_norm_backward"
     __slots__ = ('saved_grad_out', 'saved_input', 'saved_weight', 'saved_running_mean', 'saved_running_var', 'saved_save_mean', 'saved_save_invstd', 'saved_train', 'saved_eps')
     _saved_fields = ('grad_out', 'input', 'weight', 'running_mean', 'running_var', 'save_mean', 'save_invstd', 'train', 'eps')
     _raw_fields = ('grad_out', 'input', 'weight', 'running_mean', 'running_var', 'save_mean', 'save_invstd')
@@ -117,6 +119,7 @@ class NativeBatchNormBackwardBackward0(Node):
 class NativeBatchNormLegitBackward0(Node):
     """_native_batch_norm_legit(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "_native_batch_norm_legit"
     __slots__ = ('saved_input', 'saved_weight', 'saved_running_mean', 'saved_running_var', 'saved_training', 'saved_eps', 'saved_result1', 'saved_result2')
     _saved_fields = ('input', 'weight', 'running_mean', 'running_var', 'training', 'eps', 'result1', 'result2')
     _raw_fields = ('input', 'weight', 'running_mean', 'running_var', 'result1', 'result2')
@@ -160,6 +163,7 @@ class NativeBatchNormLegitBackward0(Node):
 class NativeBatchNormLegitNoTrainingBackward0(Node):
     """_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "_native_batch_norm_legit_no_training"
     __slots__ = ('saved_input', 'saved_weight', 'saved_running_mean', 'saved_running_var', 'saved_eps', 'saved_result1', 'saved_result2')
     _saved_fields = ('input', 'weight', 'running_mean', 'running_var', 'eps', 'result1', 'result2')
     _raw_fields = ('input', 'weight', 'running_mean', 'running_var', 'result1', 'result2')
@@ -202,6 +206,7 @@ class NativeBatchNormLegitNoTrainingBackward0(Node):
 class NativeBatchNormLegitBackward1(Node):
     """_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "_native_batch_norm_legit.no_stats"
     __slots__ = ('saved_input', 'saved_weight', 'saved_training', 'saved_eps', 'saved_result1', 'saved_result2')
     _saved_fields = ('input', 'weight', 'training', 'eps', 'result1', 'result2')
     _raw_fields = ('input', 'weight', 'result1', 'result2')
@@ -239,6 +244,7 @@ class NativeBatchNormLegitBackward1(Node):
 class BatchNormWithUpdateBackward0(Node):
     """_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"""
 
+    _entry = "_batch_norm_with_update"
     __slots__ = ('saved_input', 'saved_weight', 'saved_running_mean', 'saved_running_var', 'saved_eps', 'saved_result1', 'saved_result2', 'saved_result3')
     _saved_fields = ('input', 'weight', 'running_mean', 'running_var', 'eps', 'result1', 'result2', 'result3')
     _raw_fields = ('input', 'weight', 'running_mean', 'running_var', 'result1', 'result2', 'result3')
@@ -284,6 +290,7 @@ class BatchNormWithUpdateBackward0(Node):
 class BatchNormNoUpdateBackward0(Node):
     """_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"""
 
+    _entry = "_batch_norm_no_update"
     __slots__ = ('saved_input', 'saved_weight', 'saved_running_mean', 'saved_running_var', 'saved_eps', 'saved_result1', 'saved_result2', 'saved_result3')
     _saved_fields = ('input', 'weight', 'running_mean', 'running_var', 'eps', 'result1', 'result2', 'result3')
     _raw_fields = ('input', 'weight', 'running_mean', 'running_var', 'result1', 'result2', 'result3')
@@ -329,6 +336,7 @@ class BatchNormNoUpdateBackward0(Node):
 class BatchNormBackwardBackward0(Node):
     """batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "batch_norm_backward"
     __slots__ = ('saved_grad_out', 'saved_input', 'saved_weight', 'saved_running_mean', 'saved_running_var', 'saved_save_mean', 'saved_save_var', 'saved_update', 'saved_eps')
     _saved_fields = ('grad_out', 'input', 'weight', 'running_mean', 'running_var', 'save_mean', 'save_var', 'update', 'eps')
     _raw_fields = ('grad_out', 'input', 'weight', 'running_mean', 'running_var', 'save_mean', 'save_var')
@@ -389,6 +397,7 @@ class BatchNormBackwardBackward0(Node):
 class NativeLayerNormBackward0(Node):
     """native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "native_layer_norm"
     __slots__ = ('saved_input', 'saved_normalized_shape', 'saved_weight', 'saved_bias', 'saved_result1', 'saved_result2')
     _saved_fields = ('input', 'normalized_shape', 'weight', 'bias', 'result1', 'result2')
     _raw_fields = ('input', 'weight', 'bias', 'result1', 'result2')
@@ -428,6 +437,7 @@ class NativeLayerNormBackward0(Node):
 class NativeLayerNormBackwardBackward0(Node):
     """native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "native_layer_norm_backward"
     __slots__ = ('saved_grad_out', 'saved_input', 'saved_normalized_shape', 'saved_mean', 'saved_rstd', 'saved_weight')
     _saved_fields = ('grad_out', 'input', 'normalized_shape', 'mean', 'rstd', 'weight')
     _raw_fields = ('grad_out', 'input', 'mean', 'rstd', 'weight')
@@ -481,6 +491,7 @@ class NativeLayerNormBackwardBackward0(Node):
 class WeightNormInterfaceBackward0(Node):
     """_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)"""
 
+    _entry = "_weight_norm_interface"
     __slots__ = ('saved_v', 'saved_g', 'saved_dim', 'saved_result1')
     _saved_fields = ('v', 'g', 'dim', 'result1')
     _raw_fields = ('v', 'g', 'result1')
@@ -512,6 +523,7 @@ class WeightNormInterfaceBackward0(Node):
 class NativeGroupNormBackward0(Node):
     """native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "native_group_norm"
     __slots__ = ('saved_input', 'saved_weight', 'saved_N', 'saved_C', 'saved_HxW', 'saved_group', 'saved_eps', 'saved_result1', 'saved_result2')
     _saved_fields = ('input', 'weight', 'N', 'C', 'HxW', 'group', 'eps', 'result1', 'result2')
     _raw_fields = ('input', 'weight', 'result1', 'result2')
@@ -551,6 +563,7 @@ class NativeGroupNormBackward0(Node):
 class NativeGroupNormBackwardBackward0(Node):
     """native_group_norm_backward(Tensor grad_out, Tensor input, Tensor mean, Tensor rstd, Tensor? weight, int N, int C, int HxW, int group, bool[3] output_mask) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "native_group_norm_backward"
     __slots__ = ('saved_grad_out', 'saved_input', 'saved_mean', 'saved_rstd', 'saved_weight', 'saved_N', 'saved_C', 'saved_HxW', 'saved_group')
     _saved_fields = ('grad_out', 'input', 'mean', 'rstd', 'weight', 'N', 'C', 'HxW', 'group')
     _raw_fields = ('grad_out', 'input', 'mean', 'rstd', 'weight')

@@ -19,6 +19,7 @@ from gradloom.formulas.pool import gather_spatial
 class MaxPool2DWithIndicesBackward0(Node):
     """max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""
 
+    _entry = "max_pool2d_with_indices"
     __slots__ = ('saved_self', 'saved_kernel_size', 'saved_stride', 'saved_padding', 'saved_dilation', 'saved_ceil_mode', 'saved_result1')
     _saved_fields = ('self', 'kernel_size', 'stride', 'padding', 'dilation', 'ceil_mode', 'result1')
     _raw_fields = ('self', 'result1')
@@ -52,6 +53,7 @@ class MaxPool2DWithIndicesBackward0(Node):
 class MaxPool2DWithIndicesBackwardBackward0(Node):
     """max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor"""
 
+    _entry = "max_pool2d_with_indices_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_indices')
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
@@ -85,6 +87,7 @@ class MaxPool2DWithIndicesBackwardBackward0(Node):
 class AvgPool2DBackward0(Node):
     """avg_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
 
+    _entry = "avg_pool2d"
     __slots__ = ('saved_self', 'saved_kernel_size', 'saved_stride', 'saved_padding', 'saved_ceil_mode', 'saved_count_include_pad', 'saved_divisor_override')
     _saved_fields = ('self', 'kernel_size', 'stride', 'padding', 'ceil_mode', 'count_include_pad', 'divisor_override')
     _raw_fields = ('self',)
@@ -116,6 +119,7 @@ class AvgPool2DBackward0(Node):
 class AvgPool2DBackwardBackward0(Node):
     """avg_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
 
+    _entry = "avg_pool2d_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_kernel_size', 'saved_stride', 'saved_padding', 'saved_ceil_mode', 'saved_count_include_pad', 'saved_divisor_override')
     _saved_fields = ('kernel_size', 'stride', 'padding', 'ceil_mode', 'count_include_pad', 'divisor_override')
 
@@ -148,6 +152,7 @@ class AvgPool2DBackwardBackward0(Node):
 class AdaptiveAvgPool2DBackward0(Node):
     """_adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor"""
 
+    _entry = "_adaptive_avg_pool2d"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -173,6 +178,7 @@ class AdaptiveAvgPool2DBackward0(Node):
 class AdaptiveAvgPool2DBackwardBackward0(Node):
     """_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor"""
 
+    _entry = "_adaptive_avg_pool2d_backward"
     __slots__ = ('saved_grad_output_sym_sizes', 'saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device')
     _saved_fields = ('grad_output_sym_sizes',)
 
@@ -200,6 +206,7 @@ class AdaptiveAvgPool2DBackwardBackward0(Node):
 class AdaptiveMaxPool2DBackward0(Node):
     """adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
 
+    _entry = "adaptive_max_pool2d"
     __slots__ = ('saved_self', 'saved_result1')
     _saved_fields = ('self', 'result1')
     _raw_fields = ('self', 'result1')
@@ -228,6 +235,7 @@ class AdaptiveMaxPool2DBackward0(Node):
 class AdaptiveMaxPool2DBackwardBackward0(Node):
     """adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor"""
 
+    _entry = "adaptive_max_pool2d_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_indices')
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
@@ -261,6 +269,7 @@ class AdaptiveMaxPool2DBackwardBackward0(Node):
 class MaxUnpool2DBackward0(Node):
     """max_unpool2d(Tensor self, Tensor indices, int[2] output_size) -> Tensor"""
 
+    _entry = "max_unpool2d"
     __slots__ = ('saved_indices',)
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
@@ -286,6 +295,7 @@ class MaxUnpool2DBackward0(Node):
 class MaxPool3DWithIndicesBackward0(Node):
     """max_pool3d_with_indices(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, int[3] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)"""
 
+    _entry = "max_pool3d_with_indices"
     __slots__ = ('saved_self', 'saved_kernel_size', 'saved_stride', 'saved_padding', 'saved_dilation', 'saved_ceil_mode', 'saved_result1')
     _saved_fields = ('self', 'kernel_size', 'stride', 'padding', 'dilation', 'ceil_mode', 'result1')
     _raw_fields = ('self', 'result1')
@@ -319,6 +329,7 @@ class MaxPool3DWithIndicesBackward0(Node):
 class MaxPool3DWithIndicesBackwardBackward0(Node):
     """max_pool3d_with_indices_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, int[3] dilation, bool ceil_mode, Tensor indices) -> Tensor"""
 
+    _entry = "max_pool3d_with_indices_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_indices')
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
@@ -352,6 +363,7 @@ class MaxPool3DWithIndicesBackwardBackward0(Node):
 class AvgPool3DBackward0(Node):
     """avg_pool3d(Tensor self, int[3] kernel_size, int[3] stride=[], int[3] padding=0, bool ceil_mode=False, bool count_include_pad=True, int? divisor_override=None) -> Tensor"""
 
+    _entry = "avg_pool3d"
     __slots__ = ('saved_self', 'saved_kernel_size', 'saved_stride', 'saved_padding', 'saved_ceil_mode', 'saved_count_include_pad', 'saved_divisor_override')
     _saved_fields = ('self', 'kernel_size', 'stride', 'padding', 'ceil_mode', 'count_include_pad', 'divisor_override')
     _raw_fields = ('self',)
@@ -383,6 +395,7 @@ class AvgPool3DBackward0(Node):
 class AvgPool3DBackwardBackward0(Node):
     """avg_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] stride, int[3] padding, bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor"""
 
+    _entry = "avg_pool3d_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_kernel_size', 'saved_stride', 'saved_padding', 'saved_ceil_mode', 'saved_count_include_pad', 'saved_divisor_override')
     _saved_fields = ('kernel_size', 'stride', 'padding', 'ceil_mode', 'count_include_pad', 'divisor_override')
 
@@ -415,6 +428,7 @@ class AvgPool3DBackwardBackward0(Node):
 class AdaptiveAvgPool3DBackward0(Node):
     """_adaptive_avg_pool3d(Tensor self, int[3] output_size) -> Tensor"""
 
+    _entry = "_adaptive_avg_pool3d"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -440,6 +454,7 @@ class AdaptiveAvgPool3DBackward0(Node):
 class AdaptiveAvgPool3DBackwardBackward0(Node):
     """_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor"""
 
+    _entry = "_adaptive_avg_pool3d_backward"
     __slots__ = ('saved_grad_output_sym_sizes', 'saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device')
     _saved_fields = ('grad_output_sym_sizes',)
 
@@ -467,6 +482,7 @@ class AdaptiveAvgPool3DBackwardBackward0(Node):
 class AdaptiveMaxPool3DBackward0(Node):
     """adaptive_max_pool3d(Tensor self, int[3] output_size) -> (Tensor, Tensor)"""
 
+    _entry = "adaptive_max_pool3d"
     __slots__ = ('saved_self', 'saved_result1')
     _saved_fields = ('self', 'result1')
     _raw_fields = ('self', 'result1')
@@ -495,6 +511,7 @@ class AdaptiveMaxPool3DBackward0(Node):
 class AdaptiveMaxPool3DBackwardBackward0(Node):
     """adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor"""
 
+    _entry = "adaptive_max_pool3d_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_indices')
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
@@ -528,6 +545,7 @@ class AdaptiveMaxPool3DBackwardBackward0(Node):
 class MaxUnpool3DBackward0(Node):
     """max_unpool3d(Tensor self, Tensor indices, int[3] output_size, int[3] stride, int[3] padding) -> Tensor"""
 
+    _entry = "max_unpool3d"
     __slots__ = ('saved_indices',)
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
@@ -553,6 +571,7 @@ class MaxUnpool3DBackward0(Node):
 class FractionalMaxPool2DBackward0(Node):
     """fractional_max_pool2d(Tensor self, int[2] kernel_size, int[2] output_size, Tensor random_samples) -> (Tensor, Tensor)"""
 
+    _entry = "fractional_max_pool2d"
     __slots__ = ('saved_self', 'saved_kernel_size', 'saved_output_size', 'saved_result1')
     _saved_fields = ('self', 'kernel_size', 'output_size', 'result1')
     _raw_fields = ('self', 'result1')
@@ -583,6 +602,7 @@ class FractionalMaxPool2DBackward0(Node):
 class FractionalMaxPool2DBackwardBackward0(Node):
     """fractional_max_pool2d_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] output_size, Tensor indices) -> Tensor"""
 
+    _entry = "fractional_max_pool2d_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_indices')
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)
@@ -616,6 +636,7 @@ class FractionalMaxPool2DBackwardBackward0(Node):
 class FractionalMaxPool3DBackward0(Node):
     """fractional_max_pool3d(Tensor self, int[3] kernel_size, int[3] output_size, Tensor random_samples) -> (Tensor, Tensor)"""
 
+    _entry = "fractional_max_pool3d"
     __slots__ = ('saved_self', 'saved_kernel_size', 'saved_output_size', 'saved_result1')
     _saved_fields = ('self', 'kernel_size', 'output_size', 'result1')
     _raw_fields = ('self', 'result1')
@@ -646,6 +667,7 @@ class FractionalMaxPool3DBackward0(Node):
 class FractionalMaxPool3DBackwardBackward0(Node):
     """fractional_max_pool3d_backward(Tensor grad_output, Tensor self, int[3] kernel_size, int[3] output_size, Tensor indices) -> Tensor"""
 
+    _entry = "fractional_max_pool3d_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_indices')
     _saved_fields = ('indices',)
     _raw_fields = ('indices',)

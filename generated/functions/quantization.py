@@ -18,6 +18,7 @@ from gradloom.types.silence import silence
 class FakeQuantizePerTensorAffineCachemaskBackward0(Node):
     """fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> (Tensor output, Tensor mask)"""
 
+    _entry = "fake_quantize_per_tensor_affine_cachemask"
     __slots__ = ('saved_mask',)
     _saved_fields = ('mask',)
     _raw_fields = ('mask',)
@@ -43,6 +44,7 @@ class FakeQuantizePerTensorAffineCachemaskBackward0(Node):
 class FakeQuantizePerTensorAffineCachemaskTensorQparamsBackward0(Node):
     """_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, Tensor fake_quant_enabled, int quant_min, int quant_max) -> (Tensor output, Tensor mask)"""
 
+    _entry = "_fake_quantize_per_tensor_affine_cachemask_tensor_qparams"
     __slots__ = ('saved_mask',)
     _saved_fields = ('mask',)
     _raw_fields = ('mask',)
@@ -68,6 +70,7 @@ class FakeQuantizePerTensorAffineCachemaskTensorQparamsBackward0(Node):
 class FakeQuantizeLearnablePerTensorAffineBackward0(Node):
     """_fake_quantize_learnable_per_tensor_affine(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max, float grad_factor=1.0) -> Tensor"""
 
+    _entry = "_fake_quantize_learnable_per_tensor_affine"
     __slots__ = ('saved_self', 'saved_scale', 'saved_zero_point', 'saved_quant_min', 'saved_quant_max', 'saved_grad_factor')
     _saved_fields = ('self', 'scale', 'zero_point', 'quant_min', 'quant_max', 'grad_factor')
     _raw_fields = ('self', 'scale', 'zero_point')
@@ -102,6 +105,7 @@ class FakeQuantizeLearnablePerTensorAffineBackward0(Node):
 class FakeQuantizePerChannelAffineCachemaskBackward0(Node):
     """fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> (Tensor output, Tensor mask)"""
 
+    _entry = "fake_quantize_per_channel_affine_cachemask"
     __slots__ = ('saved_mask',)
     _saved_fields = ('mask',)
     _raw_fields = ('mask',)
@@ -127,6 +131,7 @@ class FakeQuantizePerChannelAffineCachemaskBackward0(Node):
 class FakeQuantizeLearnablePerChannelAffineBackward0(Node):
     """_fake_quantize_learnable_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max, float grad_factor=1.0) -> Tensor"""
 
+    _entry = "_fake_quantize_learnable_per_channel_affine"
     __slots__ = ('saved_self', 'saved_scale', 'saved_zero_point', 'saved_axis', 'saved_quant_min', 'saved_quant_max', 'saved_grad_factor')
     _saved_fields = ('self', 'scale', 'zero_point', 'axis', 'quant_min', 'quant_max', 'grad_factor')
     _raw_fields = ('self', 'scale', 'zero_point')
@@ -162,6 +167,7 @@ class FakeQuantizeLearnablePerChannelAffineBackward0(Node):
 class FusedMovingAvgObsFqHelperBackward0(Node):
     """_fused_moving_avg_obs_fq_helper(Tensor self, Tensor observer_on, Tensor fake_quant_on, Tensor(a!) running_min, Tensor(b!) running_max, Tensor(c!) scale, Tensor(d!) zero_point, float averaging_const, int quant_min, int quant_max, int ch_axis, bool per_row_fake_quant=False, bool symmetric_quant=False) -> (Tensor output, Tensor mask)"""
 
+    _entry = "_fused_moving_avg_obs_fq_helper"
     __slots__ = ('saved_mask',)
     _saved_fields = ('mask',)
     _raw_fields = ('mask',)

@@ -19,6 +19,7 @@ from gradloom.formulas.random import dropout_scale
 class BernoulliBackward0(Node):
     """bernoulli(Tensor self, *, Generator? generator=None) -> Tensor"""
 
+    _entry = "bernoulli"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -36,6 +37,7 @@ class BernoulliBackward0(Node):
 class BernoulliBackward1(Node):
     """bernoulli_.Tensor(Tensor(a!) self, Tensor p, *, Generator? generator=None) -> Tensor(a!)"""
 
+    _entry = "bernoulli_.Tensor"
     __slots__ = ('saved_p_sym_sizes', 'saved_p_scalar_type', 'saved_p_device')
 
     def apply(fn, grads, edges):
@@ -61,6 +63,7 @@ class BernoulliBackward1(Node):
 class BernoulliBackward2(Node):
     """bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)"""
 
+    _entry = "bernoulli_.float"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -78,6 +81,7 @@ class BernoulliBackward2(Node):
 class BernoulliBackward3(Node):
     """bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
 
+    _entry = "bernoulli.p"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -95,6 +99,7 @@ class BernoulliBackward3(Node):
 class CauchyBackward0(Node):
     """cauchy_(Tensor(a!) self, float median=0, float sigma=1, *, Generator? generator=None) -> Tensor(a!)"""
 
+    _entry = "cauchy_"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -112,6 +117,7 @@ class CauchyBackward0(Node):
 class ExponentialBackward0(Node):
     """exponential_(Tensor(a!) self, float lambd=1, *, Generator? generator=None) -> Tensor(a!)"""
 
+    _entry = "exponential_"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -129,6 +135,7 @@ class ExponentialBackward0(Node):
 class GeometricBackward0(Node):
     """geometric_(Tensor(a!) self, float p, *, Generator? generator=None) -> Tensor(a!)"""
 
+    _entry = "geometric_"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -146,6 +153,7 @@ class GeometricBackward0(Node):
 class LogNormalBackward0(Node):
     """log_normal_(Tensor(a!) self, float mean=1, float std=2, *, Generator? generator=None) -> Tensor(a!)"""
 
+    _entry = "log_normal_"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -163,6 +171,7 @@ class LogNormalBackward0(Node):
 class NormalBackward0(Node):
     """normal_(Tensor(a!) self, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)"""
 
+    _entry = "normal_"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -180,6 +189,7 @@ class NormalBackward0(Node):
 class NativeDropoutBackward0(Node):
     """native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)"""
 
+    _entry = "native_dropout"
     __slots__ = ('saved_p', 'saved_train', 'saved_result1')
     _saved_fields = ('p', 'result1')
     _raw_fields = ('result1',)
@@ -207,6 +217,7 @@ class NativeDropoutBackward0(Node):
 class NativeDropoutBackwardBackward0(Node):
     """native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor"""
 
+    _entry = "native_dropout_backward"
     __slots__ = ('saved_mask', 'saved_scale')
     _saved_fields = ('mask', 'scale')
     _raw_fields = ('mask',)
@@ -238,6 +249,7 @@ class NativeDropoutBackwardBackward0(Node):
 class NormalBackward1(Node):
     """normal.Tensor_float(Tensor mean, float std=1, *, Generator? generator=None) -> Tensor"""
 
+    _entry = "normal.Tensor_float"
     __slots__ = ('saved_mean_sym_sizes',)
     _saved_fields = ('mean_sym_sizes',)
 
@@ -257,6 +269,7 @@ class NormalBackward1(Node):
 class NormalBackward2(Node):
     """normal.float_Tensor(float mean, Tensor std, *, Generator? generator=None) -> Tensor"""
 
+    _entry = "normal.float_Tensor"
     __slots__ = ('saved_std_sym_sizes',)
     _saved_fields = ('std_sym_sizes',)
 
@@ -276,6 +289,7 @@ class NormalBackward2(Node):
 class NormalBackward3(Node):
     """normal.Tensor_Tensor(Tensor mean, Tensor std, *, Generator? generator=None) -> Tensor"""
 
+    _entry = "normal.Tensor_Tensor"
     __slots__ = ('saved_mean_sym_sizes', 'saved_std_sym_sizes')
     _saved_fields = ('mean_sym_sizes', 'std_sym_sizes')
 
@@ -301,6 +315,7 @@ class NormalBackward3(Node):
 class PoissonBackward0(Node):
     """poisson(Tensor self, Generator? generator=None) -> Tensor"""
 
+    _entry = "poisson"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device')
 
     def apply(fn, grads, edges):
@@ -321,6 +336,7 @@ class PoissonBackward0(Node):
 class StandardGammaBackward0(Node):
     """_standard_gamma(Tensor self, Generator? generator=None) -> Tensor"""
 
+    _entry = "_standard_gamma"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -349,6 +365,7 @@ class StandardGammaBackward0(Node):
 class StandardGammaGradBackward0(Node):
     """_standard_gamma_grad(Tensor self, Tensor output) -> Tensor"""
 
+    _entry = "_standard_gamma_grad"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -366,6 +383,7 @@ class StandardGammaGradBackward0(Node):
 class SampleDirichletBackward0(Node):
     """_sample_dirichlet(Tensor self, Generator? generator=None) -> Tensor"""
 
+    _entry = "_sample_dirichlet"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -383,6 +401,7 @@ class SampleDirichletBackward0(Node):
 class DirichletGradBackward0(Node):
     """_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor"""
 
+    _entry = "_dirichlet_grad"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -400,6 +419,7 @@ class DirichletGradBackward0(Node):
 class BinomialBackward0(Node):
     """binomial(Tensor count, Tensor prob, Generator? generator=None) -> Tensor"""
 
+    _entry = "binomial"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -417,6 +437,7 @@ class BinomialBackward0(Node):
 class RandomBackward0(Node):
     """random_.from(Tensor(a!) self, int from, int? to, *, Generator? generator=None) -> Tensor(a!)"""
 
+    _entry = "random_.from"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -434,6 +455,7 @@ class RandomBackward0(Node):
 class RandomBackward1(Node):
     """random_.to(Tensor(a!) self, int to, *, Generator? generator=None) -> Tensor(a!)"""
 
+    _entry = "random_.to"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -451,6 +473,7 @@ class RandomBackward1(Node):
 class RandomBackward2(Node):
     """random_(Tensor(a!) self, *, Generator? generator=None) -> Tensor(a!)"""
 
+    _entry = "random_"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -468,6 +491,7 @@ class RandomBackward2(Node):
 class UniformBackward0(Node):
     """uniform_(Tensor(a!) self, float from=0, float to=1, *, Generator? generator=None) -> Tensor(a!)"""
 
+    _entry = "uniform_"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -485,6 +509,7 @@ class UniformBackward0(Node):
 class RreluWithNoiseBackward0(Node):
     """rrelu_with_noise(Tensor self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor"""
 
+    _entry = "rrelu_with_noise"
     __slots__ = ('saved_self', 'saved_noise', 'saved_lower', 'saved_upper', 'saved_training')
     _saved_fields = ('self', 'noise', 'lower', 'upper', 'training')
     _raw_fields = ('self', 'noise')
@@ -517,6 +542,7 @@ class RreluWithNoiseBackward0(Node):
 class RreluWithNoiseBackward1(Node):
     """rrelu_with_noise_(Tensor(a!) self, Tensor(b!) noise, Scalar lower=0.125, Scalar upper=0.3333333333333333, bool training=False, Generator? generator=None) -> Tensor(a!)"""
 
+    _entry = "rrelu_with_noise_"
     __slots__ = ('saved_noise', 'saved_lower', 'saved_upper', 'saved_training', 'saved_result')
     _saved_fields = ('noise', 'lower', 'upper', 'training', 'result')
     _raw_fields = ('noise', 'result')
@@ -549,6 +575,7 @@ class RreluWithNoiseBackward1(Node):
 class RreluWithNoiseBackwardBackward0(Node):
     """rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor"""
 
+    _entry = "rrelu_with_noise_backward"
     __slots__ = ('saved_self', 'saved_noise', 'saved_lower', 'saved_upper', 'saved_training')
     _saved_fields = ('self', 'noise', 'lower', 'upper', 'training')
     _raw_fields = ('self', 'noise')

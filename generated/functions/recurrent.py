@@ -19,6 +19,7 @@ from gradloom.formulas.recurrent import rnn_layer_backward
 class MkldnnRnnLayerBackward0(Node):
     """mkldnn_rnn_layer(Tensor input, Tensor weight0, Tensor weight1, Tensor weight2, Tensor weight3, Tensor hx_, Tensor cx_, bool reverse, int[] batch_sizes, int mode, int hidden_size, int num_layers, bool has_biases, bool bidirectional, bool batch_first, bool train) -> (Tensor, Tensor, Tensor, Tensor)"""
 
+    _entry = "mkldnn_rnn_layer"
     __slots__ = ('saved_input', 'saved_weight0', 'saved_weight1', 'saved_weight2', 'saved_weight3', 'saved_hx_', 'saved_cx_', 'saved_reverse', 'saved_batch_sizes', 'saved_mode', 'saved_hidden_size', 'saved_num_layers', 'saved_has_biases', 'saved_bidirectional', 'saved_batch_first', 'saved_train', 'saved_result0', 'saved_result1', 'saved_result2', 'saved_result3')
     _saved_fields = ('input', 'weight0', 'weight1', 'weight2', 'weight3', 'hx_', 'cx_', 'reverse', 'batch_sizes', 'mode', 'hidden_size', 'num_layers', 'has_biases', 'bidirectional', 'batch_first', 'train', 'result0', 'result1', 'result2', 'result3')
     _raw_fields = ('input', 'weight0', 'weight1', 'weight2', 'weight3', 'hx_', 'cx_', 'result0', 'result1', 'result2', 'result3')
@@ -82,6 +83,7 @@ class MkldnnRnnLayerBackward0(Node):
 class PackPaddedSequenceBackward0(Node):
     """_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)"""
 
+    _entry = "_pack_padded_sequence"
     __slots__ = ('saved_input_sym_sizes', 'saved_batch_first', 'saved_result1')
     _saved_fields = ('input_sym_sizes', 'batch_first', 'result1')
     _raw_fields = ('result1',)

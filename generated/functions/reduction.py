@@ -19,6 +19,7 @@ from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdis
 class PdistBackward0(Node):
     """_pdist_forward(Tensor self, float p=2) -> Tensor"""
 
+    _entry = "_pdist_forward"
     __slots__ = ('saved_self', 'saved_p', 'saved_result')
     _saved_fields = ('self', 'p', 'result')
     _raw_fields = ('self', 'result')
@@ -48,6 +49,7 @@ class PdistBackward0(Node):
 class SegmentReduceBackward0(Node):
     """segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor"""
 
+    _entry = "segment_reduce"
     __slots__ = ('saved_data', 'saved_reduce', 'saved_lengths', 'saved_offsets', 'saved_axis', 'saved_initial', 'saved_result')
     _saved_fields = ('data', 'reduce', 'lengths', 'offsets', 'axis', 'initial', 'result')
     _raw_fields = ('data', 'lengths', 'offsets', 'result')
@@ -86,6 +88,7 @@ class SegmentReduceBackward0(Node):
 class CdistBackward0(Node):
     """_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor"""
 
+    _entry = "_cdist_forward"
     __slots__ = ('saved_x1', 'saved_x2', 'saved_p', 'saved_result')
     _saved_fields = ('x1', 'x2', 'p', 'result')
     _raw_fields = ('x1', 'x2', 'result')
@@ -133,6 +136,7 @@ class CdistBackward0(Node):
 class EuclideanDistBackward0(Node):
     """_euclidean_dist(Tensor x1, Tensor x2) -> Tensor"""
 
+    _entry = "_euclidean_dist"
     __slots__ = ('saved_x1', 'saved_x2', 'saved_result')
     _saved_fields = ('x1', 'x2', 'result')
     _raw_fields = ('x1', 'x2', 'result')
@@ -178,6 +182,7 @@ class EuclideanDistBackward0(Node):
 class LogcumsumexpBackward0(Node):
     """logcumsumexp(Tensor self, int dim) -> Tensor"""
 
+    _entry = "logcumsumexp"
     __slots__ = ('saved_self', 'saved_dim', 'saved_result')
     _saved_fields = ('self', 'dim', 'result')
     _raw_fields = ('self', 'result')
@@ -207,6 +212,7 @@ class LogcumsumexpBackward0(Node):
 class CumprodBackward0(Node):
     """cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
 
+    _entry = "cumprod"
     __slots__ = ('saved_self', 'saved_dim', 'saved_result')
     _saved_fields = ('self', 'dim', 'result')
     _raw_fields = ('self', 'result')
@@ -236,6 +242,7 @@ class CumprodBackward0(Node):
 class CumsumBackward0(Node):
     """cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
 
+    _entry = "cumsum"
     __slots__ = ('saved_self_scalar_type', 'saved_dim')
     _saved_fields = ('dim',)
 
@@ -256,6 +263,7 @@ class CumsumBackward0(Node):
 class CummaxBackward0(Node):
     """cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
 
+    _entry = "cummax"
     __slots__ = ('saved_self', 'saved_dim', 'saved_indices')
     _saved_fields = ('self', 'dim', 'indices')
     _raw_fields = ('self', 'indices')
@@ -285,6 +293,7 @@ class CummaxBackward0(Node):
 class CumminBackward0(Node):
     """cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)"""
 
+    _entry = "cummin"
     __slots__ = ('saved_self', 'saved_dim', 'saved_indices')
     _saved_fields = ('self', 'dim', 'indices')
     _raw_fields = ('self', 'indices')
@@ -314,6 +323,7 @@ class CumminBackward0(Node):
 class DistBackward0(Node):
     """dist(Tensor self, Tensor other, Scalar p=2) -> Tensor"""
 
+    _entry = "dist"
     __slots__ = ('saved_self', 'saved_other', 'saved_p', 'saved_result')
     _saved_fields = ('self', 'other', 'p', 'result')
     _raw_fields = ('self', 'other', 'result')
@@ -362,6 +372,7 @@ class DistBackward0(Node):
 class KthvalueBackward0(Node):
     """kthvalue(Tensor self, SymInt k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
 
+    _entry = "kthvalue"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
     _raw_fields = ('indices',)
@@ -390,6 +401,7 @@ class KthvalueBackward0(Node):
 class LogsumexpBackward0(Node):
     """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor"""
 
+    _entry = "logsumexp"
     __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
@@ -420,6 +432,7 @@ class LogsumexpBackward0(Node):
 class MaxBackward0(Node):
     """max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
 
+    _entry = "max.dim"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
     _raw_fields = ('indices',)
@@ -448,6 +461,7 @@ class MaxBackward0(Node):
 class MaxBackward1(Node):
     """max(Tensor self) -> Tensor"""
 
+    _entry = "max"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -476,6 +490,7 @@ class MaxBackward1(Node):
 class MeanBackward0(Node):
     """mean(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
 
+    _entry = "mean"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_numel')
     _saved_fields = ('self_sym_sizes', 'self_sym_numel')
 
@@ -496,6 +511,7 @@ class MeanBackward0(Node):
 class MeanBackward1(Node):
     """mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
 
+    _entry = "mean.dim"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_numel', 'saved_dim', 'saved_keepdim')
     _saved_fields = ('self_sym_sizes', 'self_sym_numel', 'dim', 'keepdim')
 
@@ -518,6 +534,7 @@ class MeanBackward1(Node):
 class MedianBackward0(Node):
     """median(Tensor self) -> Tensor"""
 
+    _entry = "median"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -546,6 +563,7 @@ class MedianBackward0(Node):
 class NanmedianBackward0(Node):
     """nanmedian(Tensor self) -> Tensor"""
 
+    _entry = "nanmedian"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -574,6 +592,7 @@ class NanmedianBackward0(Node):
 class MedianBackward1(Node):
     """median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
 
+    _entry = "median.dim"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
     _raw_fields = ('indices',)
@@ -602,6 +621,7 @@ class MedianBackward1(Node):
 class NanmedianBackward1(Node):
     """nanmedian.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
 
+    _entry = "nanmedian.dim"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
     _raw_fields = ('indices',)
@@ -630,6 +650,7 @@ class NanmedianBackward1(Node):
 class MinBackward0(Node):
     """min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
 
+    _entry = "min.dim"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
     _raw_fields = ('indices',)
@@ -658,6 +679,7 @@ class MinBackward0(Node):
 class MinBackward1(Node):
     """min(Tensor self) -> Tensor"""
 
+    _entry = "min"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -686,6 +708,7 @@ class MinBackward1(Node):
 class AmaxBackward0(Node):
     """amax(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
 
+    _entry = "amax"
     __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
@@ -716,6 +739,7 @@ class AmaxBackward0(Node):
 class AminBackward0(Node):
     """amin(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"""
 
+    _entry = "amin"
     __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
@@ -746,6 +770,7 @@ class AminBackward0(Node):
 class AminmaxBackward0(Node):
     """aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)"""
 
+    _entry = "aminmax"
     __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_min', 'saved_max')
     _saved_fields = ('self', 'dim', 'keepdim', 'min', 'max')
     _raw_fields = ('self', 'min', 'max')
@@ -780,6 +805,7 @@ class AminmaxBackward0(Node):
 class ModeBackward0(Node):
     """mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)"""
 
+    _entry = "mode"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim', 'indices')
     _raw_fields = ('indices',)
@@ -808,6 +834,7 @@ class ModeBackward0(Node):
 class NormBackward0(Node):
     """norm.Scalar(Tensor self, Scalar p=2) -> Tensor"""
 
+    _entry = "norm.Scalar"
     __slots__ = ('saved_self', 'saved_p', 'saved_result')
     _saved_fields = ('self', 'p', 'result')
     _raw_fields = ('self', 'result')
@@ -838,6 +865,7 @@ class NormBackward0(Node):
 class NormBackward1(Node):
     """norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor"""
 
+    _entry = "norm.ScalarOpt_dim"
     __slots__ = ('saved_self', 'saved_p', 'saved_dim', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'p', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
@@ -870,6 +898,7 @@ class NormBackward1(Node):
 class NormBackward2(Node):
     """norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor"""
 
+    _entry = "norm.ScalarOpt_dtype"
     __slots__ = ('saved_self', 'saved_p', 'saved_dtype', 'saved_result')
     _saved_fields = ('self', 'p', 'result')
     _raw_fields = ('self', 'result')
@@ -901,6 +930,7 @@ class NormBackward2(Node):
 class NormBackward3(Node):
     """norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor"""
 
+    _entry = "norm.ScalarOpt_dim_dtype"
     __slots__ = ('saved_self', 'saved_p', 'saved_dim', 'saved_keepdim', 'saved_dtype', 'saved_result')
     _saved_fields = ('self', 'p', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
@@ -934,6 +964,7 @@ class NormBackward3(Node):
 class LinalgVectorNormBackward0(Node):
     """linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
 
+    _entry = "linalg_vector_norm"
     __slots__ = ('saved_self', 'saved_ord', 'saved_dim', 'saved_keepdim', 'saved_dtype', 'saved_result')
     _saved_fields = ('self', 'ord', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
@@ -967,6 +998,7 @@ class LinalgVectorNormBackward0(Node):
 class ProdBackward0(Node):
     """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
 
+    _entry = "prod"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -995,6 +1027,7 @@ class ProdBackward0(Node):
 class ProdBackward1(Node):
     """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
 
+    _entry = "prod.dim_int"
     __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'dim', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
@@ -1025,6 +1058,7 @@ class ProdBackward1(Node):
 class RenormBackward0(Node):
     """renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor"""
 
+    _entry = "renorm"
     __slots__ = ('saved_self', 'saved_p', 'saved_dim', 'saved_maxnorm')
     _saved_fields = ('self', 'p', 'dim', 'maxnorm')
     _raw_fields = ('self',)
@@ -1054,6 +1088,7 @@ class RenormBackward0(Node):
 class StdBackward0(Node):
     """std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
 
+    _entry = "std.correction"
     __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim', 'saved_result')
     _saved_fields = ('self', 'dim', 'correction', 'keepdim', 'result')
     _raw_fields = ('self', 'result')
@@ -1086,6 +1121,7 @@ class StdBackward0(Node):
 class StdMeanBackward0(Node):
     """std_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
 
+    _entry = "std_mean.correction"
     __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim', 'saved_result0')
     _saved_fields = ('self', 'dim', 'correction', 'keepdim', 'result0')
     _raw_fields = ('self', 'result0')
@@ -1117,6 +1153,7 @@ class StdMeanBackward0(Node):
 class SumBackward0(Node):
     """sum(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
 
+    _entry = "sum"
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
@@ -1136,6 +1173,7 @@ class SumBackward0(Node):
 class SumBackward1(Node):
     """sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
 
+    _entry = "sum.dim_IntList"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_keepdim')
     _saved_fields = ('self_sym_sizes', 'dim', 'keepdim')
 
@@ -1157,6 +1195,7 @@ class SumBackward1(Node):
 class NansumBackward0(Node):
     """nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
 
+    _entry = "nansum"
     __slots__ = ('saved_self', 'saved_dim', 'saved_keepdim')
     _saved_fields = ('self', 'dim', 'keepdim')
     _raw_fields = ('self',)
@@ -1184,6 +1223,7 @@ class NansumBackward0(Node):
 class TraceBackward0(Node):
     """trace(Tensor self) -> Tensor"""
 
+    _entry = "trace"
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
@@ -1203,6 +1243,7 @@ class TraceBackward0(Node):
 class VarBackward0(Node):
     """var.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> Tensor"""
 
+    _entry = "var.correction"
     __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim')
     _saved_fields = ('self', 'dim', 'correction', 'keepdim')
     _raw_fields = ('self',)
@@ -1232,6 +1273,7 @@ class VarBackward0(Node):
 class VarMeanBackward0(Node):
     """var_mean.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> (Tensor, Tensor)"""
 
+    _entry = "var_mean.correction"
     __slots__ = ('saved_self', 'saved_dim', 'saved_correction', 'saved_keepdim')
     _saved_fields = ('self', 'dim', 'correction', 'keepdim')
     _raw_fields = ('self',)
@@ -1260,6 +1302,7 @@ class VarMeanBackward0(Node):
 class ValueSelectingReductionBackwardBackward0(Node):
     """value_selecting_reduction_backward(Tensor grad, int dim, Tensor indices, SymInt[] sizes, bool keepdim) -> Tensor"""
 
+    _entry = "value_selecting_reduction_backward"
     __slots__ = ('saved_dim', 'saved_indices', 'saved_keepdim')
     _saved_fields = ('dim', 'indices', 'keepdim')
     _raw_fields = ('indices',)

@@ -19,6 +19,7 @@ from gradloom.formulas.resampling import grid_sampler_double_backward
 class UpsampleLinear1DBackward0(Node):
     """upsample_linear1d(Tensor self, SymInt[1] output_size, bool align_corners, float? scales=None) -> Tensor"""
 
+    _entry = "upsample_linear1d"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_align_corners', 'saved_scales')
     _saved_fields = ('self_sym_sizes', 'output_size', 'align_corners', 'scales')
 
@@ -41,6 +42,7 @@ class UpsampleLinear1DBackward0(Node):
 class UpsampleLinear1DBackwardBackward0(Node):
     """upsample_linear1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, bool align_corners, float? scales=None) -> Tensor"""
 
+    _entry = "upsample_linear1d_backward"
     __slots__ = ('saved_output_size', 'saved_align_corners', 'saved_scales')
     _saved_fields = ('output_size', 'align_corners', 'scales')
 
@@ -62,6 +64,7 @@ class UpsampleLinear1DBackwardBackward0(Node):
 class UpsampleBilinear2DBackward0(Node):
     """upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "upsample_bilinear2d"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_align_corners', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('self_sym_sizes', 'output_size', 'align_corners', 'scales_h', 'scales_w')
 
@@ -85,6 +88,7 @@ class UpsampleBilinear2DBackward0(Node):
 class UpsampleBilinear2DBackwardBackward0(Node):
     """upsample_bilinear2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "upsample_bilinear2d_backward"
     __slots__ = ('saved_output_size', 'saved_align_corners', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('output_size', 'align_corners', 'scales_h', 'scales_w')
 
@@ -107,6 +111,7 @@ class UpsampleBilinear2DBackwardBackward0(Node):
 class UpsampleBilinear2DAaBackward0(Node):
     """_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "_upsample_bilinear2d_aa"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_align_corners', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('self_sym_sizes', 'output_size', 'align_corners', 'scales_h', 'scales_w')
 
@@ -130,6 +135,7 @@ class UpsampleBilinear2DAaBackward0(Node):
 class UpsampleBilinear2DAaBackwardBackward0(Node):
     """_upsample_bilinear2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "_upsample_bilinear2d_aa_backward"
     __slots__ = ('saved_output_size', 'saved_align_corners', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('output_size', 'align_corners', 'scales_h', 'scales_w')
 
@@ -152,6 +158,7 @@ class UpsampleBilinear2DAaBackwardBackward0(Node):
 class UpsampleTrilinear3DBackward0(Node):
     """upsample_trilinear3d(Tensor self, SymInt[3] output_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "upsample_trilinear3d"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_align_corners', 'saved_scales_d', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('self_sym_sizes', 'output_size', 'align_corners', 'scales_d', 'scales_h', 'scales_w')
 
@@ -176,6 +183,7 @@ class UpsampleTrilinear3DBackward0(Node):
 class UpsampleTrilinear3DBackwardBackward0(Node):
     """upsample_trilinear3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, bool align_corners, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "upsample_trilinear3d_backward"
     __slots__ = ('saved_output_size', 'saved_align_corners', 'saved_scales_d', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('output_size', 'align_corners', 'scales_d', 'scales_h', 'scales_w')
 
@@ -199,6 +207,7 @@ class UpsampleTrilinear3DBackwardBackward0(Node):
 class UpsampleBicubic2DBackward0(Node):
     """upsample_bicubic2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "upsample_bicubic2d"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_align_corners', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('self_sym_sizes', 'output_size', 'align_corners', 'scales_h', 'scales_w')
 
@@ -222,6 +231,7 @@ class UpsampleBicubic2DBackward0(Node):
 class UpsampleBicubic2DBackwardBackward0(Node):
     """upsample_bicubic2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "upsample_bicubic2d_backward"
     __slots__ = ('saved_output_size', 'saved_align_corners', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('output_size', 'align_corners', 'scales_h', 'scales_w')
 
@@ -244,6 +254,7 @@ class UpsampleBicubic2DBackwardBackward0(Node):
 class UpsampleBicubic2DAaBackward0(Node):
     """_upsample_bicubic2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "_upsample_bicubic2d_aa"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_align_corners', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('self_sym_sizes', 'output_size', 'align_corners', 'scales_h', 'scales_w')
 
@@ -267,6 +278,7 @@ class UpsampleBicubic2DAaBackward0(Node):
 class UpsampleBicubic2DAaBackwardBackward0(Node):
     """_upsample_bicubic2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "_upsample_bicubic2d_aa_backward"
     __slots__ = ('saved_output_size', 'saved_align_corners', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('output_size', 'align_corners', 'scales_h', 'scales_w')
 
@@ -289,6 +301,7 @@ class UpsampleBicubic2DAaBackwardBackward0(Node):
 class UpsampleLanczos2DAaBackward0(Node):
     """_upsample_lanczos2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "_upsample_lanczos2d_aa"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_align_corners', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('self_sym_sizes', 'output_size', 'align_corners', 'scales_h', 'scales_w')
 
@@ -312,6 +325,7 @@ class UpsampleLanczos2DAaBackward0(Node):
 class UpsampleLanczos2DAaBackwardBackward0(Node):
     """_upsample_lanczos2d_aa_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, bool align_corners, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "_upsample_lanczos2d_aa_backward"
     __slots__ = ('saved_output_size', 'saved_align_corners', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('output_size', 'align_corners', 'scales_h', 'scales_w')
 
@@ -334,6 +348,7 @@ class UpsampleLanczos2DAaBackwardBackward0(Node):
 class UpsampleNearest1DBackward0(Node):
     """upsample_nearest1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor"""
 
+    _entry = "upsample_nearest1d"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_scales')
     _saved_fields = ('self_sym_sizes', 'output_size', 'scales')
 
@@ -355,6 +370,7 @@ class UpsampleNearest1DBackward0(Node):
 class UpsampleNearest1DBackwardBackward0(Node):
     """upsample_nearest1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None) -> Tensor"""
 
+    _entry = "upsample_nearest1d_backward"
     __slots__ = ('saved_output_size', 'saved_scales')
     _saved_fields = ('output_size', 'scales')
 
@@ -375,6 +391,7 @@ class UpsampleNearest1DBackwardBackward0(Node):
 class UpsampleNearestExact1DBackward0(Node):
     """_upsample_nearest_exact1d(Tensor self, SymInt[1] output_size, float? scales=None) -> Tensor"""
 
+    _entry = "_upsample_nearest_exact1d"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_scales')
     _saved_fields = ('self_sym_sizes', 'output_size', 'scales')
 
@@ -396,6 +413,7 @@ class UpsampleNearestExact1DBackward0(Node):
 class UpsampleNearestExact1DBackwardBackward0(Node):
     """_upsample_nearest_exact1d_backward(Tensor grad_output, SymInt[1] output_size, SymInt[3] input_size, float? scales=None) -> Tensor"""
 
+    _entry = "_upsample_nearest_exact1d_backward"
     __slots__ = ('saved_output_size', 'saved_scales')
     _saved_fields = ('output_size', 'scales')
 
@@ -416,6 +434,7 @@ class UpsampleNearestExact1DBackwardBackward0(Node):
 class UpsampleNearest2DBackward0(Node):
     """upsample_nearest2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "upsample_nearest2d"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('self_sym_sizes', 'output_size', 'scales_h', 'scales_w')
 
@@ -438,6 +457,7 @@ class UpsampleNearest2DBackward0(Node):
 class UpsampleNearest2DBackwardBackward0(Node):
     """upsample_nearest2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "upsample_nearest2d_backward"
     __slots__ = ('saved_output_size', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('output_size', 'scales_h', 'scales_w')
 
@@ -459,6 +479,7 @@ class UpsampleNearest2DBackwardBackward0(Node):
 class UpsampleNearestExact2DBackward0(Node):
     """_upsample_nearest_exact2d(Tensor self, SymInt[2] output_size, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "_upsample_nearest_exact2d"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('self_sym_sizes', 'output_size', 'scales_h', 'scales_w')
 
@@ -481,6 +502,7 @@ class UpsampleNearestExact2DBackward0(Node):
 class UpsampleNearestExact2DBackwardBackward0(Node):
     """_upsample_nearest_exact2d_backward(Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "_upsample_nearest_exact2d_backward"
     __slots__ = ('saved_output_size', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('output_size', 'scales_h', 'scales_w')
 
@@ -502,6 +524,7 @@ class UpsampleNearestExact2DBackwardBackward0(Node):
 class UpsampleNearest3DBackward0(Node):
     """upsample_nearest3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "upsample_nearest3d"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_scales_d', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('self_sym_sizes', 'output_size', 'scales_d', 'scales_h', 'scales_w')
 
@@ -525,6 +548,7 @@ class UpsampleNearest3DBackward0(Node):
 class UpsampleNearest3DBackwardBackward0(Node):
     """upsample_nearest3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "upsample_nearest3d_backward"
     __slots__ = ('saved_output_size', 'saved_scales_d', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('output_size', 'scales_d', 'scales_h', 'scales_w')
 
@@ -547,6 +571,7 @@ class UpsampleNearest3DBackwardBackward0(Node):
 class UpsampleNearestExact3DBackward0(Node):
     """_upsample_nearest_exact3d(Tensor self, SymInt[3] output_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "_upsample_nearest_exact3d"
     __slots__ = ('saved_self_sym_sizes', 'saved_output_size', 'saved_scales_d', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('self_sym_sizes', 'output_size', 'scales_d', 'scales_h', 'scales_w')
 
@@ -570,6 +595,7 @@ class UpsampleNearestExact3DBackward0(Node):
 class UpsampleNearestExact3DBackwardBackward0(Node):
     """_upsample_nearest_exact3d_backward(Tensor grad_output, SymInt[3] output_size, SymInt[5] input_size, float? scales_d=None, float? scales_h=None, float? scales_w=None) -> Tensor"""
 
+    _entry = "_upsample_nearest_exact3d_backward"
     __slots__ = ('saved_output_size', 'saved_scales_d', 'saved_scales_h', 'saved_scales_w')
     _saved_fields = ('output_size', 'scales_d', 'scales_h', 'scales_w')
 
@@ -592,6 +618,7 @@ class UpsampleNearestExact3DBackwardBackward0(Node):
 class ReflectionPad1DBackward0(Node):
     """reflection_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
 
+    _entry = "reflection_pad1d"
     __slots__ = ('saved_self', 'saved_padding')
     _saved_fields = ('self', 'padding')
     _raw_fields = ('self',)
@@ -618,6 +645,7 @@ class ReflectionPad1DBackward0(Node):
 class ReflectionPad1DBackwardBackward0(Node):
     """reflection_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor"""
 
+    _entry = "reflection_pad1d_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_padding')
     _saved_fields = ('padding',)
 
@@ -645,6 +673,7 @@ class ReflectionPad1DBackwardBackward0(Node):
 class ReflectionPad2DBackward0(Node):
     """reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
 
+    _entry = "reflection_pad2d"
     __slots__ = ('saved_self', 'saved_padding')
     _saved_fields = ('self', 'padding')
     _raw_fields = ('self',)
@@ -671,6 +700,7 @@ class ReflectionPad2DBackward0(Node):
 class ReflectionPad2DBackwardBackward0(Node):
     """reflection_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor"""
 
+    _entry = "reflection_pad2d_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_padding')
     _saved_fields = ('padding',)
 
@@ -698,6 +728,7 @@ class ReflectionPad2DBackwardBackward0(Node):
 class ReflectionPad3DBackward0(Node):
     """reflection_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
 
+    _entry = "reflection_pad3d"
     __slots__ = ('saved_self', 'saved_padding')
     _saved_fields = ('self', 'padding')
     _raw_fields = ('self',)
@@ -724,6 +755,7 @@ class ReflectionPad3DBackward0(Node):
 class ReflectionPad3DBackwardBackward0(Node):
     """reflection_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding) -> Tensor"""
 
+    _entry = "reflection_pad3d_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_padding')
     _saved_fields = ('padding',)
 
@@ -751,6 +783,7 @@ class ReflectionPad3DBackwardBackward0(Node):
 class ReplicationPad1DBackward0(Node):
     """replication_pad1d(Tensor self, SymInt[2] padding) -> Tensor"""
 
+    _entry = "replication_pad1d"
     __slots__ = ('saved_self', 'saved_padding')
     _saved_fields = ('self', 'padding')
     _raw_fields = ('self',)
@@ -777,6 +810,7 @@ class ReplicationPad1DBackward0(Node):
 class ReplicationPad1DBackwardBackward0(Node):
     """replication_pad1d_backward(Tensor grad_output, Tensor self, SymInt[2] padding) -> Tensor"""
 
+    _entry = "replication_pad1d_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_padding')
     _saved_fields = ('padding',)
 
@@ -804,6 +838,7 @@ class ReplicationPad1DBackwardBackward0(Node):
 class ReplicationPad2DBackward0(Node):
     """replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
 
+    _entry = "replication_pad2d"
     __slots__ = ('saved_self', 'saved_padding')
     _saved_fields = ('self', 'padding')
     _raw_fields = ('self',)
@@ -830,6 +865,7 @@ class ReplicationPad2DBackward0(Node):
 class ReplicationPad2DBackwardBackward0(Node):
     """replication_pad2d_backward(Tensor grad_output, Tensor self, SymInt[4] padding) -> Tensor"""
 
+    _entry = "replication_pad2d_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_padding')
     _saved_fields = ('padding',)
 
@@ -857,6 +893,7 @@ class ReplicationPad2DBackwardBackward0(Node):
 class ReplicationPad3DBackward0(Node):
     """replication_pad3d(Tensor self, SymInt[6] padding) -> Tensor"""
 
+    _entry = "replication_pad3d"
     __slots__ = ('saved_self', 'saved_padding')
     _saved_fields = ('self', 'padding')
     _raw_fields = ('self',)
@@ -883,6 +920,7 @@ class ReplicationPad3DBackward0(Node):
 class ReplicationPad3DBackwardBackward0(Node):
     """replication_pad3d_backward(Tensor grad_output, Tensor self, SymInt[6] padding) -> Tensor"""
 
+    _entry = "replication_pad3d_backward"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_scalar_type', 'saved_self_device', 'saved_padding')
     _saved_fields = ('padding',)
 
@@ -910,6 +948,7 @@ class ReplicationPad3DBackwardBackward0(Node):
 class GridSampler2DBackward0(Node):
     """grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
 
+    _entry = "grid_sampler_2d"
     __slots__ = ('saved_input', 'saved_grid', 'saved_interpolation_mode', 'saved_padding_mode', 'saved_align_corners')
     _saved_fields = ('input', 'grid', 'interpolation_mode', 'padding_mode', 'align_corners')
     _raw_fields = ('input', 'grid')
@@ -942,6 +981,7 @@ class GridSampler2DBackward0(Node):
 class GridSampler2DBackwardBackward0(Node):
     """grid_sampler_2d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)"""
 
+    _entry = "grid_sampler_2d_backward"
     __slots__ = ('saved_grad_output', 'saved_input', 'saved_grid', 'saved_interpolation_mode', 'saved_padding_mode', 'saved_align_corners')
     _saved_fields = ('grad_output', 'input', 'grid', 'interpolation_mode', 'padding_mode', 'align_corners')
     _raw_fields = ('grad_output', 'input', 'grid')
@@ -976,6 +1016,7 @@ class GridSampler2DBackwardBackward0(Node):
 class GridSampler3DBackward0(Node):
     """grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor"""
 
+    _entry = "grid_sampler_3d"
     __slots__ = ('saved_input', 'saved_grid', 'saved_interpolation_mode', 'saved_padding_mode', 'saved_align_corners')
     _saved_fields = ('input', 'grid', 'interpolation_mode', 'padding_mode', 'align_corners')
     _raw_fields = ('input', 'grid')
@@ -1008,6 +1049,7 @@ class GridSampler3DBackward0(Node):
 class GridSampler3DBackwardBackward0(Node):
     """grid_sampler_3d_backward(Tensor grad_output, Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners, bool[2] output_mask) -> (Tensor, Tensor)"""
 
+    _entry = "grid_sampler_3d_backward"
     __slots__ = ('saved_grad_output', 'saved_input', 'saved_grid', 'saved_interpolation_mode', 'saved_padding_mode', 'saved_align_corners')
     _saved_fields = ('grad_output', 'input', 'grid', 'interpolation_mode', 'padding_mode', 'align_corners')
     _raw_fields = ('grad_output', 'input', 'grid')
@@ -1042,6 +1084,7 @@ class GridSampler3DBackwardBackward0(Node):
 class AffineGridGeneratorBackward0(Node):
     """affine_grid_generator(Tensor theta, SymInt[] size, bool align_corners) -> Tensor"""
 
+    _entry = "affine_grid_generator"
     __slots__ = ('saved_size', 'saved_align_corners')
     _saved_fields = ('size', 'align_corners')
 

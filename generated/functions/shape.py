@@ -19,6 +19,7 @@ from gradloom.formulas.shape import as_strided_backward, as_strided_scatter_back
 class CloneBackward0(Node):
     """clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor"""
 
+    _entry = "clone"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -36,6 +37,7 @@ class CloneBackward0(Node):
 class CopyBackwards(Node):
     """copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)"""
 
+    _entry = "copy_"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -58,6 +60,7 @@ class CopyBackwards(Node):
 class ToCopyBackward0(Node):
     """_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor"""
 
+    _entry = "_to_copy"
     __slots__ = ('saved_self_scalar_type',)
 
     def apply(fn, grads, edges):
@@ -76,6 +79,7 @@ class ToCopyBackward0(Node):
 class AliasBackward0(Node):
     """alias(Tensor(a) self) -> Tensor(a)"""
 
+    _entry = "alias"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -93,6 +97,7 @@ class AliasBackward0(Node):
 class ViewBackward0(Node):
     """view(Tensor(a) self, int[] size) -> Tensor(a)"""
 
+    _entry = "view"
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
@@ -112,6 +117,7 @@ class ViewBackward0(Node):
 class UnsafeViewBackward0(Node):
     """_unsafe_view(Tensor self, int[] size) -> Tensor"""
 
+    _entry = "_unsafe_view"
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
@@ -131,6 +137,7 @@ class UnsafeViewBackward0(Node):
 class ReshapeAliasBackward0(Node):
     """_reshape_alias(Tensor(a) self, int[] size, int[] stride) -> Tensor(a)"""
 
+    _entry = "_reshape_alias"
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
@@ -150,6 +157,7 @@ class ReshapeAliasBackward0(Node):
 class ExpandBackward0(Node):
     """expand(Tensor(a) self, int[] size, *, bool implicit=False) -> Tensor(a)"""
 
+    _entry = "expand"
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
@@ -169,6 +177,7 @@ class ExpandBackward0(Node):
 class PermuteBackward0(Node):
     """permute(Tensor(a) self, int[] dims) -> Tensor(a)"""
 
+    _entry = "permute"
     __slots__ = ('saved_dims',)
     _saved_fields = ('dims',)
 
@@ -188,6 +197,7 @@ class PermuteBackward0(Node):
 class TransposeBackward0(Node):
     """transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)"""
 
+    _entry = "transpose.int"
     __slots__ = ('saved_dim0', 'saved_dim1')
     _saved_fields = ('dim0', 'dim1')
 
@@ -208,6 +218,7 @@ class TransposeBackward0(Node):
 class TransposeBackward1(Node):
     """transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)"""
 
+    _entry = "transpose_"
     __slots__ = ('saved_dim0', 'saved_dim1')
     _saved_fields = ('dim0', 'dim1')
 
@@ -228,6 +239,7 @@ class TransposeBackward1(Node):
 class TBackward0(Node):
     """t(Tensor(a) self) -> Tensor(a)"""
 
+    _entry = "t"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -245,6 +257,7 @@ class TBackward0(Node):
 class TBackward1(Node):
     """t_(Tensor(a!) self) -> Tensor(a!)"""
 
+    _entry = "t_"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -262,6 +275,7 @@ class TBackward1(Node):
 class SqueezeBackward0(Node):
     """squeeze(Tensor(a) self) -> Tensor(a)"""
 
+    _entry = "squeeze"
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
@@ -281,6 +295,7 @@ class SqueezeBackward0(Node):
 class SqueezeBackward1(Node):
     """squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)"""
 
+    _entry = "squeeze.dim"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'dim')
 
@@ -301,6 +316,7 @@ class SqueezeBackward1(Node):
 class SqueezeBackward2(Node):
     """squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)"""
 
+    _entry = "squeeze.dims"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'dim')
 
@@ -321,6 +337,7 @@ class SqueezeBackward2(Node):
 class SqueezeBackward3(Node):
     """squeeze_(Tensor(a!) self) -> Tensor(a!)"""
 
+    _entry = "squeeze_"
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
@@ -340,6 +357,7 @@ class SqueezeBackward3(Node):
 class SqueezeBackward4(Node):
     """squeeze_.dim(Tensor(a!) self, int dim) -> Tensor(a!)"""
 
+    _entry = "squeeze_.dim"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'dim')
 
@@ -360,6 +378,7 @@ class SqueezeBackward4(Node):
 class SqueezeBackward5(Node):
     """squeeze_.dims(Tensor(a!) self, int[] dim) -> Tensor(a!)"""
 
+    _entry = "squeeze_.dims"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'dim')
 
@@ -380,6 +399,7 @@ class SqueezeBackward5(Node):
 class UnsqueezeBackward0(Node):
     """unsqueeze(Tensor(a) self, int dim) -> Tensor(a)"""
 
+    _entry = "unsqueeze"
     __slots__ = ('saved_dim',)
     _saved_fields = ('dim',)
 
@@ -399,6 +419,7 @@ class UnsqueezeBackward0(Node):
 class UnsqueezeBackward1(Node):
     """unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)"""
 
+    _entry = "unsqueeze_"
     __slots__ = ('saved_dim',)
     _saved_fields = ('dim',)
 
@@ -418,6 +439,7 @@ class UnsqueezeBackward1(Node):
 class AsStridedBackward0(Node):
     """as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)"""
 
+    _entry = "as_strided"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
 
@@ -442,6 +464,7 @@ class AsStridedBackward0(Node):
 class AsStridedBackward1(Node):
     """as_strided_(Tensor(a!) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a!)"""
 
+    _entry = "as_strided_"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
 
@@ -466,6 +489,7 @@ class AsStridedBackward1(Node):
 class SelectBackward0(Node):
     """select.int(Tensor(a) self, int dim, int index) -> Tensor(a)"""
 
+    _entry = "select.int"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_index')
     _saved_fields = ('self_sym_sizes', 'dim', 'index')
 
@@ -487,6 +511,7 @@ class SelectBackward0(Node):
 class SelectBackwardBackward0(Node):
     """select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor"""
 
+    _entry = "select_backward"
     __slots__ = ('saved_dim', 'saved_index')
     _saved_fields = ('dim', 'index')
 
@@ -507,6 +532,7 @@ class SelectBackwardBackward0(Node):
 class SliceBackward0(Node):
     """slice.Tensor(Tensor(a) self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor(a)"""
 
+    _entry = "slice.Tensor"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_start', 'saved_end', 'saved_step')
     _saved_fields = ('self_sym_sizes', 'dim', 'start', 'end', 'step')
 
@@ -530,6 +556,7 @@ class SliceBackward0(Node):
 class SliceBackwardBackward0(Node):
     """slice_backward(Tensor grad_output, int[] input_sizes, int dim, int start, int end, int step) -> Tensor"""
 
+    _entry = "slice_backward"
     __slots__ = ('saved_dim', 'saved_start', 'saved_end', 'saved_step')
     _saved_fields = ('dim', 'start', 'end', 'step')
 
@@ -552,6 +579,7 @@ class SliceBackwardBackward0(Node):
 class NarrowCopyBackward0(Node):
     """narrow_copy(Tensor self, int dim, int start, int length) -> Tensor"""
 
+    _entry = "narrow_copy"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_start', 'saved_length')
     _saved_fields = ('self_sym_sizes', 'dim', 'start', 'length')
 
@@ -574,6 +602,7 @@ class NarrowCopyBackward0(Node):
 class DiagonalBackward0(Node):
     """diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)"""
 
+    _entry = "diagonal"
     __slots__ = ('saved_self_sym_sizes', 'saved_offset', 'saved_dim1', 'saved_dim2')
     _saved_fields = ('self_sym_sizes', 'offset', 'dim1', 'dim2')
 
@@ -596,6 +625,7 @@ class DiagonalBackward0(Node):
 class DiagonalBackwardBackward0(Node):
     """diagonal_backward(Tensor grad_output, int[] input_sizes, int offset, int dim1, int dim2) -> Tensor"""
 
+    _entry = "diagonal_backward"
     __slots__ = ('saved_offset', 'saved_dim1', 'saved_dim2')
     _saved_fields = ('offset', 'dim1', 'dim2')
 
@@ -617,6 +647,7 @@ class DiagonalBackwardBackward0(Node):
 class UnfoldBackward0(Node):
     """unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)"""
 
+    _entry = "unfold"
     __slots__ = ('saved_self_sym_sizes', 'saved_dimension', 'saved_size', 'saved_step')
     _saved_fields = ('self_sym_sizes', 'dimension', 'size', 'step')
 
@@ -639,6 +670,7 @@ class UnfoldBackward0(Node):
 class UnfoldBackwardBackward0(Node):
     """unfold_backward(Tensor grad_in, int[] input_sizes, int dim, int size, int step) -> Tensor"""
 
+    _entry = "unfold_backward"
     __slots__ = ('saved_dim', 'saved_size', 'saved_step')
     _saved_fields = ('dim', 'size', 'step')
 
@@ -660,6 +692,7 @@ class UnfoldBackwardBackward0(Node):
 class UnbindBackward0(Node):
     """unbind.int(Tensor(a -> *) self, int dim=0) -> Tensor(a)[]"""
 
+    _entry = "unbind.int"
     __slots__ = ('saved_dim',)
     _saved_fields = ('dim',)
 
@@ -678,6 +711,7 @@ class UnbindBackward0(Node):
 class SplitBackward0(Node):
     """split.Tensor(Tensor(a -> *) self, int split_size, int dim=0) -> Tensor(a)[]"""
 
+    _entry = "split.Tensor"
     __slots__ = ('saved_self_sym_sizes', 'saved_split_size', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_size', 'dim')
 
@@ -698,6 +732,7 @@ class SplitBackward0(Node):
 class UnsafeSplitBackward0(Node):
     """unsafe_split.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]"""
 
+    _entry = "unsafe_split.Tensor"
     __slots__ = ('saved_self_sym_sizes', 'saved_split_size', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_size', 'dim')
 
@@ -718,6 +753,7 @@ class UnsafeSplitBackward0(Node):
 class SplitWithSizesBackward0(Node):
     """split_with_sizes(Tensor(a -> *) self, int[] split_sizes, int dim=0) -> Tensor(a)[]"""
 
+    _entry = "split_with_sizes"
     __slots__ = ('saved_self_sym_sizes', 'saved_split_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_sizes', 'dim')
 
@@ -738,6 +774,7 @@ class SplitWithSizesBackward0(Node):
 class UnsafeSplitWithSizesBackward0(Node):
     """unsafe_split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]"""
 
+    _entry = "unsafe_split_with_sizes"
     __slots__ = ('saved_self_sym_sizes', 'saved_split_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_sizes', 'dim')
 
@@ -758,6 +795,7 @@ class UnsafeSplitWithSizesBackward0(Node):
 class SelectScatterBackward0(Node):
     """select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor"""
 
+    _entry = "select_scatter"
     __slots__ = ('saved_src_sym_sizes', 'saved_src_scalar_type', 'saved_src_device', 'saved_dim', 'saved_index')
     _saved_fields = ('dim', 'index')
 
@@ -788,6 +826,7 @@ class SelectScatterBackward0(Node):
 class SliceScatterBackward0(Node):
     """slice_scatter(Tensor self, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"""
 
+    _entry = "slice_scatter"
     __slots__ = ('saved_src_sym_sizes', 'saved_src_scalar_type', 'saved_src_device', 'saved_dim', 'saved_start', 'saved_end', 'saved_step')
     _saved_fields = ('dim', 'start', 'end', 'step')
 
@@ -822,6 +861,7 @@ class SliceScatterBackward0(Node):
 class DiagonalScatterBackward0(Node):
     """diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
 
+    _entry = "diagonal_scatter"
     __slots__ = ('saved_src_sym_sizes', 'saved_src_scalar_type', 'saved_src_device', 'saved_offset', 'saved_dim1', 'saved_dim2')
     _saved_fields = ('offset', 'dim1', 'dim2')
 
@@ -854,6 +894,7 @@ class DiagonalScatterBackward0(Node):
 class AsStridedScatterBackward0(Node):
     """as_strided_scatter(Tensor self, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor"""
 
+    _entry = "as_strided_scatter"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
 
@@ -889,6 +930,7 @@ class AsStridedScatterBackward0(Node):
 class CatBackward0(Node):
     """cat(Tensor[] tensors, int dim=0) -> Tensor"""
 
+    _entry = "cat"
     __slots__ = ('saved_tensors_args_sym_sizes', 'saved_tensors_args_scalar_type', 'saved_tensors_size_', 'saved_dim')
     _saved_fields = ('dim',)
 
@@ -911,6 +953,7 @@ class CatBackward0(Node):
 class StackBackward0(Node):
     """stack(Tensor[] tensors, int dim=0) -> Tensor"""
 
+    _entry = "stack"
     __slots__ = ('saved_tensors_args_scalar_type', 'saved_tensors_size_', 'saved_dim')
     _saved_fields = ('dim',)
 
@@ -932,6 +975,7 @@ class StackBackward0(Node):
 class BlockDiagBackward0(Node):
     """block_diag(Tensor[] tensors) -> Tensor"""
 
+    _entry = "block_diag"
     __slots__ = ('saved_tensors_args_sym_sizes', 'saved_tensors_args_scalar_type', 'saved_tensors_size_')
 
     def apply(fn, grads, edges):
@@ -952,6 +996,7 @@ class BlockDiagBackward0(Node):
 class RepeatBackward0(Node):
     """repeat(Tensor self, int[] repeats) -> Tensor"""
 
+    _entry = "repeat"
     __slots__ = ('saved_self_sym_sizes', 'saved_repeats')
     _saved_fields = ('self_sym_sizes', 'repeats')
 
@@ -972,6 +1017,7 @@ class RepeatBackward0(Node):
 class RollBackward0(Node):
     """roll(Tensor self, int[1] shifts, int[1] dims=[]) -> Tensor"""
 
+    _entry = "roll"
     __slots__ = ('saved_shifts', 'saved_dims')
     _saved_fields = ('shifts', 'dims')
 
@@ -992,6 +1038,7 @@ class RollBackward0(Node):
 class FlipBackward0(Node):
     """flip(Tensor self, int[] dims) -> Tensor"""
 
+    _entry = "flip"
     __slots__ = ('saved_dims',)
     _saved_fields = ('dims',)
 
@@ -1011,6 +1058,7 @@ class FlipBackward0(Node):
 class Rot90Backward0(Node):
     """rot90(Tensor self, int k=1, int[] dims=[0,1]) -> Tensor"""
 
+    _entry = "rot90"
     __slots__ = ('saved_k', 'saved_dims')
     _saved_fields = ('k', 'dims')
 
@@ -1031,6 +1079,7 @@ class Rot90Backward0(Node):
 class TrilBackward0(Node):
     """tril(Tensor self, int diagonal=0) -> Tensor"""
 
+    _entry = "tril"
     __slots__ = ('saved_diagonal',)
     _saved_fields = ('diagonal',)
 
@@ -1050,6 +1099,7 @@ class TrilBackward0(Node):
 class TriuBackward0(Node):
     """triu(Tensor self, int diagonal=0) -> Tensor"""
 
+    _entry = "triu"
     __slots__ = ('saved_diagonal',)
     _saved_fields = ('diagonal',)
 
@@ -1069,6 +1119,7 @@ class TriuBackward0(Node):
 class DiagEmbedBackward0(Node):
     """diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor"""
 
+    _entry = "diag_embed"
     __slots__ = ('saved_offset', 'saved_dim1', 'saved_dim2')
     _saved_fields = ('offset', 'dim1', 'dim2')
 
@@ -1090,6 +1141,7 @@ class DiagEmbedBackward0(Node):
 class ConstantPadNdBackward0(Node):
     """constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor"""
 
+    _entry = "constant_pad_nd"
     __slots__ = ('saved_pad',)
     _saved_fields = ('pad',)
 
@@ -1109,6 +1161,7 @@ class ConstantPadNdBackward0(Node):
 class PixelShuffleBackward0(Node):
     """pixel_shuffle(Tensor self, int upscale_factor) -> Tensor"""
 
+    _entry = "pixel_shuffle"
     __slots__ = ('saved_upscale_factor',)
     _saved_fields = ('upscale_factor',)
 
@@ -1128,6 +1181,7 @@ class PixelShuffleBackward0(Node):
 class PixelUnshuffleBackward0(Node):
     """pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor"""
 
+    _entry = "pixel_unshuffle"
     __slots__ = ('saved_downscale_factor',)
     _saved_fields = ('downscale_factor',)
 
@@ -1147,6 +1201,7 @@ class PixelUnshuffleBackward0(Node):
 class ChannelShuffleBackward0(Node):
     """channel_shuffle(Tensor self, int groups) -> Tensor"""
 
+    _entry = "channel_shuffle"
     __slots__ = ('saved_groups',)
     _saved_fields = ('groups',)
 
@@ -1166,6 +1221,7 @@ class ChannelShuffleBackward0(Node):
 class AliasBackward0_copy(Node):
     """alias_copy(Tensor self) -> Tensor"""
 
+    _entry = "alias_copy"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -1183,6 +1239,7 @@ class AliasBackward0_copy(Node):
 class ViewBackward0_copy(Node):
     """view_copy(Tensor self, int[] size) -> Tensor"""
 
+    _entry = "view_copy"
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
@@ -1202,6 +1259,7 @@ class ViewBackward0_copy(Node):
 class ExpandBackward0_copy(Node):
     """expand_copy(Tensor self, int[] size, *, bool implicit=False) -> Tensor"""
 
+    _entry = "expand_copy"
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
@@ -1221,6 +1279,7 @@ class ExpandBackward0_copy(Node):
 class PermuteBackward0_copy(Node):
     """permute_copy(Tensor self, int[] dims) -> Tensor"""
 
+    _entry = "permute_copy"
     __slots__ = ('saved_dims',)
     _saved_fields = ('dims',)
 
@@ -1240,6 +1299,7 @@ class PermuteBackward0_copy(Node):
 class TransposeBackward0_copy(Node):
     """transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor"""
 
+    _entry = "transpose_copy.int"
     __slots__ = ('saved_dim0', 'saved_dim1')
     _saved_fields = ('dim0', 'dim1')
 
@@ -1260,6 +1320,7 @@ class TransposeBackward0_copy(Node):
 class TBackward0_copy(Node):
     """t_copy(Tensor self) -> Tensor"""
 
+    _entry = "t_copy"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -1277,6 +1338,7 @@ class TBackward0_copy(Node):
 class SqueezeBackward0_copy(Node):
     """squeeze_copy(Tensor self) -> Tensor"""
 
+    _entry = "squeeze_copy"
     __slots__ = ('saved_self_sym_sizes',)
     _saved_fields = ('self_sym_sizes',)
 
@@ -1296,6 +1358,7 @@ class SqueezeBackward0_copy(Node):
 class SqueezeBackward1_copy(Node):
     """squeeze_copy.dim(Tensor self, int dim) -> Tensor"""
 
+    _entry = "squeeze_copy.dim"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'dim')
 
@@ -1316,6 +1379,7 @@ class SqueezeBackward1_copy(Node):
 class SqueezeBackward2_copy(Node):
     """squeeze_copy.dims(Tensor self, int[] dim) -> Tensor"""
 
+    _entry = "squeeze_copy.dims"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'dim')
 
@@ -1336,6 +1400,7 @@ class SqueezeBackward2_copy(Node):
 class UnsqueezeBackward0_copy(Node):
     """unsqueeze_copy(Tensor self, int dim) -> Tensor"""
 
+    _entry = "unsqueeze_copy"
     __slots__ = ('saved_dim',)
     _saved_fields = ('dim',)
 
@@ -1355,6 +1420,7 @@ class UnsqueezeBackward0_copy(Node):
 class AsStridedBackward0_copy(Node):
     """as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor"""
 
+    _entry = "as_strided_copy"
     __slots__ = ('saved_self_sym_sizes', 'saved_self_sym_strides', 'saved_self_sym_storage_offset', 'saved_size', 'saved_stride', 'saved_storage_offset')
     _saved_fields = ('self_sym_sizes', 'self_sym_strides', 'size', 'stride', 'storage_offset')
 
@@ -1379,6 +1445,7 @@ class AsStridedBackward0_copy(Node):
 class SelectBackward0_copy(Node):
     """select_copy.int(Tensor self, int dim, int index) -> Tensor"""
 
+    _entry = "select_copy.int"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_index')
     _saved_fields = ('self_sym_sizes', 'dim', 'index')
 
@@ -1400,6 +1467,7 @@ class SelectBackward0_copy(Node):
 class SliceBackward0_copy(Node):
     """slice_copy.Tensor(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor"""
 
+    _entry = "slice_copy.Tensor"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_start', 'saved_end', 'saved_step')
     _saved_fields = ('self_sym_sizes', 'dim', 'start', 'end', 'step')
 
@@ -1423,6 +1491,7 @@ class SliceBackward0_copy(Node):
 class DiagonalBackward0_copy(Node):
     """diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor"""
 
+    _entry = "diagonal_copy"
     __slots__ = ('saved_self_sym_sizes', 'saved_offset', 'saved_dim1', 'saved_dim2')
     _saved_fields = ('self_sym_sizes', 'offset', 'dim1', 'dim2')
 
@@ -1445,6 +1514,7 @@ class DiagonalBackward0_copy(Node):
 class UnfoldBackward0_copy(Node):
     """unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor"""
 
+    _entry = "unfold_copy"
     __slots__ = ('saved_self_sym_sizes', 'saved_dimension', 'saved_size', 'saved_step')
     _saved_fields = ('self_sym_sizes', 'dimension', 'size', 'step')
 
@@ -1467,6 +1537,7 @@ class UnfoldBackward0_copy(Node):
 class UnbindBackward0_copy(Node):
     """unbind_copy.int(Tensor self, int dim=0) -> Tensor[]"""
 
+    _entry = "unbind_copy.int"
     __slots__ = ('saved_dim',)
     _saved_fields = ('dim',)
 
@@ -1485,6 +1556,7 @@ class UnbindBackward0_copy(Node):
 class SplitBackward0_copy(Node):
     """split_copy.Tensor(Tensor self, int split_size, int dim=0) -> Tensor[]"""
 
+    _entry = "split_copy.Tensor"
     __slots__ = ('saved_self_sym_sizes', 'saved_split_size', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_size', 'dim')
 
@@ -1505,6 +1577,7 @@ class SplitBackward0_copy(Node):
 class SplitWithSizesBackward0_copy(Node):
     """split_with_sizes_copy(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]"""
 
+    _entry = "split_with_sizes_copy"
     __slots__ = ('saved_self_sym_sizes', 'saved_split_sizes', 'saved_dim')
     _saved_fields = ('self_sym_sizes', 'split_sizes', 'dim')
 

@@ -19,6 +19,7 @@ from gradloom.formulas.reduction import selected_backward
 class SortBackward0(Node):
     """sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
 
+    _entry = "sort"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'indices')
     _raw_fields = ('indices',)
@@ -46,6 +47,7 @@ class SortBackward0(Node):
 class SortBackward1(Node):
     """sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)"""
 
+    _entry = "sort.stable"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'indices')
     _raw_fields = ('indices',)
@@ -73,6 +75,7 @@ class SortBackward1(Node):
 class TopkBackward0(Node):
     """topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)"""
 
+    _entry = "topk"
     __slots__ = ('saved_self_sym_sizes', 'saved_dim', 'saved_indices')
     _saved_fields = ('self_sym_sizes', 'dim', 'indices')
     _raw_fields = ('indices',)
@@ -100,6 +103,7 @@ class TopkBackward0(Node):
 class UniqueBackward0(Node):
     """_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)"""
 
+    _entry = "_unique"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -117,6 +121,7 @@ class UniqueBackward0(Node):
 class UniqueDimBackward0(Node):
     """unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "unique_dim"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -134,6 +139,7 @@ class UniqueDimBackward0(Node):
 class UniqueConsecutiveBackward0(Node):
     """unique_consecutive(Tensor self, bool return_inverse=False, bool return_counts=False, int? dim=None) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "unique_consecutive"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -151,6 +157,7 @@ class UniqueConsecutiveBackward0(Node):
 class UniqueDimConsecutiveBackward0(Node):
     """unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "unique_dim_consecutive"
     __slots__ = ()
 
     def apply(fn, grads, edges):
@@ -168,6 +175,7 @@ class UniqueDimConsecutiveBackward0(Node):
 class Unique2Backward0(Node):
     """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)"""
 
+    _entry = "_unique2"
     __slots__ = ()
 
     def apply(fn, grads, edges):

@@ -19,6 +19,7 @@ from gradloom.formulas.special import i1_backward, i1e_backward, incomplete_gamm
 class I0Backward0(Node):
     """i0(Tensor self) -> Tensor"""
 
+    _entry = "i0"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -44,6 +45,7 @@ class I0Backward0(Node):
 class SpecialI0EBackward0(Node):
     """special_i0e(Tensor self) -> Tensor"""
 
+    _entry = "special_i0e"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -72,6 +74,7 @@ class SpecialI0EBackward0(Node):
 class SpecialI1Backward0(Node):
     """special_i1(Tensor self) -> Tensor"""
 
+    _entry = "special_i1"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -100,6 +103,7 @@ class SpecialI1Backward0(Node):
 class SpecialI1EBackward0(Node):
     """special_i1e(Tensor self) -> Tensor"""
 
+    _entry = "special_i1e"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -128,6 +132,7 @@ class SpecialI1EBackward0(Node):
 class IgammaBackward0(Node):
     """igamma(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "igamma"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -161,6 +166,7 @@ class IgammaBackward0(Node):
 class IgammacBackward0(Node):
     """igammac(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "igammac"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -194,6 +200,7 @@ class IgammacBackward0(Node):
 class SpecialEntrBackward0(Node):
     """special_entr(Tensor self) -> Tensor"""
 
+    _entry = "special_entr"
     __slots__ = ('saved_self',)
     _saved_fields = ('self',)
     _raw_fields = ('self',)
@@ -224,6 +231,7 @@ class SpecialEntrBackward0(Node):
 class SpecialErfcxBackward0(Node):
     """special_erfcx(Tensor self) -> Tensor"""
 
+    _entry = "special_erfcx"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -257,6 +265,7 @@ class SpecialErfcxBackward0(Node):
 class SpecialNdtriBackward0(Node):
     """special_ndtri(Tensor self) -> Tensor"""
 
+    _entry = "special_ndtri"
     __slots__ = ('saved_result',)
     _saved_fields = ('result',)
     _raw_fields = ('result',)
@@ -287,6 +296,7 @@ class SpecialNdtriBackward0(Node):
 class SpecialLogNdtrBackward0(Node):
     """special_log_ndtr(Tensor self) -> Tensor"""
 
+    _entry = "special_log_ndtr"
     __slots__ = ('saved_self', 'saved_result')
     _saved_fields = ('self', 'result')
     _raw_fields = ('self', 'result')
@@ -315,6 +325,7 @@ class SpecialLogNdtrBackward0(Node):
 class SpecialXlog1PyBackward0(Node):
     """special_xlog1py(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "special_xlog1py"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -359,6 +370,7 @@ class SpecialXlog1PyBackward0(Node):
 class SpecialXlog1PyBackward1(Node):
     """special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor"""
 
+    _entry = "special_xlog1py.self_scalar"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('other',)
@@ -391,6 +403,7 @@ class SpecialXlog1PyBackward1(Node):
 class SpecialXlog1PyBackward2(Node):
     """special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor"""
 
+    _entry = "special_xlog1py.other_scalar"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self',)
@@ -418,6 +431,7 @@ class SpecialXlog1PyBackward2(Node):
 class SpecialZetaBackward0(Node):
     """special_zeta(Tensor self, Tensor other) -> Tensor"""
 
+    _entry = "special_zeta"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('self', 'other')
@@ -451,6 +465,7 @@ class SpecialZetaBackward0(Node):
 class SpecialZetaBackward1(Node):
     """special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor"""
 
+    _entry = "special_zeta.self_scalar"
     __slots__ = ('saved_self', 'saved_other')
     _saved_fields = ('self', 'other')
     _raw_fields = ('other',)
@@ -478,6 +493,7 @@ class SpecialZetaBackward1(Node):
 class SpecialZetaBackward2(Node):
     """special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor"""
 
+    _entry = "special_zeta.other_scalar"
     __slots__ = ()
 
     def apply(fn, grads, edges):

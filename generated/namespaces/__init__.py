@@ -2669,9 +2669,6 @@ OPERATORS = FamilyTable("OPERATORS", {
     "zeros_like": "creation",
 }, family)
 
-# Overloads whose results have a shape or a value that depends on values.
-BY_VALUES = frozenset(("_ctc_loss.default", "_ctc_loss.Tensor", "_unique2.default", "bincount.default", "bincount.out", "equal.default", "index.Tensor", "index.Tensor_out", "masked_select.default", "masked_select.out", "nonzero.default", "nonzero.out", "unique_consecutive.default", "unique_dim.default", "unique_dim_consecutive.default", "where.default", ))
-
 # The parsers that public wrappers call for unusual arguments.
 GUARDS = FamilyTable("GUARDS", {
     "_adaptive_avg_pool2d_backward": "pool",

@@ -23,7 +23,8 @@ FILES = {
     "variable_type/elementwise.py": "wrappers.py.txt",
     "namespaces/__init__.py": "namespaces.py.txt",
     "namespaces/elementwise.py": "names_of_family.py.txt",
-    "scalars.py": "scalars.py.txt",
+    "records/__init__.py": "records.py.txt",
+    "records/elementwise.py": "records_of_family.py.txt",
 }
 
 

@@ -14,9 +14,9 @@ import pytest
 
 import gradloom as torch
 from gradloom.compiler._api import optimized_of
-from gradloom.compiler._scalar import table
-from gradloom.compiler._trace import types_of
 from gradloom.dispatch import _operators
+from gradloom.generated.records import RECORDS
+from gradloom.schema import parse
 
 pytestmark = pytest.mark.usefixtures("each_backend")
 
@@ -44,23 +44,17 @@ def operator(name: str):
     return getattr(_operators.exact, written, None) or getattr(_operators, written)
 
 
-def parameters(function) -> list[str] | None:
+def parameters(name: str) -> list[str] | None:
     """Return for each argument without default "tensor", "mask", "number" or "flag"; None for other kinds."""
-    schema = function.__doc__.partition("\n")[0]
-    written = schema.partition("(")[2].rpartition(" -> ")[0].rpartition(")")[0].split(", ")
-    words = [w for w in written if w != "*"]
-    found = []
-    for word, kind in zip(words, types_of(function), strict=True):
-        if "=" in word:
-            break
-        kinds = {"Tensor": "tensor", "Scalar": "number", "float": "number", "bool": "flag"}
-        found.append("mask" if word in ("Tensor condition", "Tensor mask") else kinds.get(kind, ""))
+    kinds = {"Tensor": "tensor", "Scalar": "number", "float": "number", "bool": "flag"}
+    needed = [a for a in parse(RECORDS[name].schema).arguments if a.default is None]
+    found = ["mask" if a.name in ("condition", "mask") else kinds.get(str(a.type), "") for a in needed]
     return found if all(found) else None
 
 
 def cases(name: str):
     """Yield arguments, with None for the tensors that follow."""
-    kinds = parameters(operator(name))
+    kinds = parameters(name)
     if kinds is None:
         kinds = ["tensor", "tensor", "tensor"] if name == "clamp.Tensor" else ["tensor", "number", "number"]
     for number in NUMBERS if "number" in kinds else (None,):
@@ -68,9 +62,10 @@ def cases(name: str):
 
 
 FLOATS = ["float32", "float64", "float16", "bfloat16"]
-ONLY_INTEGERS = {n for n in table() if n.startswith("bitwise_") or n in ("gcd", "lcm")}
+DEFINED = [record.name for record in RECORDS.all() if record.scalar is not None]
+ONLY_INTEGERS = {n for n in DEFINED if n.startswith("bitwise_") or n in ("gcd", "lcm")}
 MEMORY_OF_ONE = {"fill.Tensor"}  # takes a 0-dim tensor
-NAMES = [n for n in table() if n not in ONLY_INTEGERS | MEMORY_OF_ONE]
+NAMES = [n for n in DEFINED if n not in ONLY_INTEGERS | MEMORY_OF_ONE]
 
 
 def tensors_of(kinds, dtype: str):

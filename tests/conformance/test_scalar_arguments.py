@@ -22,7 +22,7 @@ pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: m
 import torch
 
 import gradloom
-from gradloom.generated.overloads import OVERLOADS
+from gradloom.generated.records import RECORDS
 from gradloom.schema import Argument, parse
 
 from .library import PYTORCH, Library
@@ -78,15 +78,14 @@ def calls() -> Iterator[tuple[str, int]]:
     for operator in INFIX:
         yield f"t0 {operator} s", 1
         yield f"s {operator} t0", 1
-    for name, overloads in OVERLOADS.items():
-        for _, _, text, tags, numbers, _ in overloads:
-            arguments = parse(text).arguments
-            if "pointwise" not in tags.split() or "out" in tags.split() or name.endswith(LEFT_OUT):
-                continue
-            for place, argument in enumerate(arguments):
-                is_number = base(argument) in ("Scalar", "float") or argument.name in numbers.replace(",", " ").split()
-                if is_number and (found := call_of(name, arguments, place)):
-                    yield found
+    for record in RECORDS.all():
+        if "pointwise" not in record.tags or record.is_out or record.operator.endswith(LEFT_OUT):
+            continue
+        arguments = parse(record.schema).arguments
+        for place, argument in enumerate(arguments):
+            is_number = base(argument) in ("Scalar", "float") or argument.name in record.numbers
+            if is_number and (found := call_of(record.operator, arguments, place)):
+                yield found
 
 
 def base(argument: Argument) -> str:

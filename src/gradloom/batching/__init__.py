@@ -13,8 +13,7 @@ the operators that the rule calls are then handled at the next one. Physical dim
 the levels, outermost first.
 
 native_functions.yaml declares the rule of each operator, usually by its tags: Note [Batching rules] in
-`rules/__init__.py`. `generated/batching.py` has the table. An operator without a rule is called once per batch element,
-with a warning.
+`rules/__init__.py`. An operator without a rule is called once per batch element, with a warning.
 
 Layout: `levels` (which vmaps run), `tensor` (BatchedTensor), `call` (an operator's call, by parameter), `handler` (from
 call to rule), `rules/` (the rules), `mapping` (vmap itself), `gradients` (autograd.grad on batched tensors),

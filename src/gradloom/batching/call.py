@@ -1,83 +1,16 @@
-"""A call of an operator with batched arguments, and the operator's row in the table of batching rules."""
+"""A call of an operator with batched arguments."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
 from ..dispatch.interception import Call as Intercepted
 from ..dispatch.promotion import result_type_of
-from ..types.public import home_of
+from ..dispatch.records import Record
 from .levels import Level
 from .tensor import BatchedTensor, batched, physical_at
-
-TENSOR, OPTIONAL, LIST, OPTIONAL_LIST = "Tensor", "Tensor?", "Tensor[]", "Tensor?[]"
-
-
-class Parameter(NamedTuple):
-    """A parameter of an operator; `kind` is '' if it holds no tensors."""
-
-    name: str
-    kind: str
-
-
-class Operator(NamedTuple):
-    """The row of a wrapper in generated/batching.py.
-
-    Attributes:
-        name: name of the operator, such as `add.Tensor`.
-        rule: name of its batching rule.
-        arguments: arguments of the rule: names of parameters, or numbers.
-        parameters: parameters of the wrapper.
-        promotes: tensor parameters that type promotion converts to one dtype.
-        writes: whether the operator writes to its first argument.
-    """
-
-    name: str
-    rule: str
-    arguments: tuple[str, ...]
-    parameters: tuple[Parameter, ...]
-    promotes: tuple[str, ...]
-    writes: bool
-
-
-@lru_cache(4096)  # more than there are wrappers
-def operator_of(wrapper: Any) -> Operator | None:
-    """Return a wrapper's row; None if no table has one, as for operators that are made at run time."""
-    package, _, family = home_of(wrapper).partition(".variable_type.")
-    if not family:
-        return None
-    try:
-        table = import_module(f"{package}.batching").OPERATORS
-    except ModuleNotFoundError:
-        return None
-    found = table.get(f"{family}.{wrapper.__name__}")
-    if found is None:
-        return None
-    name, rule, parameters, promotes = found
-    rule, _, arguments = rule.rstrip(")").partition("(")
-    words = [word.split(": ") for word in _words(parameters)]
-    return Operator(
-        name,
-        rule,
-        _words(arguments),
-        tuple([Parameter(w[0], w[1] if w[1:] else "") for w in words]),
-        _words(promotes),
-        is_inplace(name),
-    )
-
-
-def is_inplace(name: str) -> bool:
-    """Return whether an operator writes to its first argument, by its name."""
-    base = name.partition(".")[0]
-    return base.endswith("_") and not base.endswith("__")
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split(", ")) if text else ()
 
 
 class Call:
@@ -85,7 +18,7 @@ class Call:
 
     Attributes:
         wrapper: the generated function.
-        operator: its row of the table.
+        operator: its record.
         values: parameter -> argument.
         rest: further arguments of a factory function.
         level: the innermost level among the arguments.
@@ -93,10 +26,10 @@ class Call:
 
     __slots__ = ("wrapper", "operator", "values", "rest", "level")
 
-    def __init__(self, wrapper: Any, operator: Operator, args: tuple[Any, ...], level: Level) -> None:
+    def __init__(self, wrapper: Any, operator: Record, args: tuple[Any, ...], level: Level) -> None:
         self.wrapper, self.operator, self.level = wrapper, operator, level
-        self.values: dict[str, Any] = {p.name: value for p, value in zip(operator.parameters, args, strict=False)}
-        self.rest = args[len(operator.parameters) :]
+        self.values: dict[str, Any] = {p.name: value for p, value in zip(operator.arguments, args, strict=False)}
+        self.rest = args[len(operator.arguments) :]
 
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
@@ -108,21 +41,21 @@ class Call:
     @property
     def arguments(self) -> tuple[str, ...]:
         """The arguments of the rule."""
-        return self.operator.arguments
+        return self.operator.batch[1:]
 
     @property
     def tensors(self) -> list[str]:
         """The parameters that hold one tensor in this call."""
         return [
             p.name
-            for p in self.operator.parameters
-            if p.kind in (TENSOR, OPTIONAL) and isinstance(self.values.get(p.name), Tensor)
+            for p in self.operator.arguments
+            if p.tensors in ("Tensor", "Tensor?") and isinstance(self.values.get(p.name), Tensor)
         ]
 
     @property
     def first(self) -> str:
         """The first parameter."""
-        return self.operator.parameters[0].name
+        return self.operator.arguments[0].name
 
     def is_batched(self, name: str) -> bool:
         """Return whether an argument is batched at this level."""
@@ -167,7 +100,7 @@ class Call:
         if len(kinds) < 2:
             return {}
         target = result_type_of(found)
-        kept = self.first if self.operator.writes else None
+        kept = self.first if self.operator.is_inplace else None
         return {
             n: ops.to(t, target)
             for n, t in zip(names, found, strict=True)

@@ -6,8 +6,9 @@ from typing import Any
 
 from ..core.tensor import Tensor
 from ..dispatch.interception import Call as Intercepted
+from ..dispatch.records import Record, record_of
 from ..dispatch.state import state
-from .call import Call, Operator, Parameter, is_inplace, operator_of
+from .call import Call
 from .levels import below
 from .tensor import innermost
 
@@ -21,9 +22,9 @@ def handle_call(intercepted: Intercepted) -> Any:
     level = innermost(args)
     if intercepted.out is not None:
         level = innermost((intercepted.out,), level)
-    operator = operator_of(wrapper)
+    operator = record_of(wrapper)
     if level is None:
-        if operator is None or operator.rule != "random" or not state.batching:
+        if operator is None or operator.batch[:1] != ("random",) or not state.batching:
             return NotImplemented
         level = state.batching[-1]
     elif not level.alive:
@@ -35,7 +36,7 @@ def handle_call(intercepted: Intercepted) -> Any:
         raise RuntimeError(
             f"vmap: {wrapper.__name__} with out= has no batching rule: take the result that it returns, without out="
         )
-    if operator is None:
+    if operator is None or not operator.batch:
         if intercepted.composite is not None:
             return NotImplemented
         if getattr(wrapper, "vmap_rule", None) is not None and innermost([a for a in args if isinstance(a, Tensor)]):
@@ -43,24 +44,25 @@ def handle_call(intercepted: Intercepted) -> Any:
 
             return by_rule_of_library(wrapper, args, level)
         operator = _unknown(wrapper, args)
-    if operator.rule == "composite":
+    rule = operator.batch[0]
+    if rule == "composite":
         return NotImplemented  # the operators that it calls are intercepted in turn
-    if operator.rule == "random" and state.batching and level < state.batching[-1]:
+    if rule == "random" and state.batching and level < state.batching[-1]:
         level = state.batching[-1]
     from .rules import RULES
 
     with below(level):
-        return RULES[operator.rule](Call(wrapper, operator, args, level))
+        return RULES[rule](Call(wrapper, operator, args, level))
 
 
-def _unknown(wrapper: Any, args: tuple[Any, ...]) -> Operator:
-    """Describe an operator that is in no table: it is called once per batch element."""
+def _unknown(wrapper: Any, args: tuple[Any, ...]) -> Record:
+    """Return a record for an operator that has none: it is called once per batch element."""
 
     def kind(value: Any) -> str:
         if isinstance(value, Tensor):
             return "Tensor"
         is_list = isinstance(value, (tuple, list)) and any(isinstance(v, Tensor) for v in value)
-        return "Tensor?[]" if is_list else ""
+        return "Tensor?[]" if is_list else "Any"
 
-    parameters = tuple([Parameter(str(i), kind(value)) for i, value in enumerate(args)])
-    return Operator(wrapper.__name__, "loop", (), parameters, (), is_inplace(wrapper.__name__))
+    arguments = ", ".join([f"{kind(value)} argument{i}" for i, value in enumerate(args)])
+    return Record(f"{wrapper.__name__}({arguments}) -> Any", "", wrapper.__name__, batch=("loop",))

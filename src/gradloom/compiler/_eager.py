@@ -32,6 +32,7 @@ from ._eager_programs import (
     row_program,
 )
 from ._loops import LoopProgram
+from ._scalar import own_records
 
 NAMES = ("numpy", "llvm")
 KEPT = 1024  # compiled shapes; more start anew
@@ -154,14 +155,11 @@ def _compiled(key: Any, program: str | LoopProgram | None) -> Any:
 def _defined() -> dict[str, dict[str, Callable[[Any], Any]]]:
     """Return what makes the replacements of kernels that definitions describe, by module and name."""
     found: dict[str, dict[str, Callable[[Any], Any]]] = {}
-    scalars = import_module("gradloom.generated.scalars")
-    for module, kernels in scalars.KERNELS.items():
-        found[module] = {
-            name: replacement(operator, places, _kernels, _compiled) for name, (operator, places) in kernels.items()
-        }
-    for module, kernels in scalars.LARGE_KERNELS.items():
-        for name, (operator, places) in kernels.items():
-            found.setdefault(module, {})[name] = _if_large(replacement(operator, places, _kernels, _compiled))
+    for record in own_records().all():
+        kernel = record.kernel
+        if kernel is not None:
+            make = replacement(record.name, kernel.arrays, _kernels, _compiled)
+            found.setdefault(kernel.module, {})[kernel.name] = _if_large(make) if kernel.is_large else make
     return found
 
 

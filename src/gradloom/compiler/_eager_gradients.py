@@ -72,7 +72,7 @@ def definitions(node: type) -> tuple[Definition | None, ...] | None:
     if not node.__module__.startswith(_FUNCTIONS):
         return None
     family = node.__module__.removeprefix(_FUNCTIONS)
-    found = import_module("gradloom.generated.scalars").GRADIENTS.get(family, {}).get(node.__name__)
+    found = getattr(import_module(f"gradloom.generated.records.{family}"), "GRADIENTS", {}).get(node.__name__)
     return None if found is None else tuple([None if edge is None else Definition(*edge) for edge in found])
 
 

@@ -2,7 +2,7 @@
 
 Each is one loop over contiguous float32 or float64 arrays of one shape. What is not that goes to the kernel that it
 replaces, and so does the first call of each kind: it tells the dtype of the result, and which parameters are refused.
-The generated table `KERNELS` has the kernels, which are those that take NumPy more than one call.
+Records name the kernels, which are those that take NumPy more than one call.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from ._eager_programs import pointwise
 from ._llvm import Unsupported
 from ._loops import LoopProgram
-from ._scalar import CannotFuseError, table
+from ._scalar import CannotFuseError, own_records
 
 ndarray, empty = np.ndarray, np.empty
 RECENT = 256  # kinds of calls of one operator that are remembered with its code
@@ -33,8 +33,9 @@ _ONE_BY_ONE = frozenset("// % fmod hypot logaddexp logaddexp2 erf erfc".split())
 
 def definition(name: str) -> tuple[str, list[str]]:
     """Return what an operator computes, and its parameters."""
-    source, parameters, *_ = table()[name]
-    return source, parameters.split(", ")
+    record = own_records()[name]
+    assert record.scalar is not None
+    return record.scalar, [a.name for a in record.arguments]
 
 
 def deciding_in(source: str) -> set[str]:

@@ -148,8 +148,8 @@ def _updates(updates: Any, sources: bool) -> Iterator[str]:
 def _definitions(kernel: Kernel) -> Iterator[str]:
     """Yield, as comments, what native_functions.yaml says of the operators that a kernel computes."""
     for name, node in {n.name: n for n in kernel.nodes}.items():
-        stage, row = node.wrapper, definition_of(node)
-        source = stage.source if stage.__class__ is Stage else "" if row is None else row[0]
+        stage, record = node.wrapper, definition_of(node)
+        source = stage.source if stage.__class__ is Stage else "" if record is None else record.scalar
         yield f"# native_functions.yaml, {name}: {f'scalar: {source}' if source else ''}".rstrip(": ")
 
 

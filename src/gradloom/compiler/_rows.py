@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dispatch.records import Rows
 from ._graph import CONSTANT, RESULT, Content, Graph, Node, Value, contiguous_strides, dtype_name, size_of, values_in
 from ._loops import HALVES, VALUE_DTYPES, widened
 from ._scalar import (
@@ -30,7 +31,7 @@ from ._scalar import (
     lower,
     names_in,
     parsed,
-    row_table,
+    record_of_node,
     tables_in,
 )
 
@@ -52,11 +53,12 @@ def expanded(graph: Graph, function: Callable[[Node], list[Node]]) -> Graph:
 
 
 def _stages(node: Node) -> list[Node]:
-    row = row_table().get(node.name)
-    if row is None or node.is_random or bool(node.writes) > bool(row[4]):
+    record = record_of_node(node)
+    rows = None if record is None else record.rows
+    if record is None or rows is None or node.is_random or bool(node.writes) > bool(rows.written):
         return [node]
     try:
-        return _Decomposition(node, *row).stages()
+        return _Decomposition(node, [a.name for a in record.arguments], rows).stages()
     except CannotFuseError:
         return [node]
 
@@ -64,13 +66,13 @@ def _stages(node: Node) -> list[Node]:
 class _Decomposition:
     """The stages of one node. Raises CannotFuseError if some can be no loop."""
 
-    def __init__(self, node: Node, results: Any, parameters: str, over: Any, named: Any, written: Any) -> None:
-        self.node, self.over = node, over
-        self.arguments = dict(zip(parameters.split(", "), node.args, strict=False))
+    def __init__(self, node: Node, names: list[str], rows: Rows) -> None:
+        self.node, self.over = node, rows.over
+        self.arguments = dict(zip(names, node.args, strict=False))
         self.places = {v.content: name for name, v in self.arguments.items() if v.__class__ is Value}
-        self.definitions = [self._chosen(r) if r else "" for r in results]
-        self.named = {name: self._chosen(source) for name, source in named}
-        self.written = {name: self._chosen(source) for name, source in written}
+        self.definitions = [self._chosen(r) if r else "" for r in rows.results]
+        self.named = {name: self._chosen(source) for name, source in rows.named}
+        self.written = {name: self._chosen(source) for name, source in rows.written}
         self.results = [node.result] if node.result.__class__ is Value else list(node.result)
         self.made: dict[str, Value] = {}  # values of `where:` that are nodes
         self.nodes: list[Node] = []

@@ -1,6 +1,6 @@
 """From the scalar definitions of operators to instructions of loop programs.
 
-A definition (`scalar:` in native_functions.yaml, in the table generated/scalars.py) becomes an expression: a graph of
+A definition (`scalar:` in native_functions.yaml) becomes an expression: a graph of
 `Expr`, in which equal parts are one object. Values are computed in the dtype to which the operator promotes its
 arguments, and converted to the dtype of its result, as the kernel does.
 """
@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from importlib import import_module
+from types import FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..dispatch.promotion import result_type_of
+from ..dispatch.records import Record, RecordIndex
 from ..types.dtype import FLOATING, bfloat16, default, float16
 from ._graph import Content, Node, Value, dtype_name
 from ._loops import FLOATS, HALVES, OPERATORS, VALUE_DTYPES, widened
@@ -33,9 +35,6 @@ COSTLY = frozenset(
 
 _OF_SPACING = frozenset(("nextafter",))  # functions that depend on the precision of a dtype
 COMBINE = frozenset(("sum", "prod", "max", "min", "any", "all", "argmax", "argmin"))  # what reduces a row
-
-
-Named = tuple[tuple[str, str], ...]  # names and their definitions
 
 
 class CannotFuseError(Exception):
@@ -175,29 +174,24 @@ class Stage(NamedTuple):
         return math.prod(self.space[d] for d in self.axes)
 
 
-@lru_cache(1)
-def table() -> dict[str, tuple[str, str, str, str, str]]:
-    """Return the generated table of definitions."""
-    return import_module("gradloom.generated.scalars").SCALARS  # type: ignore[no-any-return]
+def record_of_node(node: Node) -> Record | None:
+    """Return the record of the operator that a node calls; None if it is none of gradloom's own."""
+    found = own_records().get(node.name)
+    return found if found is not None and node.wrapper.__class__ is FunctionType else None
 
 
 @lru_cache(1)
-def row_table() -> dict[str, tuple[tuple[str, ...], str, tuple[str, ...], Named, Named]]:
-    """Return the generated table of definitions of operators on rows."""
-    return import_module("gradloom.generated.scalars").ROWS  # type: ignore[no-any-return]
+def own_records() -> RecordIndex:
+    """Return the records of gradloom's own operators."""
+    return import_module("gradloom.generated.records").RECORDS  # type: ignore[no-any-return]
 
 
-def functional_name(name: str) -> str:
-    """Return the name of the operator that `add_.Tensor` writes the result of: `add.Tensor`."""
-    base, dot, overload = name.partition(".")
-    if base.endswith("_") and not base.endswith("__"):
-        base = base[:-1]
-    return base + dot + overload
-
-
-def definition_of(node: Node) -> tuple[str, str, str, str, str] | None:
-    """Return the row of the table for a node; None if its operator has no definition."""
-    return table().get(functional_name(node.name))
+def definition_of(node: Node) -> Record | None:
+    """Return the record with the definition of what a node computes, which is that of `add.Tensor` for `add_.Tensor`;
+    None if it has no definition."""
+    record = record_of_node(node)
+    found = None if record is None else own_records().get(record.functional)
+    return found if found is not None and found.scalar is not None else None
 
 
 @lru_cache(1024)
@@ -248,24 +242,24 @@ def lower(node: Node, exprs: Exprs, operand: Callable[..., Expr], result_dtype: 
     """
     if node.wrapper.__class__ is Stage:
         return _lower_stage(node, exprs, operand, result_dtype)
-    row = definition_of(node)
-    if row is None:
+    record = definition_of(node)
+    if record is None:
         raise CannotFuseError("it has no scalar definition")
-    source, names, promotion, promotes, half_numbers = row
-    arguments = dict(zip(names.split(", "), node.args, strict=False))
-    common = _common(arguments, promotion, promotes.split(", ") if promotes else [])
+    source, promotion, promotes, half_numbers = record.scalar, record.promotion, record.promotes, record.keeps_numbers
+    assert source is not None
+    arguments = dict(zip([a.name for a in record.arguments], node.args, strict=False))
+    common = _common(arguments, promotion, promotes)
     if common not in VALUE_DTYPES and common not in HALVES or common.startswith("complex"):
         raise CannotFuseError(f"dtype {common}")
     if common in HALVES and not _OF_SPACING.isdisjoint(names_in(source)):
         raise CannotFuseError(f"the next number of {common} is another than that of float32")
-    promoted = set(promotes.split(", ")) if promotes else set()
     env: dict[str, Any] = {}
     for name, value in arguments.items():
         number = getattr(value, "_wrapped_number", None)
         if value.__class__ is Value:
             found = operand(value)
             kind = dtype_name(value.dtype)
-            if name in promoted or not promotes and kind != "bool":
+            if name in promotes or not promotes and kind != "bool":
                 if common in HALVES and kind != common and not (half_numbers and not value.shape):
                     found = exprs.rounded(found, common)
                 found = exprs.cast(found, widened(common))
@@ -337,7 +331,7 @@ def ordered(roots: Iterable[Expr], known: Callable[[Expr], bool] = lambda _: Fal
     return order
 
 
-def _common(arguments: dict[str, Any], promotion: str, promotes: list[str]) -> str:
+def _common(arguments: dict[str, Any], promotion: str, promotes: Sequence[str]) -> str:
     """Return the NumPy dtype name in which an operator computes."""
     tensors = [_Typed(v) for n, v in arguments.items() if _is_tensor(v) and (not promotes or n in promotes)]
     if not tensors:

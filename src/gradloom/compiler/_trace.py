@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from ..core.tensor import Tensor, wrap
 from ..core.views import replay_by_operator
 from ..dispatch.interception import TRACE, Call, attend, call_wrapper, record, register
+from ..dispatch.records import Record, name_of, record_of
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GIVEN_RESULT, GRAD_OFF, INTERCEPT, REDISPATCH, state
 from ..kernels._common.layout import is_dense
 from ..kernels.random.streams import default_stream
@@ -31,7 +31,7 @@ from ._geometry import Geometry, NeedsValues, is_view
 from ._graph import CONSTANT, INPUT, RESULT, Content, Graph, Node, Value
 from ._numbers import TRACED, NumberIsKeyError, fixed, number_of, operand, replaced
 from ._recorder import TraceError
-from ._scalar import functional_name, row_table, table
+from ._scalar import own_records
 
 # Operators that change the geometry of their argument.
 _GEOMETRY = frozenset("transpose_ t_ squeeze_ squeeze_.dim squeeze_.dims unsqueeze_ as_strided_ resize_ set_".split())
@@ -120,28 +120,21 @@ def _copied(array: np.ndarray) -> np.ndarray:
     return packed.transpose(back)
 
 
-@lru_cache(4096)
-def types_of(wrapper: Any) -> tuple[str, ...]:
-    """Return the types of an operator's parameters, as its schema has them."""
-    schema = wrapper.__doc__.partition("\n")[0]
-    parameters = schema.partition("(")[2].rpartition(" -> ")[0].rpartition(")")[0]
-    words, depth, start = [], 0, 0
-    for i, char in enumerate(f"{parameters},"):
-        depth += (char in "([") - (char in ")]")
-        if char == "," and depth == 0:
-            words.append(parameters[start:i].strip())
-            start = i + 1
-    return tuple(
-        [w.rpartition("=")[0].rpartition(" ")[0] if "=" in w else w.rpartition(" ")[0] for w in words if w != "*"]
-    )
+def _record(call: Call) -> Record:
+    """Return the record of a call's operator. Raises TraceError if it has none."""
+    found = record_of(call.wrapper)
+    if found is None:
+        raise TraceError(f"it calls {call.wrapper.__name__}, which has no record")
+    return found
 
 
-@lru_cache(4096)
-def facts_of(wrapper: Any) -> tuple[str, tuple[int, ...], bool]:
-    """Return an operator's name, the positions of the arguments that it writes to, and whether it is random."""
-    schema = wrapper.__doc__.partition("\n")[0]
-    written = tuple([i for i, kind in enumerate(types_of(wrapper)) if "!" in kind])
-    return schema.partition("(")[0], written, ".random" in (wrapper.__module__ or "") or "Generator" in schema
+def _has_definition(record: Record) -> bool:
+    """Return whether native_functions.yaml defines what an operator of gradloom computes, so that it may be a loop."""
+    own = own_records()
+    if own.get(record.name) is not record:
+        return False
+    functional = own.get(record.functional)
+    return record.rows is not None or functional is not None and functional.scalar is not None
 
 
 def _plainly(call: Call) -> Call:
@@ -234,8 +227,8 @@ class Tracer:
             raise TraceError(f"it calls {call.wrapper.__name__}, which a library defines or which reads values")
         if call.composite is not None:
             return NotImplemented
-        name = facts_of(call.wrapper)[0]
-        if name in _UNTAGGED or depends_on_values(call.wrapper, name) or _selects_by_values(name, call.args):
+        name = name_of(call.wrapper)
+        if name in _UNTAGGED or depends_on_values(call.wrapper) or _selects_by_values(name, call.args):
             raise TraceError(f"the size of the result of {name} depends on values")
         if name in _GEOMETRY:
             raise TraceError(f"it calls {name}, which changes the sizes or strides of a tensor")
@@ -246,7 +239,8 @@ class Tracer:
 
     def _run(self, call: Call) -> Any:
         """Compute a call by its kernel, and add its node."""
-        name, written, is_random = facts_of(call.wrapper)
+        facts = _record(call)
+        name, written, is_random = facts.name, facts.written, facts.is_random
         if any(type(a) in TRACED or a.__class__ in (tuple, list) for a in call.args):
             call = self._with_numbers(call, name)
         self._probe(call, name, written)
@@ -270,10 +264,9 @@ class Tracer:
     def _with_numbers(self, call: Call, name: str) -> Call:
         """Return a call in which numbers of the graph that shape the result have their values."""
         shapes = name.startswith(_SHAPED_BY_NUMBERS)
-        kinds = types_of(call.wrapper)
         args = [
-            a if kind in _SCALARS and not shapes else replaced(a, fixed)
-            for a, kind in zip(call.args, kinds, strict=False)
+            a if argument.type in _SCALARS and not shapes else replaced(a, fixed)
+            for a, argument in zip(call.args, _record(call).arguments, strict=False)
         ]
         return call.with_args((*args, *[replaced(a, fixed) for a in call.args[len(args) :]]), call.out)
 
@@ -283,7 +276,7 @@ class Tracer:
         The kernel runs on small arrays of ones, for numbers that raise an error, or have a formula of their own.
         """
         number = next((n for a in call.args if (n := number_of(a)) is not None), None)
-        if number is None or functional_name(name) not in table() and name not in row_table():
+        if number is None or not _has_definition(_record(call)):
             return
         number.numbers.is_probing = True
         try:
@@ -326,7 +319,7 @@ class Tracer:
         args = [self._real(a, i in written) for i, a in enumerate(call.args)]
         flags = state.flags
         state.flags = (flags | GRAD_OFF) & ~(INTERCEPT | AUTOCAST | FORWARD_AD | REDISPATCH | GIVEN_RESULT)
-        is_random = facts_of(call.wrapper)[2]
+        is_random = _record(call).is_random
         if is_random:
             self.check_draws()
         try:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..dispatch.records import record_at
 from ..dispatch.state import ANOMALY, state
 from ..kernels._common.errors import size_mismatch
 from . import hooks as hook_calls
@@ -206,21 +207,20 @@ def described(node) -> str:
         code = getattr(function.backward, "__code__", None)
         place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
         return f"{node.name()}, the backward of the custom function {function.__qualname__}{place}"
-    schema = _schema(type(node))
-    return f"{node.name()}, the backward of {schema.partition('(')[0]}" if schema else node.name()
+    entry = type(node)._entry
+    return f"{node.name()}, the backward of {entry}" if entry else node.name()
 
 
 def explain_forward(error: BaseException) -> None:
     """Add the operator and its YAML entry to an exception raised in a forward-mode formula."""
     for frame, line in _frames(error.__traceback__):
         code = frame.f_code
-        schema = code.co_consts[0] if code.co_consts else None  # the docstring of a wrapper is its schema
-        if "variable_type" not in code.co_filename or not isinstance(schema, str):
+        record = record_at(frame.f_globals.get("__name__", ""), code.co_name)
+        if record is None:
             continue
         if found := _formula(code, line):
-            name = schema.partition("(")[0]
-            place = entry_place({"__file__": code.co_filename, **frame.f_globals}, name, found[0])
-            note = f"This came from {name}, in the forward-mode formula of `{found[0]}`: {found[1]}"
+            place = entry_place({"__file__": code.co_filename, **frame.f_globals}, record.name, found[0])
+            note = f"This came from {record.name}, in the forward-mode formula of `{found[0]}`: {found[1]}"
             error.add_note(f"{note}\n  {place}" if place else note)
 
 
@@ -233,9 +233,8 @@ def _formula_note(node, inner) -> str:
         text += f", which runs {described(fn)}"
     source = type(fn if fn is not None else node)
     found = _formula(*line) if line is not None else None
-    schema = _schema(source)
     key = found[0] if found else None
-    place = entry_place(source.apply.__globals__, schema.partition("(")[0], key) if schema else None
+    place = entry_place(source.apply.__globals__, source._entry, key) if source._entry else None
     if found:
         text += f", in the formula of `{found[0]}`: {found[1]}"
     return f"{text}\n  {place}" if place else f"{text}."
@@ -245,7 +244,7 @@ def _generated_frame(inner):
     """Return the generated node whose `apply` is in the traceback, with its code and line; (None, None) if none is."""
     for frame, line in inner:
         node = frame.f_locals.get("fn") if frame.f_code.co_name == "apply" else None
-        if node is not None and _schema(type(node)):
+        if node is not None and type(node)._entry:
             return node, (frame.f_code, line)
     return None, None
 
@@ -256,12 +255,6 @@ def _formula(code, line: int) -> tuple[str, str] | None:
         if match := _COMMENT.match(text):
             return match["key"], match["formula"]
     return None
-
-
-def _schema(node_class) -> str:
-    """Return the schema in the YAML entry of a generated node; empty for other nodes."""
-    doc = node_class.__doc__ or ""
-    return doc.partition("\n")[0].strip() if "->" in doc and "__slots__" in vars(node_class) else ""
 
 
 def entry_place(globals_: Mapping[str, Any], name: str, key: str | None = None) -> str | None:

@@ -120,6 +120,7 @@ class Node:
     sequence_nr: int
     hooks: NodeHooks | None
     input_metadata: tuple[Any, ...]
+    _entry: str = ""  # the name of a generated node's entry in derivatives.yaml: `mul.Tensor`
     _saved_fields: tuple = ()  # fields that `_saved_<field>` shows
     _raw_fields: tuple = ()  # those with tensors, which `_raw_saved_<field>` also shows
     _number_fields: tuple = ()  # those with a Scalar
@@ -142,7 +143,7 @@ class Node:
         own = [
             name
             for name in super().__dir__()
-            if name not in ("_saved_fields", "_raw_fields", "_number_fields")
+            if name not in ("_entry", "_saved_fields", "_raw_fields", "_number_fields")
             and not (name.startswith("saved_") and type(getattr(type(self), name, None)) is _Slot)
         ]
         return own + [f"_saved_{f}" for f in self._saved_fields] + [f"_raw_saved_{f}" for f in self._raw_fields]

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 
+from ..dispatch.records import record_at
 from ..types.public import found_in as _found_in
 from ..types.silence import warn_user
 
@@ -121,8 +122,9 @@ def operator_called(stack) -> str:
             break
         name = code.co_name
         if is_generated(code):
-            schema = code.co_consts[0] if code.co_consts else None  # the docstring of a wrapper is its schema
-            return schema.partition("(")[0] if isinstance(schema, str) else name
+            modules = [n for n, m in list(sys.modules.items()) if getattr(m, "__file__", None) == code.co_filename]
+            record = next((r for r in [record_at(module, name) for module in modules] if r is not None), None)
+            return name if record is None else record.name
     return name or "something"
 
 

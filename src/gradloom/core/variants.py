@@ -6,6 +6,7 @@ import numpy as np
 
 from ..dispatch import _operators
 from ..dispatch.interception import intercept
+from ..dispatch.records import name_of
 from ..dispatch.state import FORWARD_AD, GRAD_OFF, INFERENCE, state
 from ..kernels._common.errors import refusal, size_mismatch
 from ..kernels._common.layout import (
@@ -43,7 +44,7 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
     Raises RuntimeError if gradients would be required, or for a dtype or memory that the operator does not take.
     """
     outs = tuple(out) if isinstance(out, (tuple, list)) else (out,)
-    name = wrapper.__doc__.partition("(")[0].partition(".")[0]  # the docstring of a wrapper is its schema
+    name = name_of(wrapper).partition(".")[0]
     for t in outs:
         if not isinstance(t, _operators.Tensor):
             raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(t).__name__}")

@@ -29,6 +29,7 @@ from typing import Any
 
 from ..types.device import names_meta
 from . import _operators
+from .records import name_of
 from .state import AUTOCAST, GIVEN_RESULT, INTERCEPT, REDISPATCH, state
 
 # Dispatch keys, in the order of their handlers.
@@ -100,7 +101,7 @@ class Call:
             return self.composite(*self.args)
         for t in self.tensors():
             if not has_operand(t):
-                name = self.wrapper.__doc__.partition("(")[0]  # the docstring of a wrapper begins with its schema
+                name = name_of(self.wrapper)
                 raise TypeError(
                     f"no implementation of {name} was found for arguments of class {type(t).__name__}, "
                     "which has no values of its own"

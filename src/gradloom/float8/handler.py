@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ..core.tensor import Tensor, wrap
 from ..dispatch.interception import Call, call_wrapper, record
+from ..dispatch.records import name_of
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
 from ..kernels._common.numbers import convertible
 from ..types.dtype import FLOAT8, float8_e8m0fnu, float32, scalar_type_name, type_text
@@ -46,8 +47,7 @@ def handle(call: Call) -> Any:
     inputs = [t for t in tensors if t is not call.out]
     if not inputs:
         return _allowed(call) if tensors else NotImplemented
-    schema = call.wrapper.__doc__.partition("(")[0]  # the docstring of a wrapper begins with its schema
-    base, _, overload = schema.partition(".")
+    base, _, overload = name_of(call.wrapper).partition(".")
     own = base.endswith("_")
     base = base[:-1] if own else base
     dtype = inputs[0].dtype

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from importlib import import_module
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,11 +11,11 @@ from ..core.node import bump_version
 from ..core.tensor import Tensor, wrap
 from ..dispatch.function_code import own_code
 from ..dispatch.interception import META, Call, call_wrapper, record, register
+from ..dispatch.records import name_of, record_of
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
 from ..memory.metadata import MetaArray, NoDataError
 from ..types.device import names_meta
 from ..types.dtype import TYPE_OF, can_cast, scalar_type_name
-from ..types.public import home_of
 from .arrays import seen, unseen
 from .rules import compute
 from .sizes import NONZERO, RULES
@@ -37,14 +35,10 @@ _MIXED = frozenset(
 _INDICES = frozenset("index indices".split())
 
 
-@lru_cache(4096)  # more than there are wrappers
-def depends_on_values(wrapper: Any, name: str) -> bool:
-    """Return whether the tags of an operator say that its result has a shape or a value that depends on values."""
-    package, _, family = home_of(wrapper).partition(".variable_type.")
-    if not family or name in RULES:
-        return False
-    overload = name if "." in name else f"{name}.default"
-    return overload in import_module(f"{package}.namespaces").BY_VALUES
+def depends_on_values(wrapper: Any) -> bool:
+    """Return whether an operator's result depends on values of tensors, and no rule gives its shape without them."""
+    record = record_of(wrapper)
+    return record is not None and record.depends_on_values and record.name not in RULES
 
 
 def handle(call: Call) -> Any:
@@ -57,9 +51,9 @@ def handle(call: Call) -> Any:
         return NotImplemented
     if library:
         return _of_library(call)
-    name = call.wrapper.__doc__.partition("(")[0]  # the docstring of a wrapper begins with its schema
+    name = name_of(call.wrapper)
     if call.composite is not None and call.out is None:
-        if depends_on_values(call.wrapper, name):
+        if depends_on_values(call.wrapper):
             refuse(name)
         return NotImplemented
     return _Meta(call, name, values, tensors).run()
@@ -89,7 +83,7 @@ class _Meta:
         call = self.call
         if call.out is not None:
             return self._out()
-        if depends_on_values(call.wrapper, self.name):
+        if depends_on_values(call.wrapper):
             refuse(self.name)
         if not self.target:
             return self._to_cpu()

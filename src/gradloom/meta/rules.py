@@ -25,16 +25,15 @@ from typing import Any
 
 import numpy as np
 
-from ..batching.call import operator_of
 from ..core.meta import wrap_meta
 from ..core.tensor import Tensor, wrap
 from ..dispatch.interception import Call, call_wrapper
+from ..dispatch.records import record_of
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, REDISPATCH, state
 from ..kernels._common.numbers import asked
 from ..kernels.random.streams import default_stream
 from ..memory.metadata import MetaArray
 from ..memory.ownership import owner
-from ..types.public import home_of
 from . import large as _large, sizes as _sizes
 from .arrays import KEPT, ForeignSizeError, Renamed, UnannouncedWriteError, result, stand_in
 
@@ -114,8 +113,9 @@ class _Run:
 
     def __init__(self, call: Call, name: str, values: dict[str, Any]) -> None:
         self.call, self.name, self.values = call, name, values
-        operator = operator_of(call.wrapper)
-        self.rule = "" if operator is None else operator.rule
+        record = record_of(call.wrapper)
+        self.rule = record.batch[0] if record is not None and record.batch else ""
+        self.family = "" if record is None else record.family
         self.sizes = [n for t in call.tensors() for n in t._array.shape]
         self.numbers = set(_numbers(values.values()))
         size: Any = values.get("size")
@@ -134,7 +134,7 @@ class _Run:
             return self.exact()
         if self.rule in _SAME_SIZES or self.name in _SAME_SIZES_BY_NAME or self.has_size or self._is_like():
             return self.renamed()
-        if home_of(self.call.wrapper).endswith(".linalg"):
+        if self.family == "linalg":
             return self.renamed()
         if self._elements() <= _MOST:
             return self.exact()
@@ -234,7 +234,7 @@ class _Run:
         raise error
 
     def _fills(self) -> tuple[str, ...]:
-        if home_of(self.call.wrapper).endswith(".linalg"):
+        if self.family == "linalg":
             return ("pivots",)
         return ("ones", "data", "zeros") if self.rule == "pointwise" else ("data", "ones", "zeros")
 
@@ -265,7 +265,7 @@ class _Run:
             elif name == "requires_grad":
                 args[i] = False
         flags, position = state.flags, None
-        if self.rule == "random" or ".random" in home_of(self.call.wrapper) or "noise" in self.values:
+        if self.rule == "random" or self.family == "random" or "noise" in self.values:
             generator = self.values.get("generator")
             stream = default_stream if generator is None else generator._stream
             position = stream.mark(), stream.cached_normal

@@ -1,8 +1,8 @@
 """Operators as objects: the namespace `gradloom.ops.aten`, its operator `add`, and an overload of that, `add.Tensor`.
 
 Note [Operator objects]
-An operator's object is made on first use, from a row of the table that `gradloom generate` writes beside the wrappers
-(generated/overloads.py), or from a definition of gradloom.library. An OpOverload binds arguments to its schema by the
+An operator's object is made on first use, from its records (Note [Records] in dispatch/records.py), or from a
+definition of gradloom.library. An OpOverload binds arguments to its schema by the
 library's argument parser and calls the wrapper, which does everything else. So objects cost nothing until they are
 used, and operators do not depend on them.
 """
@@ -18,6 +18,7 @@ from ..dispatch.overloads import Overloads
 from ..dispatch.overloads.plans import accept
 from ..dispatch.overloads.registry import Mismatch, types
 from ..dispatch.overloads.signature import REQUIRED, Signature
+from ..dispatch.records import Record, RecordIndex
 from ._libraries import library_of
 from ._schema import FunctionSchema, Tag, parse_schema
 
@@ -401,35 +402,33 @@ def namespace_of(name: str) -> Namespace:
 
 
 def _own_namespace() -> Namespace:
-    from ..generated import namespaces as generated, overloads
+    from ..generated import namespaces as generated, records
     from ..tensors import foreach
 
     def make(name: str) -> OpOverloadPacket:
         if name in on_lists:
             return OpOverloadPacket("aten", name, [Row(*row) for row in on_lists[name]])
-        return packet("aten", name, overloads.OVERLOADS, generated.OVERLOADS, generated.OPERATORS.get(name))
+        return packet("aten", name, records.RECORDS, generated.OPERATORS.get(name))
 
     # the optimizers stand above this module, so theirs are imported by name
     on_lists = foreach.overloads() | import_module("gradloom.optim._fused_operators").overloads()
-    return Namespace("aten", (*overloads.OVERLOADS, *on_lists), make)
+    return Namespace("aten", (*records.RECORDS.operators, *on_lists), make)
 
 
-def packet(
-    namespace: str,
-    name: str,
-    table: Mapping[str, Any],
-    wrappers: Mapping[str, Callable[..., Any]],
-    function: Callable[..., Any] | None,
-) -> OpOverloadPacket:
+def packet(namespace: str, name: str, records: RecordIndex, function: Callable[..., Any] | None) -> OpOverloadPacket:
     """Return the object of a generated operator.
 
     Args:
-        table: OVERLOADS of the generated module `overloads`.
-        wrappers: OVERLOADS of `namespaces`.
+        records: the records of its package.
         function: the function that users call.
     """
-    rows = [Row(overload, wrappers[wrapper], *rest) for overload, wrapper, *rest in table[name]]
+    rows = [_row(record, records.wrapper_of(record)) for record in records.of_operator(name)]
     return OpOverloadPacket(namespace, name, rows, function)
+
+
+def _row(record: Record, function: Callable[..., Any]) -> Row:
+    made_by = "composite" if record.is_composite else "kernel"
+    return Row(record.overload, function, record.schema, " ".join(record.tags), " ".join(record.numbers), made_by)
 
 
 def _find(namespace: str, name: str, overload: str | None) -> Any:

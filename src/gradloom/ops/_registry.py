@@ -1,13 +1,14 @@
 """Register the generated operators of packages and definitions, and remove them; all or nothing.
 
 A registration covers the modules that the generator makes for a package (`myops.generated`): `namespaces` lists the
-operators and their names, `operators` is the empty module through which they call one another, and `overrides`, if
-there is one, has new derivatives for built-in operators.
+operators and their names, `records` their facts, `operators` is the empty module through which they call one another,
+and `overrides`, if there is one, has new derivatives for built-in operators.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -16,12 +17,15 @@ import gradloom
 
 from ..binding.operators import has_attribute, of_packages
 from ..core.tensor import Tensor
+from ..dispatch.records import record_of
 from ..dispatch.state import DEBUG
 from ..python_dispatch.torch_function.checks import refresh
+from ..types.public import home_of
 from . import _overrides
-from ._objects import namespace_of, namespaces, packet
+from ._objects import namespace_of, packet
 
 _registrations: dict[str, Registration] = {}  # by the name of the generated package
+OWN = "gradloom.generated"  # which needs no registration
 RESERVED = frozenset(("define", "register", "aten", "prim", "gradloom"))
 
 
@@ -100,7 +104,7 @@ def register(generated: str) -> Registration:
         from ..core.debug_checks import add_folder
 
         add_folder(root.__path__)
-    parts = {name: import_module(f"{generated}.{name}") for name in ("namespaces", "operators", "overloads")}
+    parts = {name: import_module(f"{generated}.{name}") for name in ("namespaces", "operators", "records")}
     overrides = import_module(f"{generated}.overrides") if _has(root, "overrides") else None
     other = next((r for r in _registrations.values() if r.namespace == root.NAMESPACE), None)
     if other is not None or root.NAMESPACE in RESERVED:
@@ -113,7 +117,7 @@ def register(generated: str) -> Registration:
         Registration(generated, root.NAMESPACE, True),
         parts["namespaces"],
         parts["operators"],
-        parts["overloads"],
+        parts["records"],
         overrides,
     )
 
@@ -138,7 +142,7 @@ def bind(
     registration: Registration,
     generated: Any,
     operators: ModuleType,
-    overloads: Any,
+    records: Any,
     overrides: Any = None,
     replaced: tuple[Registration, ...] = (),
 ) -> Registration:
@@ -148,7 +152,7 @@ def bind(
         registration: records how to undo it.
         generated: the `namespaces` module.
         operators: the module through which the package's operators call one another.
-        overloads: the `overloads` module, with their schemas.
+        records: the `records` module.
         overrides: the `overrides` module, if derivatives of built-in operators are replaced.
         replaced: registrations to remove first; their names count as free.
 
@@ -168,9 +172,7 @@ def bind(
     registration.operators = tuple(generated.OPERATORS)
     table = vars(namespace_of(name))["_operators"]
     for operator, function in generated.OPERATORS.items():
-        registration._insert(
-            table, operator, packet(name, operator, overloads.OVERLOADS, generated.OVERLOADS, function)
-        )
+        registration._insert(table, operator, packet(name, operator, records.RECORDS, function))
     for method, function in generated.METHODS.items():
         registration._put(Tensor, method, function)
     for function_name in generated.FUNCTIONS:
@@ -180,9 +182,6 @@ def bind(
     _registrations[registration.generated] = registration
     refresh()
     return registration
-
-
-_of_wrappers: dict[Any, tuple[Any, Any]] = {}  # wrapper -> its overload, and the one that writes to `out`
 
 
 def overload_of(wrapper: Any, out: bool = False) -> Any:
@@ -198,40 +197,20 @@ def overload_of(wrapper: Any, out: bool = False) -> Any:
     own = getattr(wrapper, "overload", None)
     if own is not None:
         return own
-    if wrapper not in _of_wrappers:
-        _index("aten", not _of_wrappers)
-    found = _of_wrappers.get(wrapper, (None, None))[out]
-    if found is None:
-        raise LookupError(f"{wrapper} is not the wrapper of an operator in gradloom.ops")
-    namespace, name, overload = found
-    return getattr(getattr(namespace_of(namespace), name), overload)
+    namespace, operator, overload = _place_of(wrapper, out)
+    return getattr(getattr(namespace_of(namespace), operator), overload)
 
 
-def _index(own: str, anew: bool) -> None:
-    """Index the wrappers of all namespaces; those of built-in operators do not change."""
-    from ..generated import namespaces as generated, overloads
-
-    rows = (
-        [
-            (own, name, row[0], generated.OVERLOADS[row[1]], row[3])
-            for name, table in overloads.OVERLOADS.items()
-            for row in table
-        ]
-        if anew
-        else []
-    )
-    for namespace, found in namespaces.items():
-        if namespace != own:
-            rows += [
-                (namespace, name, row.overload, row.function, row.tags)
-                for name in found
-                for row in getattr(found, name)._rows.values()
-            ]
-    for namespace, name, overload, function, tags in rows:
-        place = "out" in tags.split()
-        pair = list(_of_wrappers.get(function, (None, None)))
-        pair[place] = pair[place] or (namespace, name, overload)
-        _of_wrappers[function] = tuple(pair)
+@lru_cache(8192)  # twice the number of wrappers
+def _place_of(wrapper: Any, out: bool) -> tuple[str, str, str]:
+    """Return the namespace, the operator and the overload of a wrapper. Raises LookupError."""
+    record, package = record_of(wrapper), home_of(wrapper).partition(".variable_type.")[0]
+    registration = _registrations.get(package)
+    if record is not None and (package == OWN or registration is not None):
+        found = import_module(f"{package}.records").RECORDS.out_of(record) if out else record
+        if found is not None:
+            return "aten" if registration is None else registration.namespace, found.operator, found.overload
+    raise LookupError(f"{wrapper} is not the wrapper of an operator in gradloom.ops")
 
 
 def owner_of(namespace: str) -> Registration | None:

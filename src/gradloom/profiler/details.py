@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..dispatch import _operators
+from ..dispatch.records import name_of, record_of
 from ..types.public import home_of
 
 if TYPE_CHECKING:
@@ -39,14 +40,10 @@ _TYPE_NAMES = {
 
 def operator_name(wrapper: Any) -> tuple[str, str]:
     """Return an operator's qualified name and its overload, such as (`aten::add`, `Tensor`)."""
-    full_name = getattr(wrapper, "name", None)
-    if full_name is not None:  # a library's: `mylib::twice.overload`
-        name, _, overload = full_name.partition(".")
-        return name, overload
-    schema = (wrapper.__doc__ or wrapper.__name__).partition("(")[0]
-    name, _, overload = schema.partition(".")
-    package = home_of(wrapper).partition(".variable_type")[0]
-    return f"{_namespace(package)}::{name}", overload
+    name, _, overload = name_of(wrapper).partition(".")
+    if record_of(wrapper) is not None:  # the name of a library's operator has the namespace: `mylib::twice.overload`
+        name = f"{_namespace(home_of(wrapper).partition('.variable_type')[0])}::{name}"
+    return name, overload
 
 
 def _namespace(package: str) -> str:

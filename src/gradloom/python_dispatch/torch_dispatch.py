@@ -25,6 +25,7 @@ from ..core.edge import NO_EDGE, shallow_copy
 from ..core.views import replay_by_operator
 from ..dispatch import _operators
 from ..dispatch.interception import PYTHON, Call, attend, operand_of, record, register
+from ..dispatch.records import name_of
 from ..dispatch.state import (
     AUTOCAST,
     FORWARD_AD,
@@ -147,7 +148,7 @@ _WHOLE = {"detach": _detached, "equal": lambda call, found: found}
 
 def _refuse_gradients(call: Call) -> None:
     if not state.flags & GRAD_OFF and any(t.requires_grad for t in call.tensors()):
-        name = call.wrapper.__doc__.partition("(")[0].partition(".")[0]
+        name = name_of(call.wrapper).partition(".")[0]
         raise RuntimeError(
             f"{name}(): functions with out=... arguments don't support automatic differentiation, but "
             "one of the arguments requires grad."

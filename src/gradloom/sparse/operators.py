@@ -16,6 +16,7 @@ from ..core.views import replay_by_operator
 from ..dispatch import _operators as ops
 from ..dispatch.interception import SPARSE, Call, record, register
 from ..dispatch.promotion import result_type
+from ..dispatch.records import name_of
 from ..kernels._common.dims import require_dim, wrap_dim, wrap_dims
 from ..types.dtype import TYPE_OF, can_cast, scalar_type_name
 from ..types.silence import silence
@@ -46,12 +47,11 @@ def handle(call: Call) -> Any:
 
 def refusal(call: Call) -> NotImplementedError:
     """Return the error for an operator without a kernel for sparse tensors."""
-    # The docstring of a wrapper begins with its schema, and that of a library's operator names the namespace, too.
-    schema = call.wrapper.__doc__.partition("(")[0].removeprefix("aten::")
-    name = schema.partition(".")[0]
+    full_name = name_of(call.wrapper).removeprefix("aten::")
+    name = full_name.partition(".")[0]
     detail = "with out= " if call.out is not None else ""
     return NotImplementedError(
-        f"Could not run 'aten::{schema}' with arguments from the 'SparseCPU' backend: gradloom has no sparse {name} "
+        f"Could not run 'aten::{full_name}' with arguments from the 'SparseCPU' backend: gradloom has no sparse {name} "
         f"{detail}yet. Call it on to_dense(), or on the values() of a coalesced tensor."
     )
 

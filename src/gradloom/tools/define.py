@@ -141,7 +141,7 @@ def _define(
             registration,
             modules[f"{generated}.namespaces"],
             modules[f"{generated}.operators"],
-            modules[f"{generated}.overloads"],
+            modules[f"{generated}.records"],
             modules.get(f"{generated}.overrides"),
             tuple(d._registration for d in replaced),
         )
@@ -221,7 +221,7 @@ def _earlier(namespace: str, replaced: tuple[Definition, ...]) -> Callables | No
     return found
 
 
-_ORDER = ("__init__", "operators", "functions", "variable_type", "namespaces", "overloads", "batching", "overrides")
+_ORDER = ("__init__", "operators", "functions", "variable_type", "namespaces", "records", "overrides")
 
 
 def _order(name: str) -> tuple[int, int]:

@@ -17,7 +17,7 @@ _warned: set[str] = set()  # names of operators; bounded by their number
 def loop(call: Call) -> Any:
     """Call the operator once per batch element and stack the results."""
     name, level = call.operator.name, call.level
-    if call.operator.writes and not call.is_batched(call.first):
+    if call.operator.is_inplace and not call.is_batched(call.first):
         raise RuntimeError(unbatched_write(name))
     if name not in _warned:
         _warned.add(name)
@@ -31,7 +31,7 @@ def loop(call: Call) -> Any:
             f"vmap: {name} has no batching rule, so the shape of its result for an empty batch is unknown"
         )
     results = [call.invoke(_element(call, i)) for i in range(level.size)]
-    if call.operator.writes:
+    if call.operator.is_inplace:
         return call.values[call.first]
     return _stacked(call, results)
 
@@ -45,11 +45,11 @@ def _element(call: Call, i: int) -> dict[str, Any]:
         return value
 
     changes: dict[str, Any] = {}
-    for p in call.operator.parameters:
+    for p in call.operator.arguments:
         value = call[p.name]
-        if p.kind.endswith("[]") and value is not None:
+        if p.tensors.endswith("[]") and value is not None:
             changes[p.name] = type(value)([pick(v) for v in value])
-        elif p.kind and value is not None:
+        elif p.tensors and value is not None:
             changes[p.name] = pick(value)
     return changes
 

@@ -19,6 +19,6 @@ def fill(call: Call) -> Any:
         raise RuntimeError(
             f"fill_ only supports 0-dimension value tensor but got tensor with {value._array.ndim} dimensions."
         )
-    if call.operator.writes:
+    if call.operator.is_inplace:
         return ops.copy_(target, value)
     return ops.clone(ops.expand(ops.to(value, target.dtype), target._array.shape))

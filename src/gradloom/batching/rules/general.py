@@ -10,7 +10,7 @@ from ...core.tensor import Tensor
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import dim_error
 from ...types.public import home_of
-from ..call import LIST, OPTIONAL_LIST, Call
+from ..call import Call
 from ..tensor import refresh
 from ._loop import loop, unbatched_write
 
@@ -44,7 +44,7 @@ def shifted(dim: Any, rank: int) -> Any:
 
 def written(call: Call) -> None:
     """Raise RuntimeError for a write of batched values into a tensor that all batch elements share."""
-    if call.operator.writes and not call.is_batched(call.first):
+    if call.operator.is_inplace and not call.is_batched(call.first):
         raise RuntimeError(unbatched_write(call.operator.name))
 
 
@@ -60,7 +60,7 @@ def align(call: Call) -> dict[str, Tensor]:
 def pointwise(call: Call) -> Any:
     written(call)
     found = call.invoke(align(call))
-    return call.values[call.first] if call.operator.writes else call.wrap(found)
+    return call.values[call.first] if call.operator.is_inplace else call.wrap(found)
 
 
 def aligned(call: Call) -> Any:
@@ -149,20 +149,20 @@ def _leading(call: Call, more: int, rank: int) -> Any:
     call.values.update(call.promoted())
     scalar = not rank + more and bool(call.arguments)
     changes: dict[str, Any] = {}
-    for p in call.operator.parameters:
+    for p in call.operator.arguments:
         value = call[p.name]
         if value is None:
             continue
-        if p.kind in (LIST, OPTIONAL_LIST):
+        if p.tensors.endswith("[]"):
             return loop(call)
-        if p.kind:
+        if p.tensors:
             physical = call.physical(p.name)
             changes[p.name] = ops.unsqueeze(physical, 1) if scalar and physical._array.ndim == 1 else physical
     for name in call.arguments:
         if name in call.values:
             changes[name] = shifted(call[name], rank + more)
     found = call.invoke(changes)
-    if call.operator.writes:
+    if call.operator.is_inplace:
         return refresh(call.values[call.first])
     return call.wrap(_each(found, _without_last) if scalar else found)
 

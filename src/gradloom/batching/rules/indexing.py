@@ -122,7 +122,7 @@ def _width(index: Tensor) -> int:
 
 def index_put(call: Call) -> Any:
     indices = _Indices(call, call["indices"])
-    writes = call.operator.writes
+    writes = call.operator.is_inplace
     if writes and not call.is_batched(call.first):
         raise RuntimeError(unbatched_write(call.operator.name))
     if indices.masks or not indices.places:
@@ -158,7 +158,7 @@ def _put_masked(call: Call, indices: _Indices) -> Any:
         first = sum([_width(i) for i in indices.indices if i is not None])
         values = padded(values._physical, max(1, call.rank(call.first) - first + 1))
     found = call.invoke({call.first: call.physical(call.first), "indices": (None, *indices.indices), "values": values})
-    return call.values[call.first] if call.operator.writes else call.wrap(found)
+    return call.values[call.first] if call.operator.is_inplace else call.wrap(found)
 
 
 def masked_fill(call: Call) -> Any:
@@ -168,7 +168,7 @@ def masked_fill(call: Call) -> Any:
 
         return pointwise(call)
     found = ops.where(call["mask"], ops.to(call["value"], call[call.first].dtype), call[call.first])
-    if call.operator.writes:
+    if call.operator.is_inplace:
         if not call.is_batched(call.first):
             raise RuntimeError(unbatched_write(call.operator.name))
         return ops.copy_(call[call.first], found)

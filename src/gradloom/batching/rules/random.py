@@ -29,7 +29,7 @@ def random(call: Call) -> Any:
             "or 'different' randomness flags on vmap or perform the randomness operation out of vmap"
         )
     how = call.arguments[0] if call.arguments else ""
-    if call.operator.writes:
+    if call.operator.is_inplace:
         return _in_place(call, mode)
     if how == "like":
         return _like(call, mode)

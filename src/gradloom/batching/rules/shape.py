@@ -65,7 +65,7 @@ def t(call: Call) -> Any:
     if rank > 2:
         raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {rank}D")
     x = call.physical(call.first)
-    if call.operator.writes:
+    if call.operator.is_inplace:
         _own(call)
         if rank == 2:
             ops.transpose_(x, 1, 2)
@@ -82,7 +82,7 @@ def squeeze(call: Call) -> Any:
     """Remove all dimensions of size 1 of a batch element."""
     x = call.physical(call.first)
     dims = tuple([d for d, n in enumerate(x._array.shape) if d and n == 1])
-    if call.operator.writes:
+    if call.operator.is_inplace:
         _own(call)
         ops.squeeze__dims(x, dims)
         return refresh(call.values[call.first])
@@ -178,7 +178,7 @@ def channels(call: Call) -> Any:
 
 def through(call: Call) -> Any:
     """Call the operator on the physical tensor, in place or not."""
-    if call.operator.writes:
+    if call.operator.is_inplace:
         _own(call)
         call.invoke({call.first: call.bare(call.first)})
         return call.values[call.first]

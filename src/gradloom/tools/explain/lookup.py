@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any
 
 import gradloom
@@ -14,6 +13,7 @@ from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.errors import did_you_mean
 from gradloom.codegen.wrappers.wrappers import chosen_from
 from gradloom.core.node import Node
+from gradloom.dispatch.records import name_of
 from gradloom.types.public import home_of
 
 from .library import Library
@@ -167,7 +167,7 @@ def _by_function(function: Callable[..., Any], libraries: Sequence[Library]) -> 
     wrappers = [e[1] for e in function.entries] if hasattr(function, "entries") else [function]
     library = _home(home_of(wrappers[0]), libraries)
     if library is not None:
-        names = [name for name in [_operator_of(w, library) for w in wrappers] if name in library.derivatives]
+        names = [name for name in map(name_of, wrappers) if name in library.derivatives]
         if names:
             return Target(title, tuple([(library, library.derivatives[name]) for name in names]))
     if inspect.isfunction(function) and home_of(function).split(".")[0] == "gradloom":
@@ -178,13 +178,3 @@ def _by_function(function: Callable[..., Any], libraries: Sequence[Library]) -> 
         f"{title} is not a function of gradloom: explain() takes operators, functions of gradloom, "
         "nodes and custom Functions"
     )
-
-
-def _operator_of(wrapper: Any, library: Library) -> str:
-    """Return the full name of a generated wrapper's operator: the start of its docstring, or, under `python -OO`, the
-    key of the package's table."""
-    doc = getattr(wrapper, "__doc__", None)
-    if doc:
-        return str(doc).partition("(")[0]
-    overloads = import_module(f"{library.target.generated}.namespaces").OVERLOADS
-    return next((f.name for f in library.derivatives if overloads.get(f.schema.name.unambiguous) is wrapper), "")

@@ -1,0 +1,294 @@
+"""The records of operators: what records/<family>.py of a generated package says of every overload.
+
+Note [Records] in gradloom.dispatch.records describes the fields. A fact is written if it differs from its default.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ..language.rows import Rows
+from ..language.scalars import (
+    FUNCTIONS,
+    NUMBERS,
+    Defined,
+    Scalar,
+    from_formula,
+    is_worth_code,
+    is_worth_code_if_large,
+    names_in,
+)
+from ..operators.keys import WHOLE, Batch
+from ..operators.native_functions import NativeFunction
+from ..schema import Base, FunctionSchema
+from ..wrappers.wrappers import NodeClass, Wrapper
+
+
+@dataclass(frozen=True, slots=True)
+class DefinedRows:
+    """A definition on rows as text."""
+
+    results: tuple[str, ...]
+    over: tuple[str, ...]
+    named: tuple[tuple[str, str], ...]
+    written: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One overload. Facts that are `facts` have the names of the fields of gradloom's `Record`."""
+
+    schema: str  # as Python source
+    wrapper: str
+    facts: tuple[tuple[str, object], ...]
+    rows: DefinedRows | None = None
+    kernel: tuple[object, ...] = ()
+
+
+SCALAR = Base("Scalar")
+# The tag of a derived variant; `core` is dropped, since other operators are not made of variants.
+_VARIANT_TAGS = {"inplace": "inplace", "out": "out"}
+
+
+def families_of_operators(wrappers: Iterable[Wrapper]) -> list[tuple[str, str]]:
+    """Return the families of each operator's overloads, in the order of the YAML file."""
+    found: dict[str, dict[str, None]] = {}
+    for w in wrappers:
+        found.setdefault(w.schema.name.name, {})[w.native.family] = None
+    return [(name, " ".join(families)) for name, families in sorted(found.items())]
+
+
+def records_by_family(wrappers: Collection[Wrapper], with_kernels: bool) -> list[tuple[str, list[Record]]]:
+    """Return the records of each family, in the order of the YAML file. `with_kernels`: say what kernels definitions
+    describe."""
+    by_name = {w.name: w for w in wrappers}
+    kernels = _described_kernels(wrappers) if with_kernels else {}
+    found: dict[str, list[Record]] = {}
+    for w in wrappers:
+        found.setdefault(w.native.family, []).extend(_records(w, by_name, kernels.get(w.name, ())))
+    return sorted(found.items())
+
+
+def _records(w: Wrapper, by_name: Mapping[str, Wrapper], kernel: tuple[object, ...]) -> Iterator[Record]:
+    """Yield the record of a wrapper's own overload, then those of the other overloads that it serves."""
+    own, *with_number = _with_numbers(w, w.schema)
+    yield Record(repr(str(own)), w.function, (*_shared(w, own), *_own(w, by_name)), _rows(w), kernel)
+    kind = "copy_out" if w.kind == "copy" else "out"
+    outs = [v.schema for v in w.native.derived if v.kind == kind] if w.has_out else []
+    for schema in (*with_number, *outs, *(s.as_out() for s in with_number if outs)):
+        yield Record(repr(str(schema)), w.function, tuple(_shared(w, schema)))
+
+
+def _with_numbers(w: Wrapper, schema: FunctionSchema) -> tuple[FunctionSchema, ...]:
+    """Return the schema, and the one with a number as second argument if that is a separate overload."""
+    if w.native.number_overload is None:
+        return (schema,)
+    first, second, *others = schema.arguments
+    name = replace(schema.name, overload=w.native.number_overload)
+    return schema, FunctionSchema(name, (first, replace(second, type=SCALAR), *others), schema.returns)
+
+
+def _shared(w: Wrapper, schema: FunctionSchema) -> Iterator[tuple[str, object]]:
+    """Yield the facts that all overloads of a wrapper have."""
+    own = _VARIANT_TAGS.get(schema.kind)
+    tags = sorted({*w.native.tags, own} - {"core"} if own else w.native.tags)
+    numbers = tuple(p.argument.name for p in w.parameters if p.number)
+    yield from _present(tags=tuple(tags), numbers=numbers, is_composite=w.composite is not None)
+
+
+def _own(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Iterator[tuple[str, object]]:
+    """Yield the facts of a wrapper's own overload."""
+    native = w.native
+    if w.arrays or "nondeterministic_seeded" in native.tags:
+        rule = _rule(w, by_name)
+        yield "batch", (rule.rule, *_arguments(w, rule, by_name))
+        yield from _present(promotes=tuple(p.argument.python_name for p in w.promotes))
+    if native.schema is not w.schema:
+        return
+    if native.scalar is not None:
+        yield from _present(promotion=native.type_promotion, keeps_numbers=native.half_numbers == "exact")
+        yield "scalar", native.scalar.source
+
+
+def _present(**facts: object) -> Iterator[tuple[str, object]]:
+    """Yield the facts that say something."""
+    for name, value in facts.items():
+        if value and value != "none":
+            yield name, value
+
+
+def _rows(w: Wrapper) -> DefinedRows | None:
+    """Return the definition of a functional operator on rows."""
+    rows = w.native.rows if w.native.schema is w.schema else None
+    return None if rows is None else _text_of(rows)
+
+
+def _text_of(rows: Rows) -> DefinedRows:
+    return DefinedRows(
+        tuple("" if r is None else r.source for r in rows.results),
+        rows.over,
+        tuple((name, value.source) for name, value in rows.named),
+        tuple((name, value.source) for name, value in rows.written),
+    )
+
+
+def _described_kernels(wrappers: Collection[Wrapper]) -> dict[str, tuple[object, ...]]:
+    """Return the kernels that machine code can replace, by the operators whose definitions describe them.
+
+    Where overloads share one, that with most tensors describes it; tensors that are optional do not count, and the
+    overload with fewer of them goes first.
+    """
+    found: dict[tuple[str, str], tuple[str, tuple[object, ...]]] = {}
+    ranks: dict[tuple[str, str], tuple[int, int]] = {}
+    for w in wrappers:
+        native, kernel = w.native, w.native.kernel
+        if native.scalar is None or kernel is None or native.schema is not w.schema:
+            continue
+        arrays = tuple(i for i, a in enumerate(w.schema.inputs) if str(a.type) == "Tensor")
+        large = not is_worth_code(native.scalar)
+        if large and not (is_worth_code_if_large(native.scalar) and _have_one_dtype(w, arrays)):
+            continue
+        if native.has_made_kernel:
+            place = f"generated.variable_type.{native.family}", native.made_name
+        elif kernel.kind == "named":
+            place = f"kernels.{kernel.modules[0][1]}", kernel.source.partition(".")[2]
+        else:
+            continue
+        rank = len(arrays), -sum(str(a.type) == "Tensor?" for a in w.schema.inputs)
+        if place not in found or ranks[place] < rank:
+            found[place], ranks[place] = (w.name, (*place, arrays, large)), rank
+    return dict(found.values())
+
+
+def _have_one_dtype(w: Wrapper, arrays: tuple[int, ...]) -> bool:
+    """Return whether an operator's tensors are brought to one dtype before its kernel gets them."""
+    promoted = {p.argument.python_name for p in w.promotes}
+    return len(arrays) == 1 or all(w.schema.inputs[i].python_name in promoted for i in arrays)
+
+
+# --- batching rules ---------------------------------------------------------------------------------------------------
+
+
+def _rule(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Batch:
+    """Return the rule of a wrapper: its own, or the one that follows from its tags and arguments."""
+    native = w.native
+    if native.batch is not None and (w.kind != "inplace" or native.schema is w.schema):
+        return native.batch
+    if native.composite is not None:
+        return Batch("composite")
+    tags = native.tags
+    if "nondeterministic_seeded" in tags:
+        return _random(native)
+    rule = native.batch or _derived(native)
+    if w.kind != "inplace" or rule.rule in _IN_PLACE:
+        return rule
+    functional = _functional(w, by_name)
+    if functional is None or _rule(functional, by_name).rule == "loop":
+        return Batch("loop")  # each batch element is written in place
+    return Batch("write", (functional.function,))
+
+
+# Rules that write to the physical tensor in the same way as they compute a new one.
+_IN_PLACE = ("pointwise", "dims", "inserted", "random", "shape.t", "shape.squeeze", "shape.through")
+
+
+def _derived(native: NativeFunction) -> Batch:
+    tags = native.tags
+    if "pointwise" in tags:
+        return Batch("pointwise")
+    if "dynamic_output_shape" in tags:
+        return Batch("dynamic")
+    if "reduction" in tags and any(a.name == "dim" for a in native.schema.inputs):
+        return Batch("reduction", ("dim",))
+    return Batch("loop")
+
+
+def _random(native: NativeFunction) -> Batch:
+    names = {a.name for a in native.schema.inputs}
+    if "size" in names:
+        return Batch("random", ("size",))
+    if {"dtype", "memory_format"} <= names:
+        return Batch("random", ("like",))
+    return Batch("random")
+
+
+def _functional(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Wrapper | None:
+    """Return the operator that computes the values of an in-place one, in the same family."""
+    base, dot, overload = w.name.partition(".")
+    found = by_name.get(base.removesuffix("_") + dot + overload)
+    return found if found is not None and found.native.family == w.native.family else None
+
+
+def _arguments(w: Wrapper, batch: Batch, by_name: Mapping[str, Wrapper]) -> tuple[str, ...]:
+    """Return the arguments of a rule, with the signatures of the operators that it names."""
+    arguments = batch.arguments
+    if batch.rule == "reduction":
+        type_ = next(p.argument.type for p in w.parameters if p.argument.name == arguments[0])
+        return (arguments[0] + "[]" * type_.is_list,)
+    return _whole(w, by_name[arguments[0]]) if batch.rule in WHOLE else arguments
+
+
+def _whole(w: Wrapper, over: Wrapper) -> tuple[str, ...]:
+    """Return the operator, whether it takes several dimensions, and the arguments before them."""
+    dim = next(p.argument for p in over.parameters if p.argument.name == "dim")
+    before = [p.argument.python_name for p in w.parameters[1:] if not p.argument.kwarg_only]
+    return (over.python_name, "several" if dim.type.is_list else "one", *before)
+
+
+# --- definitions of gradients -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGradients:
+    """A node class with at least one gradient that has a definition.
+
+    Attributes:
+        edges: for each edge, the definition, and the names of the saved tensors and of the other saved values in it;
+            None for an edge without one.
+    """
+
+    name: str
+    edges: tuple[tuple[str, tuple[str, ...], tuple[str, ...]] | None, ...]
+
+
+def gradient_table(
+    nodes: Mapping[str, Iterable[NodeClass]], wrappers: Iterable[Wrapper]
+) -> dict[str, list[NodeGradients]]:
+    """Return, by family, the nodes whose formulas have definitions."""
+    operators: dict[str, list[tuple[Scalar, FunctionSchema]]] = {}
+    for w in wrappers:
+        if w.native.scalar is not None and w.native.schema is w.schema:
+            operators.setdefault(w.schema.name.name, []).append((w.native.scalar, w.schema))
+    found: dict[str, list[NodeGradients]] = {}
+    for family, classes in nodes.items():
+        rows = [row for node in classes if (row := _gradients(node, operators)) is not None]
+        if rows:
+            found[family] = rows
+    return found
+
+
+def _gradients(node: NodeClass, operators: Defined) -> NodeGradients | None:
+    info = node.info
+    if not node.single_gradient or any(i.is_list for i in info.inputs):
+        return None
+    saved = {s.name: s for s in info.saved}
+    tensors = {name for name, s in saved.items() if s.kind == "tensor" and not s.is_optional}
+    edges: list[tuple[str, tuple[str, ...], tuple[str, ...]] | None] = []
+    for i in info.inputs:
+        d = info.derivatives[i.derivative]
+        scalar = None
+        if i.position is None and d.not_implemented is None and not d.mask and not d.retain_variables:
+            scalar = from_formula(d.source, {"grad", *tensors}, operators)
+        if (
+            scalar is None
+            or isinstance(scalar.tree, ast.Name)
+            or not "grad" in names_in(scalar.tree) <= {"grad", *saved, *NUMBERS, *FUNCTIONS}
+        ):
+            edges.append(None)
+            continue
+        used = names_in(scalar.tree)
+        values = tuple(sorted(used & {s for s in saved if s not in tensors}))
+        edges.append((scalar.source, tuple(sorted(used & tensors)), values))
+    return NodeGradients(node.name, tuple(edges)) if any(edges) else None
