@@ -205,11 +205,10 @@ def _by_family(
 ) -> dict[str, str]:
     """Return the two packages that have a file for each family."""
     files = {
-        name: fill("package.jinja", "docstring_only", what=what, target=target)
-        for name, what in (
-            ("functions/__init__.py", "Backward nodes, by family."),
-            ("variable_type/__init__.py", "Wrappers, by family."),
-        )
+        "functions/__init__.py": fill(
+            "package.jinja", "docstring_only", what="Backward nodes, by family.", target=target
+        ),
+        "variable_type/__init__.py": fill("package.jinja", "wrappers", target=target),
     }
     for family, nodes in nodes_of.items():
         mine = [replace(w, debug=debug) for w in wrappers if w.native.family == family]

@@ -15,6 +15,11 @@ def family(name):
     return import_module(f"{__name__}.{name}")
 
 
+def wrappers(family):
+    """Import the module with the wrappers of a family."""
+    return import_module(f"{__package__.rpartition('.')[0]}.variable_type.{family}")
+
+
 # Operator -> the families that have its overloads.
 RECORDS = RecordIndex({
     "_adaptive_avg_pool2d": "pool",
@@ -1011,4 +1016,4 @@ RECORDS = RecordIndex({
     "zero_": "elementwise",
     "zeros": "creation",
     "zeros_like": "creation",
-}, family)
+}, family, wrappers)

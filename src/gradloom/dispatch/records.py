@@ -14,9 +14,9 @@ generator, which writes fields that differ from their defaults.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, lru_cache
-from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -219,10 +219,10 @@ def record_of(wrapper: Any) -> Record | None:
 
 def record_at(module: str, function: str) -> Record | None:
     """Return the record of the wrapper with that name in a module; None if it is no module of wrappers."""
-    package, _, family = module.partition(".variable_type.")
-    if not family:
+    package, _, family = module.rpartition(".")
+    if not package.endswith(".variable_type") or package not in sys.modules:
         return None
-    records: Records = import_module(f"{package}.records.{family}").RECORDS
+    records: Records = sys.modules[package].records(family)
     return records.by_wrapper.get(function)
 
 
@@ -237,11 +237,16 @@ class RecordIndex(Mapping[str, Record]):
 
     Args:
         operators: operator -> the families of its overloads, separated by spaces.
-        module_of: imports the module with the records of a family.
+        module_of, wrappers_of: import the module with the records, or the wrappers, of a family.
     """
 
-    def __init__(self, operators: dict[str, str], module_of: Callable[[str], ModuleType]) -> None:
-        self.operators, self._module_of = operators, module_of
+    def __init__(
+        self,
+        operators: dict[str, str],
+        module_of: Callable[[str], ModuleType],
+        wrappers_of: Callable[[str], ModuleType],
+    ) -> None:
+        self.operators, self._module_of, self._wrappers_of = operators, module_of, wrappers_of
 
     def __getitem__(self, name: str) -> Record:
         for records in self._families_of(name.partition(".")[0]):
@@ -278,8 +283,7 @@ class RecordIndex(Mapping[str, Record]):
 
     def wrapper_of(self, record: Record) -> Any:
         """Return the wrapper of one of the records."""
-        package = self._module_of(record.family).__name__.rpartition(".records.")[0]
-        return getattr(import_module(f"{package}.variable_type.{record.family}"), record.wrapper)
+        return getattr(self._wrappers_of(record.family), record.wrapper)
 
     def _records(self, family: str) -> Records:
         return self._module_of(family).RECORDS  # type: ignore[no-any-return]
