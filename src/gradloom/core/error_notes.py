@@ -15,6 +15,7 @@ from typing import Any
 from ..dispatch.records import record_at
 from ..dispatch.state import ANOMALY, state
 from ..kernels._common.errors import size_mismatch
+from ..types.silence import module_name
 from . import hooks as hook_calls
 from .user_stack import is_generated, level_of_user, operator_called, stack_text, user_line
 
@@ -215,7 +216,7 @@ def explain_forward(error: BaseException) -> None:
     """Add the operator and its YAML entry to an exception raised in a forward-mode formula."""
     for frame, line in _frames(error.__traceback__):
         code = frame.f_code
-        record = record_at(frame.f_globals.get("__name__", ""), code.co_name)
+        record = record_at(module_name(frame.f_globals), code.co_name)
         if record is None:
             continue
         if found := _formula(code, line):
