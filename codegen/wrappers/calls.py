@@ -225,14 +225,14 @@ class Calls:
 
     @property
     def signature(self) -> str:
-        parts, starred, missing = [], False, False
+        parts, starred = [], False
         required = max((i for i, p in enumerate(self.parameters) if p.default is None), default=-1)
         for i, p in enumerate(self.parameters):
             if p.argument.kwarg_only and not starred and self.guard:
                 parts.append("*more" if self.native.deprecated_order else "*")
                 starred = True
-            missing = missing or bool(self.guard and p.name in ALIASES)
-            default = p.default if not missing or p.default is not None else "MISSING"
+            # the guard refuses MISSING, so that the argument parser raises PyTorch's error, not Python its own
+            default = p.default if p.default is not None or not self.guard else "MISSING"
             shown = default is not None and (self.guard or i > required)
             parts.append(f"{p.name}={default}" if shown else p.name)
         tail = [f"{ALIASES[p.name]}=MISSING" for p in self.parameters if self.guard and p.name in ALIASES]

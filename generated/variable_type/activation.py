@@ -82,7 +82,7 @@ NUMBERS = frozenset((int, float, bool, complex))
 log_sigmoid_forward_result = result_class("log_sigmoid_forward", ("output", "buffer", ))
 
 
-def relu(input, *, out=None):
+def relu(input=MISSING, *, out=None):
     """relu(Tensor self) -> Tensor
 
     z = 0 if x < 0, else x
@@ -152,7 +152,7 @@ _RELU = GuardedOverload("relu", ((
 ),))
 
 
-def relu_(input):
+def relu_(input=MISSING):
     """relu_(Tensor(a!) self) -> Tensor(a!)
 
     relu, written into self; see there for the derivative.
@@ -212,7 +212,7 @@ _RELU_ = GuardedOverload("relu_", ((
 ),))
 
 
-def relu6(input):
+def relu6(input=MISSING):
     """relu6(Tensor self) -> Tensor
 
     Made of other operators by composite.activation.relu6, and differentiable through them.
@@ -235,7 +235,7 @@ _RELU6 = GuardedOverload("relu6", ((
 ),), composite_activation.relu6)
 
 
-def relu6_(input):
+def relu6_(input=MISSING):
     """relu6_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.activation.relu6_, and differentiable through them.
@@ -258,7 +258,7 @@ _RELU6_ = GuardedOverload("relu6_", ((
 ),), composite_activation.relu6_)
 
 
-def threshold(input, threshold, value, *, out=None):
+def threshold(input=MISSING, threshold=MISSING, value=MISSING, *, out=None):
     """threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor
 
     z = value if x ≤ threshold, else x
@@ -335,7 +335,7 @@ _THRESHOLD = GuardedOverload("threshold", ((
 ),))
 
 
-def threshold_(input, threshold, value):
+def threshold_(input=MISSING, threshold=MISSING, value=MISSING):
     """threshold_(Tensor(a!) self, Scalar threshold, Scalar value) -> Tensor(a!)
 
     threshold, written into self; see there for the derivative.
@@ -402,7 +402,7 @@ _THRESHOLD_ = GuardedOverload("threshold_", ((
 ),))
 
 
-def threshold_backward(grad_output, self, threshold):
+def threshold_backward(grad_output=MISSING, self=MISSING, threshold=MISSING):
     """threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor
 
     z = 0 if x ≤ threshold, else grad_output
@@ -479,7 +479,7 @@ _THRESHOLD_BACKWARD = GuardedOverload("threshold_backward", ((
 ),))
 
 
-def hardtanh(input, min_val=-1, max_val=1, *, out=None):
+def hardtanh(input=MISSING, min_val=-1, max_val=1, *, out=None):
     """hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor
 
     z = minimum(max_val, maximum(min_val, x))
@@ -554,7 +554,7 @@ _HARDTANH = GuardedOverload("hardtanh", ((
 ),))
 
 
-def hardtanh_(input, min_val=-1, max_val=1):
+def hardtanh_(input=MISSING, min_val=-1, max_val=1):
     """hardtanh_(Tensor(a!) self, Scalar min_val=-1, Scalar max_val=1) -> Tensor(a!)
 
     hardtanh, written into self; see there for the derivative.
@@ -622,7 +622,7 @@ _HARDTANH_ = GuardedOverload("hardtanh_", ((
 ),))
 
 
-def hardtanh_backward(grad_output, self, min_val, max_val):
+def hardtanh_backward(grad_output=MISSING, self=MISSING, min_val=MISSING, max_val=MISSING):
     """hardtanh_backward(Tensor grad_output, Tensor self, Scalar min_val, Scalar max_val) -> Tensor
 
     ∂L/∂grad_output = g if (x > min_val and x < max_val), else 0
@@ -697,7 +697,7 @@ _HARDTANH_BACKWARD = GuardedOverload("hardtanh_backward", ((
 ),))
 
 
-def elu(input, alpha=1, scale=1, input_scale=1, *, out=None):
+def elu(input=MISSING, alpha=1, scale=1, input_scale=1, *, out=None):
     """elu(Tensor self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor
 
     z = expm1(x · input_scale) · α · scale if x < 0, else x · scale
@@ -773,7 +773,7 @@ _ELU = GuardedOverload("elu", ((
 ),))
 
 
-def elu_(input, alpha=1, scale=1, input_scale=1):
+def elu_(input=MISSING, alpha=1, scale=1, input_scale=1):
     """elu_(Tensor(a!) self, Scalar alpha=1, Scalar scale=1, Scalar input_scale=1) -> Tensor(a!)
 
     z = expm1(x · input_scale) · α · scale if x < 0, else x · scale
@@ -844,7 +844,7 @@ _ELU_ = GuardedOverload("elu_", ((
 ),))
 
 
-def elu_backward(grad_output, alpha, scale, input_scale, is_result, self_or_result):
+def elu_backward(grad_output=MISSING, alpha=MISSING, scale=MISSING, input_scale=MISSING, is_result=MISSING, self_or_result=MISSING):
     """elu_backward(Tensor grad_output, Scalar alpha, Scalar scale, Scalar input_scale, bool is_result, Tensor self_or_result) -> Tensor
 
     z = grad_output · ((self_or_result + α · scale if is_result, else α · scale · exp(self_or_result · input_scale)) · input_scale if self_or_result ≤ 0, else scale)
@@ -931,7 +931,7 @@ _ELU_BACKWARD = GuardedOverload("elu_backward", ((
 ),))
 
 
-def selu(input):
+def selu(input=MISSING):
     """selu(Tensor self) -> Tensor
 
     Made of other operators by composite.activation.selu, and differentiable through them.
@@ -954,7 +954,7 @@ _SELU = GuardedOverload("selu", ((
 ),), composite_activation.selu)
 
 
-def selu_(input):
+def selu_(input=MISSING):
     """selu_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.activation.selu_, and differentiable through them.
@@ -977,7 +977,7 @@ _SELU_ = GuardedOverload("selu_", ((
 ),), composite_activation.selu_)
 
 
-def celu(input, alpha=1.0, *, out=None):
+def celu(input=MISSING, alpha=1.0, *, out=None):
     """celu(Tensor self, Scalar alpha=1.0) -> Tensor
 
     z = α · expm1(x / α) if x < 0, else x
@@ -1051,7 +1051,7 @@ _CELU = GuardedOverload("celu", ((
 ),))
 
 
-def celu_(input, alpha=1.0):
+def celu_(input=MISSING, alpha=1.0):
     """celu_(Tensor(a!) self, Scalar alpha=1.0) -> Tensor(a!)
 
     z = α · expm1(x / α) if x < 0, else x
@@ -1120,7 +1120,7 @@ _CELU_ = GuardedOverload("celu_", ((
 ),))
 
 
-def leaky_relu(input, negative_slope=0.01, *, out=None):
+def leaky_relu(input=MISSING, negative_slope=0.01, *, out=None):
     """leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor
 
     z = x if x > 0, else x · negative_slope
@@ -1194,7 +1194,7 @@ _LEAKY_RELU = GuardedOverload("leaky_relu", ((
 ),))
 
 
-def leaky_relu_(input, negative_slope=0.01):
+def leaky_relu_(input=MISSING, negative_slope=0.01):
     """leaky_relu_(Tensor(a!) self, Scalar negative_slope=0.01) -> Tensor(a!)
 
     z = x if x > 0, else x · negative_slope
@@ -1263,7 +1263,7 @@ _LEAKY_RELU_ = GuardedOverload("leaky_relu_", ((
 ),))
 
 
-def leaky_relu_backward(grad_output, self, negative_slope, self_is_result):
+def leaky_relu_backward(grad_output=MISSING, self=MISSING, negative_slope=MISSING, self_is_result=MISSING):
     """leaky_relu_backward(Tensor grad_output, Tensor self, Scalar negative_slope, bool self_is_result) -> Tensor
 
     z = grad_output if x > 0, else grad_output · negative_slope
@@ -1341,7 +1341,7 @@ _LEAKY_RELU_BACKWARD = GuardedOverload("leaky_relu_backward", ((
 ),))
 
 
-def prelu(input, weight):
+def prelu(input=MISSING, weight=MISSING):
     """prelu(Tensor self, Tensor weight) -> Tensor
 
     Made of other operators by composite.activation.prelu, and differentiable through them.
@@ -1364,7 +1364,7 @@ _PRELU = GuardedOverload("prelu", ((
 ),), composite_activation.prelu)
 
 
-def _prelu_kernel(input, weight):
+def _prelu_kernel(input=MISSING, weight=MISSING):
     """_prelu_kernel(Tensor self, Tensor weight) -> Tensor
 
     (∂L/∂x, ∂L/∂weight) = _prelu_kernel_backward(g, x, weight)
@@ -1440,7 +1440,7 @@ __PRELU_KERNEL = GuardedOverload("_prelu_kernel", ((
 ),))
 
 
-def _prelu_kernel_backward(grad_output, self, weight):
+def _prelu_kernel_backward(grad_output=MISSING, self=MISSING, weight=MISSING):
     """_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)
 
     ∂L/∂grad_output = g₀ if x ≥ 0, else g₀ · weight + g₁ · x
@@ -1526,7 +1526,7 @@ __PRELU_KERNEL_BACKWARD = GuardedOverload("_prelu_kernel_backward", ((
 ),))
 
 
-def hardsigmoid(input, *, out=None):
+def hardsigmoid(input=MISSING, *, out=None):
     """hardsigmoid(Tensor self) -> Tensor
 
     z = 0 if x < −3, 1 if x > 3, else x / 6 + 0.5
@@ -1597,7 +1597,7 @@ _HARDSIGMOID = GuardedOverload("hardsigmoid", ((
 ),))
 
 
-def hardsigmoid_(input):
+def hardsigmoid_(input=MISSING):
     """hardsigmoid_(Tensor(a!) self) -> Tensor(a!)
 
     hardsigmoid, written into self; see there for the derivative.
@@ -1661,7 +1661,7 @@ _HARDSIGMOID_ = GuardedOverload("hardsigmoid_", ((
 ),))
 
 
-def hardsigmoid_backward(grad_output, self):
+def hardsigmoid_backward(grad_output=MISSING, self=MISSING):
     """hardsigmoid_backward(Tensor grad_output, Tensor self) -> Tensor
 
     ∂L/∂grad_output = g / 6 if (x > −3 and x < 3), else 0
@@ -1732,7 +1732,7 @@ _HARDSIGMOID_BACKWARD = GuardedOverload("hardsigmoid_backward", ((
 ),))
 
 
-def hardswish(input, *, out=None):
+def hardswish(input=MISSING, *, out=None):
     """hardswish(Tensor self) -> Tensor
 
     z = x · minimum(maximum(x + 3, 0), 6) / 6
@@ -1803,7 +1803,7 @@ _HARDSWISH = GuardedOverload("hardswish", ((
 ),))
 
 
-def hardswish_(input):
+def hardswish_(input=MISSING):
     """hardswish_(Tensor(a!) self) -> Tensor(a!)
 
     hardswish, written into self; see there for the derivative.
@@ -1867,7 +1867,7 @@ _HARDSWISH_ = GuardedOverload("hardswish_", ((
 ),))
 
 
-def hardswish_backward(grad_output, self):
+def hardswish_backward(grad_output=MISSING, self=MISSING):
     """hardswish_backward(Tensor grad_output, Tensor self) -> Tensor
 
     z = 0 if x ≤ −3, grad_output if x ≥ 3, else (x / 3 + 0.5) · grad_output
@@ -1946,7 +1946,7 @@ _HARDSWISH_BACKWARD = GuardedOverload("hardswish_backward", ((
 ),))
 
 
-def hardshrink(input, lambd=0.5, *, out=None):
+def hardshrink(input=MISSING, lambd=0.5, *, out=None):
     """hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor
 
     ∂L/∂x = 0 if |x| ≤ λ, else g
@@ -2019,7 +2019,7 @@ _HARDSHRINK = GuardedOverload("hardshrink", ((
 ),))
 
 
-def hardshrink_backward(grad_out, self, lambd):
+def hardshrink_backward(grad_out=MISSING, self=MISSING, lambd=MISSING):
     """hardshrink_backward(Tensor grad_out, Tensor self, Scalar lambd) -> Tensor
 
     ∂L/∂grad_out = 0 if |x| ≤ λ, else g
@@ -2093,7 +2093,7 @@ _HARDSHRINK_BACKWARD = GuardedOverload("hardshrink_backward", ((
 ),))
 
 
-def softshrink(input, lambd=0.5, *, out=None):
+def softshrink(input=MISSING, lambd=0.5, *, out=None):
     """softshrink(Tensor self, Scalar lambd=0.5) -> Tensor
 
     z = x − λ if x > λ, x + λ if x < −λ, else 0
@@ -2167,7 +2167,7 @@ _SOFTSHRINK = GuardedOverload("softshrink", ((
 ),))
 
 
-def softshrink_backward(grad_output, self, lambd):
+def softshrink_backward(grad_output=MISSING, self=MISSING, lambd=MISSING):
     """softshrink_backward(Tensor grad_output, Tensor self, Scalar lambd) -> Tensor
 
     ∂L/∂grad_output = 0 if |x| ≤ λ, else g
@@ -2241,7 +2241,7 @@ _SOFTSHRINK_BACKWARD = GuardedOverload("softshrink_backward", ((
 ),))
 
 
-def gelu(input, *, approximate='none', out=None):
+def gelu(input=MISSING, *, approximate='none', out=None):
     """gelu(Tensor self, *, str approximate='none') -> Tensor
 
     ∂L/∂x = gelu_backward(g, x, approximate = approximate)
@@ -2317,7 +2317,7 @@ _GELU = GuardedOverload("gelu", ((
 ),))
 
 
-def gelu_(input, *, approximate='none'):
+def gelu_(input=MISSING, *, approximate='none'):
     """gelu_(Tensor(a!) self, *, str approximate='none') -> Tensor(a!)
 
     gelu, written into self; see there for the derivative.
@@ -2387,7 +2387,7 @@ _GELU_ = GuardedOverload("gelu_", ((
 ),))
 
 
-def gelu_backward(grad_output, self, *, approximate='none'):
+def gelu_backward(grad_output=MISSING, self=MISSING, *, approximate='none'):
     """gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor
 
     ∂L/∂grad_output = gelu_backward(g, x, approximate = approximate)
@@ -2474,7 +2474,7 @@ _GELU_BACKWARD = GuardedOverload("gelu_backward", ((
 ),))
 
 
-def silu(input, *, out=None):
+def silu(input=MISSING, *, out=None):
     """silu(Tensor self) -> Tensor
 
     z = x / (1 + exp(−x))
@@ -2545,7 +2545,7 @@ _SILU = GuardedOverload("silu", ((
 ),))
 
 
-def silu_(input):
+def silu_(input=MISSING):
     """silu_(Tensor(a!) self) -> Tensor(a!)
 
     silu, written into self; see there for the derivative.
@@ -2609,7 +2609,7 @@ _SILU_ = GuardedOverload("silu_", ((
 ),))
 
 
-def silu_backward(grad_output, self):
+def silu_backward(grad_output=MISSING, self=MISSING):
     """silu_backward(Tensor grad_output, Tensor self) -> Tensor
 
     z = grad_output · ((1 + x · (1 − 1 / (1 + exp(−x)))) / (1 + exp(−x)))*
@@ -2690,7 +2690,7 @@ _SILU_BACKWARD = GuardedOverload("silu_backward", ((
 ),))
 
 
-def mish(input, *, out=None):
+def mish(input=MISSING, *, out=None):
     """mish(Tensor self) -> Tensor
 
     z = x if x > 20, else x · exp(x) · (exp(x) + 2) / (exp(x) · (exp(x) + 2) + 2)
@@ -2761,7 +2761,7 @@ _MISH = GuardedOverload("mish", ((
 ),))
 
 
-def mish_(input):
+def mish_(input=MISSING):
     """mish_(Tensor(a!) self) -> Tensor(a!)
 
     mish, written into self; see there for the derivative.
@@ -2825,7 +2825,7 @@ _MISH_ = GuardedOverload("mish_", ((
 ),))
 
 
-def mish_backward(grad_output, self):
+def mish_backward(grad_output=MISSING, self=MISSING):
     """mish_backward(Tensor grad_output, Tensor self) -> Tensor
 
     z = (exp(minimum(x, 20)) · (exp(minimum(x, 20)) + 2) / (exp(minimum(x, 20)) · (exp(minimum(x, 20)) + 2) + 2) + x / (1 + exp(−x)) · (1 − (exp(minimum(x, 20)) · (exp(minimum(x, 20)) + 2) / (exp(minimum(x, 20)) · (exp(minimum(x, 20)) + 2) + 2))²)) · grad_output
@@ -2904,7 +2904,7 @@ _MISH_BACKWARD = GuardedOverload("mish_backward", ((
 ),))
 
 
-def softplus(input, beta=1, threshold=20, *, out=None):
+def softplus(input=MISSING, beta=1, threshold=20, *, out=None):
     """softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor
 
     z = x if x · β > threshold, else log1p(exp(x · β)) / β
@@ -2979,7 +2979,7 @@ _SOFTPLUS = GuardedOverload("softplus", ((
 ),))
 
 
-def softplus_backward(grad_output, self, beta, threshold):
+def softplus_backward(grad_output=MISSING, self=MISSING, beta=MISSING, threshold=MISSING):
     """softplus_backward(Tensor grad_output, Tensor self, Scalar beta, Scalar threshold) -> Tensor
 
     z = grad_output if x · β > threshold, else grad_output / (1 + exp(−x · β))
@@ -3064,7 +3064,7 @@ _SOFTPLUS_BACKWARD = GuardedOverload("softplus_backward", ((
 ),))
 
 
-def log_sigmoid(input, *, out=None):
+def log_sigmoid(input=MISSING, *, out=None):
     """log_sigmoid(Tensor self) -> Tensor
 
     Made of other operators by composite.activation.log_sigmoid, and differentiable through them.
@@ -3089,7 +3089,7 @@ _LOG_SIGMOID = GuardedOverload("log_sigmoid", ((
 ),), composite_activation.log_sigmoid)
 
 
-def log_sigmoid_forward(input):
+def log_sigmoid_forward(input=MISSING):
     """log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)
 
     ∂L/∂x = g · (1 − σ(x))
@@ -3155,7 +3155,7 @@ _LOG_SIGMOID_FORWARD = GuardedOverload("log_sigmoid_forward", ((
 ),))
 
 
-def log_sigmoid_backward(grad_output, self, buffer):
+def log_sigmoid_backward(grad_output=MISSING, self=MISSING, buffer=MISSING):
     """log_sigmoid_backward(Tensor grad_output, Tensor self, Tensor buffer) -> Tensor
 
     z = grad_output / (1 + exp(x))
@@ -3302,7 +3302,7 @@ def glu(input, dim=-1, *, out=None):
     return result
 
 
-def glu_backward(grad_output, self, dim=MISSING, *, axis=MISSING):
+def glu_backward(grad_output=MISSING, self=MISSING, dim=MISSING, *, axis=MISSING):
     """glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor
 
     ∂L/∂grad_output = glu_jvp(g, x, dim)
@@ -3398,7 +3398,7 @@ def softmax_int(input, dim, dtype=None, *, out=None):
     return composite_activation.softmax(input, dim, dtype)
 
 
-def _softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=None):
+def _softmax(input=MISSING, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=None):
     """_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
 
     ∂L/∂x = z · (g − Σ_dim (g · z))
@@ -3623,7 +3623,7 @@ def log_softmax_int(input, dim, dtype=None, *, out=None):
     return composite_activation.log_softmax(input, dim, dtype)
 
 
-def _log_softmax(input, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=None):
+def _log_softmax(input=MISSING, dim=MISSING, half_to_float=MISSING, *, axis=MISSING, out=None):
     """_log_softmax(Tensor self, int dim, bool half_to_float) -> Tensor
 
     ∂L/∂x = g − exp(z) · Σ_dim g

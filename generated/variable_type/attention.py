@@ -45,7 +45,7 @@ _scaled_dot_product_flash_attention_for_cpu_result = result_class("_scaled_dot_p
 _scaled_dot_product_flash_attention_for_cpu_backward_result = result_class("_scaled_dot_product_flash_attention_for_cpu_backward", ("grad_query", "grad_key", "grad_value", ))
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+def scaled_dot_product_attention(query=MISSING, key=MISSING, value=MISSING, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
     """scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
 
     Made of other operators by composite.attention.scaled_dot_product_attention, and differentiable through them.
@@ -73,7 +73,7 @@ _SCALED_DOT_PRODUCT_ATTENTION = GuardedOverload("scaled_dot_product_attention", 
 ),), composite_attention.scaled_dot_product_attention)
 
 
-def _fused_sdp_choice(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+def _fused_sdp_choice(query=MISSING, key=MISSING, value=MISSING, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
     """_fused_sdp_choice(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> int
 
     Made of other operators by composite.attention.fused_sdp_choice, and differentiable through them.
@@ -101,7 +101,7 @@ __FUSED_SDP_CHOICE = GuardedOverload("_fused_sdp_choice", ((
 ),), composite_attention.fused_sdp_choice)
 
 
-def _scaled_dot_product_attention_math(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, dropout_mask=None, *, scale=None, enable_gqa=False):
+def _scaled_dot_product_attention_math(query=MISSING, key=MISSING, value=MISSING, attn_mask=None, dropout_p=0.0, is_causal=False, dropout_mask=None, *, scale=None, enable_gqa=False):
     """_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float dropout_p=0.0, bool is_causal=False, Tensor? dropout_mask=None, *, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)
 
     Made of other operators by composite.attention.math_attention, and differentiable through them.
@@ -129,7 +129,7 @@ __SCALED_DOT_PRODUCT_ATTENTION_MATH = GuardedOverload("_scaled_dot_product_atten
 ),), composite_attention.math_attention)
 
 
-def _scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
+def _scaled_dot_product_flash_attention_for_cpu(query=MISSING, key=MISSING, value=MISSING, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
     """_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor output, Tensor logsumexp)
 
     (∂L/∂query, ∂L/∂key, ∂L/∂value) = _scaled_dot_product_flash_attention_for_cpu_backward(g, query, key, value, output, logsumexp, dropout_p, is_causal, attn_mask = attn_mask, scale = scale)
@@ -220,7 +220,7 @@ __SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU = GuardedOverload("_scaled_dot_prod
 ),))
 
 
-def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, value, output, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None):
+def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out=MISSING, query=MISSING, key=MISSING, value=MISSING, output=MISSING, logsumexp=MISSING, dropout_p=MISSING, is_causal=MISSING, *, attn_mask=None, scale=None):
     """_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)
 
     (∂L/∂grad_out, ∂L/∂query, ∂L/∂key, ∂L/∂value) = attention_double_backward(g, grad_out, query, key, value, is_causal, attn_mask, scale)

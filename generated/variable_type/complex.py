@@ -54,7 +54,7 @@ new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
-def complex(real, imag, *, out=None):
+def complex(real=MISSING, imag=MISSING, *, out=None):
     """complex(Tensor real, Tensor imag) -> Tensor
 
     ∂L/∂real = Re(g)
@@ -132,7 +132,7 @@ _COMPLEX = GuardedOverload("complex", ((
 ),))
 
 
-def polar(abs, angle, *, out=None):
+def polar(abs=MISSING, angle=MISSING, *, out=None):
     """polar(Tensor abs, Tensor angle) -> Tensor
 
     ∂L/∂abs = Re(g* · sgn(z))
@@ -213,7 +213,7 @@ _POLAR = GuardedOverload("polar", ((
 ),))
 
 
-def angle(input, *, out=None):
+def angle(input=MISSING, *, out=None):
     """angle(Tensor self) -> Tensor
 
     ∂L/∂x = angle_backward(g, x)
@@ -284,7 +284,7 @@ _ANGLE = GuardedOverload("angle", ((
 ),))
 
 
-def conj(input):
+def conj(input=MISSING):
     """conj(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.complex.conj, and differentiable through them.
@@ -307,7 +307,7 @@ _CONJ = GuardedOverload("conj", ((
 ),), composite_complex.conj)
 
 
-def _conj(input):
+def _conj(input=MISSING):
     """_conj(Tensor(a) self) -> Tensor(a)
 
     ∂L/∂x = g*
@@ -371,7 +371,7 @@ __CONJ = GuardedOverload("_conj", ((
 ),))
 
 
-def _conj_copy(input, *, out=None):
+def _conj_copy(input=MISSING, *, out=None):
     """_conj_copy(Tensor self) -> Tensor
 
     ∂L/∂x = g*
@@ -439,7 +439,7 @@ __CONJ_COPY = GuardedOverload("_conj_copy", ((
 ),))
 
 
-def _neg_view(input):
+def _neg_view(input=MISSING):
     """_neg_view(Tensor(a) self) -> Tensor(a)
 
     ∂L/∂x = −g
@@ -503,7 +503,7 @@ __NEG_VIEW = GuardedOverload("_neg_view", ((
 ),))
 
 
-def _neg_view_copy(input, *, out=None):
+def _neg_view_copy(input=MISSING, *, out=None):
     """_neg_view_copy(Tensor self) -> Tensor
 
     ∂L/∂x = −g
@@ -571,7 +571,7 @@ __NEG_VIEW_COPY = GuardedOverload("_neg_view_copy", ((
 ),))
 
 
-def conj_physical(input, *, out=None):
+def conj_physical(input=MISSING, *, out=None):
     """conj_physical(Tensor self) -> Tensor
 
     Made of other operators by composite.complex.conj_physical, and differentiable through them.
@@ -596,7 +596,7 @@ _CONJ_PHYSICAL = GuardedOverload("conj_physical", ((
 ),), composite_complex.conj_physical)
 
 
-def _conj_physical(input, *, out=None):
+def _conj_physical(input=MISSING, *, out=None):
     """_conj_physical(Tensor self) -> Tensor
 
     z = x*
@@ -665,7 +665,7 @@ __CONJ_PHYSICAL = GuardedOverload("_conj_physical", ((
 ),))
 
 
-def conj_physical_(input):
+def conj_physical_(input=MISSING):
     """conj_physical_(Tensor(a!) self) -> Tensor(a!)
 
     ∂L/∂x = g*
@@ -728,7 +728,7 @@ _CONJ_PHYSICAL_ = GuardedOverload("conj_physical_", ((
 ),))
 
 
-def resolve_conj(input):
+def resolve_conj(input=MISSING):
     """resolve_conj(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.complex.resolve_conj, and differentiable through them.
@@ -751,7 +751,7 @@ _RESOLVE_CONJ = GuardedOverload("resolve_conj", ((
 ),), composite_complex.resolve_conj)
 
 
-def resolve_neg(input):
+def resolve_neg(input=MISSING):
     """resolve_neg(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.complex.resolve_neg, and differentiable through them.
@@ -774,7 +774,7 @@ _RESOLVE_NEG = GuardedOverload("resolve_neg", ((
 ),), composite_complex.resolve_neg)
 
 
-def real(input):
+def real(input=MISSING):
     """real(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.complex.real, and differentiable through them.
@@ -797,7 +797,7 @@ _REAL = GuardedOverload("real", ((
 ),), composite_complex.real)
 
 
-def imag(input):
+def imag(input=MISSING):
     """imag(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.complex.imag, and differentiable through them.
@@ -820,7 +820,7 @@ _IMAG = GuardedOverload("imag", ((
 ),), composite_complex.imag)
 
 
-def view_as_real(input):
+def view_as_real(input=MISSING):
     """view_as_real(Tensor(a) self) -> Tensor(a)
 
     ∂L/∂x = view_as_complex(g)
@@ -884,7 +884,7 @@ _VIEW_AS_REAL = GuardedOverload("view_as_real", ((
 ),))
 
 
-def view_as_real_copy(input, *, out=None):
+def view_as_real_copy(input=MISSING, *, out=None):
     """view_as_real_copy(Tensor self) -> Tensor
 
     ∂L/∂x = view_as_complex(g)
@@ -952,7 +952,7 @@ _VIEW_AS_REAL_COPY = GuardedOverload("view_as_real_copy", ((
 ),))
 
 
-def view_as_complex(input):
+def view_as_complex(input=MISSING):
     """view_as_complex(Tensor(a) self) -> Tensor(a)
 
     ∂L/∂x = view_as_real(g)
@@ -1016,7 +1016,7 @@ _VIEW_AS_COMPLEX = GuardedOverload("view_as_complex", ((
 ),))
 
 
-def view_as_complex_copy(input, *, out=None):
+def view_as_complex_copy(input=MISSING, *, out=None):
     """view_as_complex_copy(Tensor self) -> Tensor
 
     ∂L/∂x = view_as_real(g)

@@ -314,7 +314,7 @@ def conv_transpose3d_input(input, weight, bias=None, stride=(1, 1, 1), padding=(
     return composite_conv.conv_transpose3d(input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
-def conv_tbc(input, weight, bias, pad=0, *, out=None):
+def conv_tbc(input=MISSING, weight=MISSING, bias=MISSING, pad=0, *, out=None):
     """conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor
 
     (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = conv_tbc_backward(g, x, weight, bias, pad)

@@ -147,7 +147,7 @@ NUMBERS = frozenset((int, float, bool, complex))
 frexp_result = result_class("frexp", ("mantissa", "exponent", ))
 
 
-def add(input, other, *more, alpha=1, out=None):
+def add(input=MISSING, other=MISSING, *more, alpha=1, out=None):
     """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
     z = x + y · α
@@ -237,7 +237,7 @@ _ADD_TENSOR = GuardedOverload("add", ((
 ),), old_order="self alpha other")
 
 
-def add_(input, other, *more, alpha=1):
+def add_(input=MISSING, other=MISSING, *more, alpha=1):
     """add_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)
 
     add.Tensor, written into self; see there for the derivative.
@@ -434,7 +434,7 @@ def add__Scalar(input, other, alpha=1):
     return input
 
 
-def sub(input, other, *more, alpha=1, out=None):
+def sub(input=MISSING, other=MISSING, *more, alpha=1, out=None):
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
 
     z = x − y · α
@@ -524,7 +524,7 @@ _SUB_TENSOR = GuardedOverload("sub", ((
 ),), old_order="self alpha other")
 
 
-def sub_(input, other, *more, alpha=1):
+def sub_(input=MISSING, other=MISSING, *more, alpha=1):
     """sub_.Tensor(Tensor(a!) self, Tensor other, *, Scalar alpha=1) -> Tensor(a!)
 
     sub.Tensor, written into self; see there for the derivative.
@@ -849,7 +849,7 @@ def rsub_Scalar(input, other, alpha=1, *, out=None):
     return result
 
 
-def mul(input, other, *, out=None):
+def mul(input=MISSING, other=MISSING, *, out=None):
     """mul.Tensor(Tensor self, Tensor other) -> Tensor
 
     z = x · y
@@ -937,7 +937,7 @@ _MUL_TENSOR = GuardedOverload("mul", ((
 ),))
 
 
-def mul_(input, other):
+def mul_(input=MISSING, other=MISSING):
     """mul_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     mul.Tensor, written into self; see there for the derivative.
@@ -1670,7 +1670,7 @@ def div__Scalar_mode(input, other, rounding_mode):
     return input
 
 
-def floor_divide(input, other, *, out=None):
+def floor_divide(input=MISSING, other=MISSING, *, out=None):
     """floor_divide(Tensor self, Tensor other) -> Tensor
 
     z = ⌊x / y⌋
@@ -1723,7 +1723,7 @@ _FLOOR_DIVIDE = GuardedOverload("floor_divide", ((
 ),))
 
 
-def floor_divide_(self, other):
+def floor_divide_(self=MISSING, other=MISSING):
     """floor_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Its derivative is not implemented.
@@ -2747,7 +2747,7 @@ def pow_Scalar(input, exponent, *, out=None):
     return result
 
 
-def addcmul(input, tensor1, tensor2, *more, value=1, out=None):
+def addcmul(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1, out=None):
     """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
 
     z = x + value · tensor₁ · tensor₂
@@ -2844,7 +2844,7 @@ _ADDCMUL = GuardedOverload("addcmul", ((
 ),), old_order="self value tensor1 tensor2")
 
 
-def addcmul_(input, tensor1, tensor2, *more, value=1):
+def addcmul_(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1):
     """addcmul_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)
 
     addcmul, written into self; see there for the derivative.
@@ -2931,7 +2931,7 @@ _ADDCMUL_ = GuardedOverload("addcmul_", ((
 ),), old_order="self value tensor1 tensor2")
 
 
-def addcdiv(input, tensor1, tensor2, *more, value=1, out=None):
+def addcdiv(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1, out=None):
     """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor
 
     z = x + value · tensor₁ / tensor₂
@@ -3028,7 +3028,7 @@ _ADDCDIV = GuardedOverload("addcdiv", ((
 ),), old_order="self value tensor1 tensor2")
 
 
-def addcdiv_(input, tensor1, tensor2, *more, value=1):
+def addcdiv_(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1):
     """addcdiv_(Tensor(a!) self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor(a!)
 
     addcdiv, written into self; see there for the derivative.
@@ -3115,7 +3115,7 @@ _ADDCDIV_ = GuardedOverload("addcdiv_", ((
 ),), old_order="self value tensor1 tensor2")
 
 
-def sin(input, *, out=None):
+def sin(input=MISSING, *, out=None):
     """sin(Tensor self) -> Tensor
 
     z = sin(x)
@@ -3188,7 +3188,7 @@ _SIN = GuardedOverload("sin", ((
 ),))
 
 
-def sin_(input):
+def sin_(input=MISSING):
     """sin_(Tensor(a!) self) -> Tensor(a!)
 
     sin, written into self; see there for the derivative.
@@ -3260,7 +3260,7 @@ _SIN_ = GuardedOverload("sin_", ((
 ),))
 
 
-def cos(input, *, out=None):
+def cos(input=MISSING, *, out=None):
     """cos(Tensor self) -> Tensor
 
     z = cos(x)
@@ -3333,7 +3333,7 @@ _COS = GuardedOverload("cos", ((
 ),))
 
 
-def cos_(input):
+def cos_(input=MISSING):
     """cos_(Tensor(a!) self) -> Tensor(a!)
 
     cos, written into self; see there for the derivative.
@@ -3405,7 +3405,7 @@ _COS_ = GuardedOverload("cos_", ((
 ),))
 
 
-def tan(input, *, out=None):
+def tan(input=MISSING, *, out=None):
     """tan(Tensor self) -> Tensor
 
     z = tan(x)
@@ -3477,7 +3477,7 @@ _TAN = GuardedOverload("tan", ((
 ),))
 
 
-def tan_(input):
+def tan_(input=MISSING):
     """tan_(Tensor(a!) self) -> Tensor(a!)
 
     tan, written into self; see there for the derivative.
@@ -3546,7 +3546,7 @@ _TAN_ = GuardedOverload("tan_", ((
 ),))
 
 
-def asin(input, *, out=None):
+def asin(input=MISSING, *, out=None):
     """asin(Tensor self) -> Tensor
 
     z = asin(x)
@@ -3619,7 +3619,7 @@ _ASIN = GuardedOverload("asin", ((
 ),))
 
 
-def asin_(input):
+def asin_(input=MISSING):
     """asin_(Tensor(a!) self) -> Tensor(a!)
 
     asin, written into self; see there for the derivative.
@@ -3691,7 +3691,7 @@ _ASIN_ = GuardedOverload("asin_", ((
 ),))
 
 
-def acos(input, *, out=None):
+def acos(input=MISSING, *, out=None):
     """acos(Tensor self) -> Tensor
 
     z = acos(x)
@@ -3764,7 +3764,7 @@ _ACOS = GuardedOverload("acos", ((
 ),))
 
 
-def acos_(input):
+def acos_(input=MISSING):
     """acos_(Tensor(a!) self) -> Tensor(a!)
 
     acos, written into self; see there for the derivative.
@@ -3836,7 +3836,7 @@ _ACOS_ = GuardedOverload("acos_", ((
 ),))
 
 
-def atan(input, *, out=None):
+def atan(input=MISSING, *, out=None):
     """atan(Tensor self) -> Tensor
 
     z = atan(x)
@@ -3909,7 +3909,7 @@ _ATAN = GuardedOverload("atan", ((
 ),))
 
 
-def atan_(input):
+def atan_(input=MISSING):
     """atan_(Tensor(a!) self) -> Tensor(a!)
 
     atan, written into self; see there for the derivative.
@@ -3981,7 +3981,7 @@ _ATAN_ = GuardedOverload("atan_", ((
 ),))
 
 
-def sinh(input, *, out=None):
+def sinh(input=MISSING, *, out=None):
     """sinh(Tensor self) -> Tensor
 
     z = sinh(x)
@@ -4054,7 +4054,7 @@ _SINH = GuardedOverload("sinh", ((
 ),))
 
 
-def sinh_(input):
+def sinh_(input=MISSING):
     """sinh_(Tensor(a!) self) -> Tensor(a!)
 
     sinh, written into self; see there for the derivative.
@@ -4126,7 +4126,7 @@ _SINH_ = GuardedOverload("sinh_", ((
 ),))
 
 
-def cosh(input, *, out=None):
+def cosh(input=MISSING, *, out=None):
     """cosh(Tensor self) -> Tensor
 
     z = cosh(x)
@@ -4199,7 +4199,7 @@ _COSH = GuardedOverload("cosh", ((
 ),))
 
 
-def cosh_(input):
+def cosh_(input=MISSING):
     """cosh_(Tensor(a!) self) -> Tensor(a!)
 
     cosh, written into self; see there for the derivative.
@@ -4271,7 +4271,7 @@ _COSH_ = GuardedOverload("cosh_", ((
 ),))
 
 
-def tanh(input, *, out=None):
+def tanh(input=MISSING, *, out=None):
     """tanh(Tensor self) -> Tensor
 
     z = tanh(x)
@@ -4343,7 +4343,7 @@ _TANH = GuardedOverload("tanh", ((
 ),))
 
 
-def tanh_(input):
+def tanh_(input=MISSING):
     """tanh_(Tensor(a!) self) -> Tensor(a!)
 
     tanh, written into self; see there for the derivative.
@@ -4412,7 +4412,7 @@ _TANH_ = GuardedOverload("tanh_", ((
 ),))
 
 
-def asinh(input, *, out=None):
+def asinh(input=MISSING, *, out=None):
     """asinh(Tensor self) -> Tensor
 
     z = arcsinh(x)
@@ -4485,7 +4485,7 @@ _ASINH = GuardedOverload("asinh", ((
 ),))
 
 
-def asinh_(input):
+def asinh_(input=MISSING):
     """asinh_(Tensor(a!) self) -> Tensor(a!)
 
     asinh, written into self; see there for the derivative.
@@ -4557,7 +4557,7 @@ _ASINH_ = GuardedOverload("asinh_", ((
 ),))
 
 
-def acosh(input, *, out=None):
+def acosh(input=MISSING, *, out=None):
     """acosh(Tensor self) -> Tensor
 
     z = arccosh(x)
@@ -4630,7 +4630,7 @@ _ACOSH = GuardedOverload("acosh", ((
 ),))
 
 
-def acosh_(input):
+def acosh_(input=MISSING):
     """acosh_(Tensor(a!) self) -> Tensor(a!)
 
     acosh, written into self; see there for the derivative.
@@ -4702,7 +4702,7 @@ _ACOSH_ = GuardedOverload("acosh_", ((
 ),))
 
 
-def atanh(input, *, out=None):
+def atanh(input=MISSING, *, out=None):
     """atanh(Tensor self) -> Tensor
 
     z = arctanh(x)
@@ -4775,7 +4775,7 @@ _ATANH = GuardedOverload("atanh", ((
 ),))
 
 
-def atanh_(input):
+def atanh_(input=MISSING):
     """atanh_(Tensor(a!) self) -> Tensor(a!)
 
     atanh, written into self; see there for the derivative.
@@ -4847,7 +4847,7 @@ _ATANH_ = GuardedOverload("atanh_", ((
 ),))
 
 
-def exp(input, *, out=None):
+def exp(input=MISSING, *, out=None):
     """exp(Tensor self) -> Tensor
 
     z = exp(x)
@@ -4919,7 +4919,7 @@ _EXP = GuardedOverload("exp", ((
 ),))
 
 
-def exp_(input):
+def exp_(input=MISSING):
     """exp_(Tensor(a!) self) -> Tensor(a!)
 
     exp, written into self; see there for the derivative.
@@ -4988,7 +4988,7 @@ _EXP_ = GuardedOverload("exp_", ((
 ),))
 
 
-def exp2(input, *, out=None):
+def exp2(input=MISSING, *, out=None):
     """exp2(Tensor self) -> Tensor
 
     z = 2^x
@@ -5060,7 +5060,7 @@ _EXP2 = GuardedOverload("exp2", ((
 ),))
 
 
-def exp2_(input):
+def exp2_(input=MISSING):
     """exp2_(Tensor(a!) self) -> Tensor(a!)
 
     exp2, written into self; see there for the derivative.
@@ -5129,7 +5129,7 @@ _EXP2_ = GuardedOverload("exp2_", ((
 ),))
 
 
-def expm1(input, *, out=None):
+def expm1(input=MISSING, *, out=None):
     """expm1(Tensor self) -> Tensor
 
     z = expm1(x)
@@ -5201,7 +5201,7 @@ _EXPM1 = GuardedOverload("expm1", ((
 ),))
 
 
-def expm1_(input):
+def expm1_(input=MISSING):
     """expm1_(Tensor(a!) self) -> Tensor(a!)
 
     expm1, written into self; see there for the derivative.
@@ -5270,7 +5270,7 @@ _EXPM1_ = GuardedOverload("expm1_", ((
 ),))
 
 
-def log(input, *, out=None):
+def log(input=MISSING, *, out=None):
     """log(Tensor self) -> Tensor
 
     z = ln(x)
@@ -5343,7 +5343,7 @@ _LOG = GuardedOverload("log", ((
 ),))
 
 
-def log_(input):
+def log_(input=MISSING):
     """log_(Tensor(a!) self) -> Tensor(a!)
 
     log, written into self; see there for the derivative.
@@ -5415,7 +5415,7 @@ _LOG_ = GuardedOverload("log_", ((
 ),))
 
 
-def log2(input, *, out=None):
+def log2(input=MISSING, *, out=None):
     """log2(Tensor self) -> Tensor
 
     z = log₂(x)
@@ -5488,7 +5488,7 @@ _LOG2 = GuardedOverload("log2", ((
 ),))
 
 
-def log2_(input):
+def log2_(input=MISSING):
     """log2_(Tensor(a!) self) -> Tensor(a!)
 
     log2, written into self; see there for the derivative.
@@ -5560,7 +5560,7 @@ _LOG2_ = GuardedOverload("log2_", ((
 ),))
 
 
-def log10(input, *, out=None):
+def log10(input=MISSING, *, out=None):
     """log10(Tensor self) -> Tensor
 
     z = log₁₀(x)
@@ -5633,7 +5633,7 @@ _LOG10 = GuardedOverload("log10", ((
 ),))
 
 
-def log10_(input):
+def log10_(input=MISSING):
     """log10_(Tensor(a!) self) -> Tensor(a!)
 
     log10, written into self; see there for the derivative.
@@ -5705,7 +5705,7 @@ _LOG10_ = GuardedOverload("log10_", ((
 ),))
 
 
-def log1p(input, *, out=None):
+def log1p(input=MISSING, *, out=None):
     """log1p(Tensor self) -> Tensor
 
     z = log1p(x)
@@ -5778,7 +5778,7 @@ _LOG1P = GuardedOverload("log1p", ((
 ),))
 
 
-def log1p_(input):
+def log1p_(input=MISSING):
     """log1p_(Tensor(a!) self) -> Tensor(a!)
 
     log1p, written into self; see there for the derivative.
@@ -5845,7 +5845,7 @@ _LOG1P_ = GuardedOverload("log1p_", ((
 ),))
 
 
-def sqrt(input, *, out=None):
+def sqrt(input=MISSING, *, out=None):
     """sqrt(Tensor self) -> Tensor
 
     z = √x
@@ -5917,7 +5917,7 @@ _SQRT = GuardedOverload("sqrt", ((
 ),))
 
 
-def sqrt_(input):
+def sqrt_(input=MISSING):
     """sqrt_(Tensor(a!) self) -> Tensor(a!)
 
     sqrt, written into self; see there for the derivative.
@@ -5986,7 +5986,7 @@ _SQRT_ = GuardedOverload("sqrt_", ((
 ),))
 
 
-def rsqrt(input, *, out=None):
+def rsqrt(input=MISSING, *, out=None):
     """rsqrt(Tensor self) -> Tensor
 
     z = 1 / √x
@@ -6058,7 +6058,7 @@ _RSQRT = GuardedOverload("rsqrt", ((
 ),))
 
 
-def rsqrt_(input):
+def rsqrt_(input=MISSING):
     """rsqrt_(Tensor(a!) self) -> Tensor(a!)
 
     rsqrt, written into self; see there for the derivative.
@@ -6122,7 +6122,7 @@ _RSQRT_ = GuardedOverload("rsqrt_", ((
 ),))
 
 
-def reciprocal(input, *, out=None):
+def reciprocal(input=MISSING, *, out=None):
     """reciprocal(Tensor self) -> Tensor
 
     z = 1 / x
@@ -6194,7 +6194,7 @@ _RECIPROCAL = GuardedOverload("reciprocal", ((
 ),))
 
 
-def reciprocal_(input):
+def reciprocal_(input=MISSING):
     """reciprocal_(Tensor(a!) self) -> Tensor(a!)
 
     reciprocal, written into self; see there for the derivative.
@@ -6258,7 +6258,7 @@ _RECIPROCAL_ = GuardedOverload("reciprocal_", ((
 ),))
 
 
-def neg(input, *, out=None):
+def neg(input=MISSING, *, out=None):
     """neg(Tensor self) -> Tensor
 
     z = −x
@@ -6327,7 +6327,7 @@ _NEG = GuardedOverload("neg", ((
 ),))
 
 
-def neg_(input):
+def neg_(input=MISSING):
     """neg_(Tensor(a!) self) -> Tensor(a!)
 
     neg, written into self; see there for the derivative.
@@ -6392,7 +6392,7 @@ _NEG_ = GuardedOverload("neg_", ((
 ),))
 
 
-def positive(input):
+def positive(input=MISSING):
     """positive(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.elementwise.positive, and differentiable through them.
@@ -6415,7 +6415,7 @@ _POSITIVE = GuardedOverload("positive", ((
 ),), composite_elementwise.positive)
 
 
-def abs(input, *, out=None):
+def abs(input=MISSING, *, out=None):
     """abs(Tensor self) -> Tensor
 
     z = |x|
@@ -6486,7 +6486,7 @@ _ABS = GuardedOverload("abs", ((
 ),))
 
 
-def abs_(input):
+def abs_(input=MISSING):
     """abs_(Tensor(a!) self) -> Tensor(a!)
 
     abs, written into self; see there for the derivative.
@@ -6550,7 +6550,7 @@ _ABS_ = GuardedOverload("abs_", ((
 ),))
 
 
-def sgn(input, *, out=None):
+def sgn(input=MISSING, *, out=None):
     """sgn(Tensor self) -> Tensor
 
     z = 0 if x is NaN, else sign(x)
@@ -6622,7 +6622,7 @@ _SGN = GuardedOverload("sgn", ((
 ),))
 
 
-def sgn_(input):
+def sgn_(input=MISSING):
     """sgn_(Tensor(a!) self) -> Tensor(a!)
 
     sgn, written into self; see there for the derivative.
@@ -6687,7 +6687,7 @@ _SGN_ = GuardedOverload("sgn_", ((
 ),))
 
 
-def sign(input, *, out=None):
+def sign(input=MISSING, *, out=None):
     """sign(Tensor self) -> Tensor
 
     z = 0 if x is NaN, else sign(x)
@@ -6756,7 +6756,7 @@ _SIGN = GuardedOverload("sign", ((
 ),))
 
 
-def sign_(input):
+def sign_(input=MISSING):
     """sign_(Tensor(a!) self) -> Tensor(a!)
 
     sign, written into self; see there for the derivative.
@@ -6816,7 +6816,7 @@ _SIGN_ = GuardedOverload("sign_", ((
 ),))
 
 
-def floor(input, *, out=None):
+def floor(input=MISSING, *, out=None):
     """floor(Tensor self) -> Tensor
 
     z = ⌊x⌋
@@ -6885,7 +6885,7 @@ _FLOOR = GuardedOverload("floor", ((
 ),))
 
 
-def floor_(input):
+def floor_(input=MISSING):
     """floor_(Tensor(a!) self) -> Tensor(a!)
 
     floor, written into self; see there for the derivative.
@@ -6945,7 +6945,7 @@ _FLOOR_ = GuardedOverload("floor_", ((
 ),))
 
 
-def ceil(input, *, out=None):
+def ceil(input=MISSING, *, out=None):
     """ceil(Tensor self) -> Tensor
 
     z = ⌈x⌉
@@ -7014,7 +7014,7 @@ _CEIL = GuardedOverload("ceil", ((
 ),))
 
 
-def ceil_(input):
+def ceil_(input=MISSING):
     """ceil_(Tensor(a!) self) -> Tensor(a!)
 
     ceil, written into self; see there for the derivative.
@@ -7074,7 +7074,7 @@ _CEIL_ = GuardedOverload("ceil_", ((
 ),))
 
 
-def trunc(input, *, out=None):
+def trunc(input=MISSING, *, out=None):
     """trunc(Tensor self) -> Tensor
 
     z = trunc(x)
@@ -7143,7 +7143,7 @@ _TRUNC = GuardedOverload("trunc", ((
 ),))
 
 
-def trunc_(input):
+def trunc_(input=MISSING):
     """trunc_(Tensor(a!) self) -> Tensor(a!)
 
     trunc, written into self; see there for the derivative.
@@ -7428,7 +7428,7 @@ def round__decimals(input, decimals):
     return input
 
 
-def frac(input, *, out=None):
+def frac(input=MISSING, *, out=None):
     """frac(Tensor self) -> Tensor
 
     z = x − trunc(x)
@@ -7497,7 +7497,7 @@ _FRAC = GuardedOverload("frac", ((
 ),))
 
 
-def frac_(input):
+def frac_(input=MISSING):
     """frac_(Tensor(a!) self) -> Tensor(a!)
 
     frac, written into self; see there for the derivative.
@@ -7557,7 +7557,7 @@ _FRAC_ = GuardedOverload("frac_", ((
 ),))
 
 
-def erf(input, *, out=None):
+def erf(input=MISSING, *, out=None):
     """erf(Tensor self) -> Tensor
 
     z = erf(x)
@@ -7630,7 +7630,7 @@ _ERF = GuardedOverload("erf", ((
 ),))
 
 
-def erf_(input):
+def erf_(input=MISSING):
     """erf_(Tensor(a!) self) -> Tensor(a!)
 
     erf, written into self; see there for the derivative.
@@ -7697,7 +7697,7 @@ _ERF_ = GuardedOverload("erf_", ((
 ),))
 
 
-def erfc(input, *, out=None):
+def erfc(input=MISSING, *, out=None):
     """erfc(Tensor self) -> Tensor
 
     z = erfc(x)
@@ -7770,7 +7770,7 @@ _ERFC = GuardedOverload("erfc", ((
 ),))
 
 
-def erfc_(input):
+def erfc_(input=MISSING):
     """erfc_(Tensor(a!) self) -> Tensor(a!)
 
     erfc, written into self; see there for the derivative.
@@ -7837,7 +7837,7 @@ _ERFC_ = GuardedOverload("erfc_", ((
 ),))
 
 
-def erfinv(input, *, out=None):
+def erfinv(input=MISSING, *, out=None):
     """erfinv(Tensor self) -> Tensor
 
     z = erf⁻¹(x)
@@ -7910,7 +7910,7 @@ _ERFINV = GuardedOverload("erfinv", ((
 ),))
 
 
-def erfinv_(input):
+def erfinv_(input=MISSING):
     """erfinv_(Tensor(a!) self) -> Tensor(a!)
 
     erfinv, written into self; see there for the derivative.
@@ -7977,7 +7977,7 @@ _ERFINV_ = GuardedOverload("erfinv_", ((
 ),))
 
 
-def lgamma(input, *, out=None):
+def lgamma(input=MISSING, *, out=None):
     """lgamma(Tensor self) -> Tensor
 
     z = ln Γ(x)
@@ -8050,7 +8050,7 @@ _LGAMMA = GuardedOverload("lgamma", ((
 ),))
 
 
-def lgamma_(input):
+def lgamma_(input=MISSING):
     """lgamma_(Tensor(a!) self) -> Tensor(a!)
 
     lgamma, written into self; see there for the derivative.
@@ -8117,7 +8117,7 @@ _LGAMMA_ = GuardedOverload("lgamma_", ((
 ),))
 
 
-def digamma(input, *, out=None):
+def digamma(input=MISSING, *, out=None):
     """digamma(Tensor self) -> Tensor
 
     z = −1 / x if x = 0, else ψ(x)
@@ -8190,7 +8190,7 @@ _DIGAMMA = GuardedOverload("digamma", ((
 ),))
 
 
-def digamma_(input):
+def digamma_(input=MISSING):
     """digamma_(Tensor(a!) self) -> Tensor(a!)
 
     digamma, written into self; see there for the derivative.
@@ -8322,7 +8322,7 @@ def polygamma(n, self, *, out=None):
     return result
 
 
-def polygamma_(self, n):
+def polygamma_(self=MISSING, n=MISSING):
     """polygamma_(Tensor(a!) self, int n) -> Tensor(a!)
 
     ∂L/∂x = g · polygamma(n + 1, x)
@@ -8396,7 +8396,7 @@ _POLYGAMMA_ = GuardedOverload("polygamma_", ((
 ),))
 
 
-def mvlgamma(input, p, *, out=None):
+def mvlgamma(input=MISSING, p=MISSING, *, out=None):
     """mvlgamma(Tensor self, int p) -> Tensor
 
     ∂L/∂x = mvlgamma_backward(g, x, p)
@@ -8472,7 +8472,7 @@ _MVLGAMMA = GuardedOverload("mvlgamma", ((
 ),))
 
 
-def mvlgamma_(input, p):
+def mvlgamma_(input=MISSING, p=MISSING):
     """mvlgamma_(Tensor(a!) self, int p) -> Tensor(a!)
 
     mvlgamma, written into self; see there for the derivative.
@@ -8542,7 +8542,7 @@ _MVLGAMMA_ = GuardedOverload("mvlgamma_", ((
 ),))
 
 
-def sigmoid(input, *, out=None):
+def sigmoid(input=MISSING, *, out=None):
     """sigmoid(Tensor self) -> Tensor
 
     z = 1 / (1 + exp(−x))
@@ -8614,7 +8614,7 @@ _SIGMOID = GuardedOverload("sigmoid", ((
 ),))
 
 
-def sigmoid_(input):
+def sigmoid_(input=MISSING):
     """sigmoid_(Tensor(a!) self) -> Tensor(a!)
 
     sigmoid, written into self; see there for the derivative.
@@ -8678,7 +8678,7 @@ _SIGMOID_ = GuardedOverload("sigmoid_", ((
 ),))
 
 
-def logit(input, eps=None, *, out=None):
+def logit(input=MISSING, eps=None, *, out=None):
     """logit(Tensor self, float? eps=None) -> Tensor
 
     z = ln(x / (1 − x)) if ε = None, else ln((ε if x < ε, 1 − ε if x > 1 − ε, else x) / (1 − (ε if x < ε, 1 − ε if x > 1 − ε, else x)))
@@ -8755,7 +8755,7 @@ _LOGIT = GuardedOverload("logit", ((
 ),))
 
 
-def logit_(input, eps=None):
+def logit_(input=MISSING, eps=None):
     """logit_(Tensor(a!) self, float? eps=None) -> Tensor(a!)
 
     logit, written into self; see there for the derivative.
@@ -8825,7 +8825,7 @@ _LOGIT_ = GuardedOverload("logit_", ((
 ),))
 
 
-def sinc(input, *, out=None):
+def sinc(input=MISSING, *, out=None):
     """sinc(Tensor self) -> Tensor
 
     z = 1 if x = 0, else sin(π · x) / (π · x)
@@ -8898,7 +8898,7 @@ _SINC = GuardedOverload("sinc", ((
 ),))
 
 
-def sinc_(input):
+def sinc_(input=MISSING):
     """sinc_(Tensor(a!) self) -> Tensor(a!)
 
     sinc, written into self; see there for the derivative.
@@ -8965,7 +8965,7 @@ _SINC_ = GuardedOverload("sinc_", ((
 ),))
 
 
-def deg2rad(input, *, out=None):
+def deg2rad(input=MISSING, *, out=None):
     """deg2rad(Tensor self) -> Tensor
 
     z = x · π / 180
@@ -9036,7 +9036,7 @@ _DEG2RAD = GuardedOverload("deg2rad", ((
 ),))
 
 
-def deg2rad_(input):
+def deg2rad_(input=MISSING):
     """deg2rad_(Tensor(a!) self) -> Tensor(a!)
 
     deg2rad, written into self; see there for the derivative.
@@ -9099,7 +9099,7 @@ _DEG2RAD_ = GuardedOverload("deg2rad_", ((
 ),))
 
 
-def rad2deg(input, *, out=None):
+def rad2deg(input=MISSING, *, out=None):
     """rad2deg(Tensor self) -> Tensor
 
     z = x · 180 / π
@@ -9170,7 +9170,7 @@ _RAD2DEG = GuardedOverload("rad2deg", ((
 ),))
 
 
-def rad2deg_(input):
+def rad2deg_(input=MISSING):
     """rad2deg_(Tensor(a!) self) -> Tensor(a!)
 
     rad2deg, written into self; see there for the derivative.
@@ -9233,7 +9233,7 @@ _RAD2DEG_ = GuardedOverload("rad2deg_", ((
 ),))
 
 
-def nan_to_num(input, nan=None, posinf=None, neginf=None, *, out=None):
+def nan_to_num(input=MISSING, nan=None, posinf=None, neginf=None, *, out=None):
     """nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor
 
     ∂L/∂x = g · [x is finite]
@@ -9305,7 +9305,7 @@ _NAN_TO_NUM = GuardedOverload("nan_to_num", ((
 ),))
 
 
-def nan_to_num_(input, nan=None, posinf=None, neginf=None):
+def nan_to_num_(input=MISSING, nan=None, posinf=None, neginf=None):
     """nan_to_num_(Tensor(a!) self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor(a!)
 
     nan_to_num, written into self; see there for the derivative.
@@ -9371,7 +9371,7 @@ _NAN_TO_NUM_ = GuardedOverload("nan_to_num_", ((
 ),))
 
 
-def frexp(input, *, out=None):
+def frexp(input=MISSING, *, out=None):
     """frexp.Tensor(Tensor self) -> (Tensor mantissa, Tensor exponent)
 
     ∂L/∂x = g / 2^exponent
@@ -9437,7 +9437,7 @@ _FREXP_TENSOR = GuardedOverload("frexp", ((
 ),))
 
 
-def logical_not(input, *, out=None):
+def logical_not(input=MISSING, *, out=None):
     """logical_not(Tensor self) -> Tensor
 
     z = x = 0
@@ -9480,7 +9480,7 @@ _LOGICAL_NOT = GuardedOverload("logical_not", ((
 ),))
 
 
-def logical_not_(input):
+def logical_not_(input=MISSING):
     """logical_not_(Tensor(a!) self) -> Tensor(a!)
 
     Its result never requires a gradient.
@@ -9514,7 +9514,7 @@ _LOGICAL_NOT_ = GuardedOverload("logical_not_", ((
 ),))
 
 
-def bitwise_not(input, *, out=None):
+def bitwise_not(input=MISSING, *, out=None):
     """bitwise_not(Tensor self) -> Tensor
 
     z = not x
@@ -9561,7 +9561,7 @@ _BITWISE_NOT = GuardedOverload("bitwise_not", ((
 ),))
 
 
-def bitwise_not_(input):
+def bitwise_not_(input=MISSING):
     """bitwise_not_(Tensor(a!) self) -> Tensor(a!)
 
     Its derivative is not implemented.
@@ -9606,7 +9606,7 @@ _BITWISE_NOT_ = GuardedOverload("bitwise_not_", ((
 ),))
 
 
-def isnan(input, *, out=None):
+def isnan(input=MISSING, *, out=None):
     """isnan(Tensor self) -> Tensor
 
     z = x is NaN
@@ -9649,7 +9649,7 @@ _ISNAN = GuardedOverload("isnan", ((
 ),))
 
 
-def isinf(input, *, out=None):
+def isinf(input=MISSING, *, out=None):
     """isinf(Tensor self) -> Tensor
 
     z = isinf(x)
@@ -9692,7 +9692,7 @@ _ISINF = GuardedOverload("isinf", ((
 ),))
 
 
-def isfinite(input):
+def isfinite(input=MISSING):
     """isfinite(Tensor self) -> Tensor
 
     z = x is finite
@@ -9733,7 +9733,7 @@ _ISFINITE = GuardedOverload("isfinite", ((
 ),))
 
 
-def isposinf(input, *, out=None):
+def isposinf(input=MISSING, *, out=None):
     """isposinf(Tensor self) -> Tensor
 
     z = x = ∞
@@ -9776,7 +9776,7 @@ _ISPOSINF = GuardedOverload("isposinf", ((
 ),))
 
 
-def isneginf(input, *, out=None):
+def isneginf(input=MISSING, *, out=None):
     """isneginf(Tensor self) -> Tensor
 
     z = x = −∞
@@ -9819,7 +9819,7 @@ _ISNEGINF = GuardedOverload("isneginf", ((
 ),))
 
 
-def isreal(input):
+def isreal(input=MISSING):
     """isreal(Tensor self) -> Tensor
 
     z = Im(x) = 0
@@ -9860,7 +9860,7 @@ _ISREAL = GuardedOverload("isreal", ((
 ),))
 
 
-def signbit(input, *, out=None):
+def signbit(input=MISSING, *, out=None):
     """signbit(Tensor self) -> Tensor
 
     z = signbit(x)
@@ -9903,7 +9903,7 @@ _SIGNBIT = GuardedOverload("signbit", ((
 ),))
 
 
-def eq(input, other, *, out=None):
+def eq(input=MISSING, other=MISSING, *, out=None):
     """eq.Tensor(Tensor self, Tensor other) -> Tensor
 
     z = x = y
@@ -9950,7 +9950,7 @@ _EQ_TENSOR = GuardedOverload("eq", ((
 ),))
 
 
-def eq_(input, other):
+def eq_(input=MISSING, other=MISSING):
     """eq_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     z = x = y
@@ -10022,7 +10022,7 @@ _EQ__TENSOR = GuardedOverload("eq_", ((
 ),))
 
 
-def ne(input, other, *, out=None):
+def ne(input=MISSING, other=MISSING, *, out=None):
     """ne.Tensor(Tensor self, Tensor other) -> Tensor
 
     z = x ≠ y
@@ -10069,7 +10069,7 @@ _NE_TENSOR = GuardedOverload("ne", ((
 ),))
 
 
-def ne_(input, other):
+def ne_(input=MISSING, other=MISSING):
     """ne_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     z = x ≠ y
@@ -10141,7 +10141,7 @@ _NE__TENSOR = GuardedOverload("ne_", ((
 ),))
 
 
-def lt(input, other, *, out=None):
+def lt(input=MISSING, other=MISSING, *, out=None):
     """lt.Tensor(Tensor self, Tensor other) -> Tensor
 
     z = x < y
@@ -10188,7 +10188,7 @@ _LT_TENSOR = GuardedOverload("lt", ((
 ),))
 
 
-def lt_(input, other):
+def lt_(input=MISSING, other=MISSING):
     """lt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     z = x < y
@@ -10260,7 +10260,7 @@ _LT__TENSOR = GuardedOverload("lt_", ((
 ),))
 
 
-def le(input, other, *, out=None):
+def le(input=MISSING, other=MISSING, *, out=None):
     """le.Tensor(Tensor self, Tensor other) -> Tensor
 
     z = x ≤ y
@@ -10307,7 +10307,7 @@ _LE_TENSOR = GuardedOverload("le", ((
 ),))
 
 
-def le_(input, other):
+def le_(input=MISSING, other=MISSING):
     """le_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     z = x ≤ y
@@ -10379,7 +10379,7 @@ _LE__TENSOR = GuardedOverload("le_", ((
 ),))
 
 
-def gt(input, other, *, out=None):
+def gt(input=MISSING, other=MISSING, *, out=None):
     """gt.Tensor(Tensor self, Tensor other) -> Tensor
 
     z = x > y
@@ -10426,7 +10426,7 @@ _GT_TENSOR = GuardedOverload("gt", ((
 ),))
 
 
-def gt_(input, other):
+def gt_(input=MISSING, other=MISSING):
     """gt_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     z = x > y
@@ -10498,7 +10498,7 @@ _GT__TENSOR = GuardedOverload("gt_", ((
 ),))
 
 
-def ge(input, other, *, out=None):
+def ge(input=MISSING, other=MISSING, *, out=None):
     """ge.Tensor(Tensor self, Tensor other) -> Tensor
 
     z = x ≥ y
@@ -10545,7 +10545,7 @@ _GE_TENSOR = GuardedOverload("ge", ((
 ),))
 
 
-def ge_(input, other):
+def ge_(input=MISSING, other=MISSING):
     """ge_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     z = x ≥ y
@@ -10617,7 +10617,7 @@ _GE__TENSOR = GuardedOverload("ge_", ((
 ),))
 
 
-def logical_and(input, other, *, out=None):
+def logical_and(input=MISSING, other=MISSING, *, out=None):
     """logical_and(Tensor self, Tensor other) -> Tensor
 
     Its result never requires a gradient.
@@ -10660,7 +10660,7 @@ _LOGICAL_AND = GuardedOverload("logical_and", ((
 ),))
 
 
-def logical_and_(input, other):
+def logical_and_(input=MISSING, other=MISSING):
     """logical_and_(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Its result never requires a gradient.
@@ -10697,7 +10697,7 @@ _LOGICAL_AND_ = GuardedOverload("logical_and_", ((
 ),))
 
 
-def logical_or(input, other, *, out=None):
+def logical_or(input=MISSING, other=MISSING, *, out=None):
     """logical_or(Tensor self, Tensor other) -> Tensor
 
     Its result never requires a gradient.
@@ -10740,7 +10740,7 @@ _LOGICAL_OR = GuardedOverload("logical_or", ((
 ),))
 
 
-def logical_or_(input, other):
+def logical_or_(input=MISSING, other=MISSING):
     """logical_or_(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Its result never requires a gradient.
@@ -10777,7 +10777,7 @@ _LOGICAL_OR_ = GuardedOverload("logical_or_", ((
 ),))
 
 
-def logical_xor(input, other, *, out=None):
+def logical_xor(input=MISSING, other=MISSING, *, out=None):
     """logical_xor(Tensor self, Tensor other) -> Tensor
 
     Its result never requires a gradient.
@@ -10820,7 +10820,7 @@ _LOGICAL_XOR = GuardedOverload("logical_xor", ((
 ),))
 
 
-def logical_xor_(input, other):
+def logical_xor_(input=MISSING, other=MISSING):
     """logical_xor_(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Its result never requires a gradient.
@@ -10896,7 +10896,7 @@ def bitwise_and_Tensor(input, other, *, out=None):
     return result
 
 
-def bitwise_and_(input, other):
+def bitwise_and_(input=MISSING, other=MISSING):
     """bitwise_and_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Its derivative is not implemented.
@@ -11024,7 +11024,7 @@ def bitwise_or_Tensor(input, other, *, out=None):
     return result
 
 
-def bitwise_or_(input, other):
+def bitwise_or_(input=MISSING, other=MISSING):
     """bitwise_or_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Its derivative is not implemented.
@@ -11152,7 +11152,7 @@ def bitwise_xor_Tensor(input, other, *, out=None):
     return result
 
 
-def bitwise_xor_(input, other):
+def bitwise_xor_(input=MISSING, other=MISSING):
     """bitwise_xor_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Its derivative is not implemented.
@@ -11280,7 +11280,7 @@ def bitwise_left_shift_Tensor(input, other, *, out=None):
     return result
 
 
-def bitwise_left_shift_(input, other):
+def bitwise_left_shift_(input=MISSING, other=MISSING):
     """bitwise_left_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Its derivative is not implemented.
@@ -11403,7 +11403,7 @@ def bitwise_right_shift_Tensor(input, other, *, out=None):
     return result
 
 
-def bitwise_right_shift_(input, other):
+def bitwise_right_shift_(input=MISSING, other=MISSING):
     """bitwise_right_shift_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Its derivative is not implemented.
@@ -11487,7 +11487,7 @@ def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
     return result
 
 
-def isclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+def isclose(input=MISSING, other=MISSING, rtol=1e-05, atol=1e-08, equal_nan=False):
     """isclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> Tensor
 
     Its result never requires a gradient.
@@ -11528,7 +11528,7 @@ _ISCLOSE = GuardedOverload("isclose", ((
 ),))
 
 
-def maximum(input, other, *, out=None):
+def maximum(input=MISSING, other=MISSING, *, out=None):
     """maximum(Tensor self, Tensor other) -> Tensor
 
     z = maximum(x, y)
@@ -11610,7 +11610,7 @@ _MAXIMUM = GuardedOverload("maximum", ((
 ),))
 
 
-def minimum(input, other, *, out=None):
+def minimum(input=MISSING, other=MISSING, *, out=None):
     """minimum(Tensor self, Tensor other) -> Tensor
 
     z = minimum(x, y)
@@ -11692,7 +11692,7 @@ _MINIMUM = GuardedOverload("minimum", ((
 ),))
 
 
-def fmax(input, other, *, out=None):
+def fmax(input=MISSING, other=MISSING, *, out=None):
     """fmax(Tensor self, Tensor other) -> Tensor
 
     z = fmax(x, y)
@@ -11774,7 +11774,7 @@ _FMAX = GuardedOverload("fmax", ((
 ),))
 
 
-def fmin(input, other, *, out=None):
+def fmin(input=MISSING, other=MISSING, *, out=None):
     """fmin(Tensor self, Tensor other) -> Tensor
 
     z = fmin(x, y)
@@ -11882,7 +11882,7 @@ def min_other(input, other, *, out=None):
     return composite_elementwise.min_other(input, other)
 
 
-def atan2(input, other, *, out=None):
+def atan2(input=MISSING, other=MISSING, *, out=None):
     """atan2(Tensor self, Tensor other) -> Tensor
 
     z = arctan2(x, y)
@@ -11964,7 +11964,7 @@ _ATAN2 = GuardedOverload("atan2", ((
 ),))
 
 
-def atan2_(input, other):
+def atan2_(input=MISSING, other=MISSING):
     """atan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     atan2, written into self; see there for the derivative.
@@ -12044,7 +12044,7 @@ _ATAN2_ = GuardedOverload("atan2_", ((
 ),))
 
 
-def hypot(input, other, *, out=None):
+def hypot(input=MISSING, other=MISSING, *, out=None):
     """hypot(Tensor self, Tensor other) -> Tensor
 
     z = hypot(x, y)
@@ -12129,7 +12129,7 @@ _HYPOT = GuardedOverload("hypot", ((
 ),))
 
 
-def hypot_(input, other):
+def hypot_(input=MISSING, other=MISSING):
     """hypot_(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     hypot, written into self; see there for the derivative.
@@ -12470,7 +12470,7 @@ def copysign__Scalar(input, other):
     return input
 
 
-def nextafter(input, other, *, out=None):
+def nextafter(input=MISSING, other=MISSING, *, out=None):
     """nextafter(Tensor self, Tensor other) -> Tensor
 
     z = nextafter(x, y)
@@ -12551,7 +12551,7 @@ _NEXTAFTER = GuardedOverload("nextafter", ((
 ),))
 
 
-def nextafter_(input, other):
+def nextafter_(input=MISSING, other=MISSING):
     """nextafter_(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     nextafter, written into self; see there for the derivative.
@@ -12625,7 +12625,7 @@ _NEXTAFTER_ = GuardedOverload("nextafter_", ((
 ),))
 
 
-def heaviside(input, values, *, out=None):
+def heaviside(input=MISSING, values=MISSING, *, out=None):
     """heaviside(Tensor self, Tensor values) -> Tensor
 
     z = values if x = 0, else x > 0
@@ -12672,7 +12672,7 @@ _HEAVISIDE = GuardedOverload("heaviside", ((
 ),))
 
 
-def heaviside_(input, values):
+def heaviside_(input=MISSING, values=MISSING):
     """heaviside_(Tensor(a!) self, Tensor values) -> Tensor(a!)
 
     Its derivative is not implemented.
@@ -12712,7 +12712,7 @@ _HEAVISIDE_ = GuardedOverload("heaviside_", ((
 ),))
 
 
-def gcd(input, other, *, out=None):
+def gcd(input=MISSING, other=MISSING, *, out=None):
     """gcd(Tensor self, Tensor other) -> Tensor
 
     z = gcd(x, y)
@@ -12761,7 +12761,7 @@ _GCD = GuardedOverload("gcd", ((
 ),))
 
 
-def gcd_(input, other):
+def gcd_(input=MISSING, other=MISSING):
     """gcd_(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Its derivative is not implemented.
@@ -12804,7 +12804,7 @@ _GCD_ = GuardedOverload("gcd_", ((
 ),))
 
 
-def lcm(input, other, *, out=None):
+def lcm(input=MISSING, other=MISSING, *, out=None):
     """lcm(Tensor self, Tensor other) -> Tensor
 
     z = lcm(x, y)
@@ -12853,7 +12853,7 @@ _LCM = GuardedOverload("lcm", ((
 ),))
 
 
-def lcm_(input, other):
+def lcm_(input=MISSING, other=MISSING):
     """lcm_(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Its derivative is not implemented.
@@ -13230,7 +13230,7 @@ def xlogy__Scalar_Other(input, other):
     return input
 
 
-def logaddexp(input, other, *, out=None):
+def logaddexp(input=MISSING, other=MISSING, *, out=None):
     """logaddexp(Tensor self, Tensor other) -> Tensor
 
     z = logaddexp(x, y)
@@ -13312,7 +13312,7 @@ _LOGADDEXP = GuardedOverload("logaddexp", ((
 ),))
 
 
-def logaddexp2(input, other, *, out=None):
+def logaddexp2(input=MISSING, other=MISSING, *, out=None):
     """logaddexp2(Tensor self, Tensor other) -> Tensor
 
     z = logaddexp2(x, y)
@@ -13394,7 +13394,7 @@ _LOGADDEXP2 = GuardedOverload("logaddexp2", ((
 ),))
 
 
-def ldexp(input, other, *, out=None):
+def ldexp(input=MISSING, other=MISSING, *, out=None):
     """ldexp.Tensor(Tensor self, Tensor other) -> Tensor
 
     z = x · 2^y
@@ -13477,7 +13477,7 @@ _LDEXP_TENSOR = GuardedOverload("ldexp", ((
 ),))
 
 
-def ldexp_(input, other):
+def ldexp_(input=MISSING, other=MISSING):
     """ldexp_(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     ldexp.Tensor, written into self; see there for the derivative.
@@ -15013,7 +15013,7 @@ def fill__Tensor(input, value):
     return input
 
 
-def zero(input, *, out=None):
+def zero(input=MISSING, *, out=None):
     """zero(Tensor self) -> Tensor
 
     z = 0
@@ -15081,7 +15081,7 @@ _ZERO = GuardedOverload("zero", ((
 ),))
 
 
-def zero_(input):
+def zero_(input=MISSING):
     """zero_(Tensor(a!) self) -> Tensor(a!)
 
     zero, written into self; see there for the derivative.
@@ -15140,7 +15140,7 @@ _ZERO_ = GuardedOverload("zero_", ((
 ),))
 
 
-def sigmoid_backward(grad_output, output):
+def sigmoid_backward(grad_output=MISSING, output=MISSING):
     """sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor
 
     z = grad_output · ((1 − output) · output)*
@@ -15221,7 +15221,7 @@ _SIGMOID_BACKWARD = GuardedOverload("sigmoid_backward", ((
 ),))
 
 
-def tanh_backward(grad_output, output):
+def tanh_backward(grad_output=MISSING, output=MISSING):
     """tanh_backward(Tensor grad_output, Tensor output) -> Tensor
 
     z = grad_output · (1 − output²)*
@@ -15302,7 +15302,7 @@ _TANH_BACKWARD = GuardedOverload("tanh_backward", ((
 ),))
 
 
-def logit_backward(grad_output, self, eps=None):
+def logit_backward(grad_output=MISSING, self=MISSING, eps=None):
     """logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor
 
     Its derivative is not implemented.
@@ -15349,7 +15349,7 @@ _LOGIT_BACKWARD = GuardedOverload("logit_backward", ((
 ),))
 
 
-def absolute(input, *, out=None):
+def absolute(input=MISSING, *, out=None):
     """absolute(Tensor self) -> Tensor
 
     Made of other operators by composite.elementwise.absolute, and differentiable through them.
@@ -15374,7 +15374,7 @@ _ABSOLUTE = GuardedOverload("absolute", ((
 ),), composite_elementwise.absolute)
 
 
-def absolute_(self):
+def absolute_(self=MISSING):
     """absolute_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.absolute_, and differentiable through them.
@@ -15397,7 +15397,7 @@ _ABSOLUTE_ = GuardedOverload("absolute_", ((
 ),), composite_elementwise.absolute_)
 
 
-def arcsin(input, *, out=None):
+def arcsin(input=MISSING, *, out=None):
     """arcsin(Tensor self) -> Tensor
 
     Made of other operators by composite.elementwise.arcsin, and differentiable through them.
@@ -15422,7 +15422,7 @@ _ARCSIN = GuardedOverload("arcsin", ((
 ),), composite_elementwise.arcsin)
 
 
-def arcsin_(input):
+def arcsin_(input=MISSING):
     """arcsin_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.arcsin_, and differentiable through them.
@@ -15445,7 +15445,7 @@ _ARCSIN_ = GuardedOverload("arcsin_", ((
 ),), composite_elementwise.arcsin_)
 
 
-def arccos(input, *, out=None):
+def arccos(input=MISSING, *, out=None):
     """arccos(Tensor self) -> Tensor
 
     Made of other operators by composite.elementwise.arccos, and differentiable through them.
@@ -15470,7 +15470,7 @@ _ARCCOS = GuardedOverload("arccos", ((
 ),), composite_elementwise.arccos)
 
 
-def arccos_(input):
+def arccos_(input=MISSING):
     """arccos_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.arccos_, and differentiable through them.
@@ -15493,7 +15493,7 @@ _ARCCOS_ = GuardedOverload("arccos_", ((
 ),), composite_elementwise.arccos_)
 
 
-def arctan(input, *, out=None):
+def arctan(input=MISSING, *, out=None):
     """arctan(Tensor self) -> Tensor
 
     Made of other operators by composite.elementwise.arctan, and differentiable through them.
@@ -15518,7 +15518,7 @@ _ARCTAN = GuardedOverload("arctan", ((
 ),), composite_elementwise.arctan)
 
 
-def arctan_(input):
+def arctan_(input=MISSING):
     """arctan_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.arctan_, and differentiable through them.
@@ -15541,7 +15541,7 @@ _ARCTAN_ = GuardedOverload("arctan_", ((
 ),), composite_elementwise.arctan_)
 
 
-def arcsinh(input, *, out=None):
+def arcsinh(input=MISSING, *, out=None):
     """arcsinh(Tensor self) -> Tensor
 
     Made of other operators by composite.elementwise.arcsinh, and differentiable through them.
@@ -15566,7 +15566,7 @@ _ARCSINH = GuardedOverload("arcsinh", ((
 ),), composite_elementwise.arcsinh)
 
 
-def arcsinh_(input):
+def arcsinh_(input=MISSING):
     """arcsinh_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.arcsinh_, and differentiable through them.
@@ -15589,7 +15589,7 @@ _ARCSINH_ = GuardedOverload("arcsinh_", ((
 ),), composite_elementwise.arcsinh_)
 
 
-def arccosh(input, *, out=None):
+def arccosh(input=MISSING, *, out=None):
     """arccosh(Tensor self) -> Tensor
 
     Made of other operators by composite.elementwise.arccosh, and differentiable through them.
@@ -15614,7 +15614,7 @@ _ARCCOSH = GuardedOverload("arccosh", ((
 ),), composite_elementwise.arccosh)
 
 
-def arccosh_(input):
+def arccosh_(input=MISSING):
     """arccosh_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.arccosh_, and differentiable through them.
@@ -15637,7 +15637,7 @@ _ARCCOSH_ = GuardedOverload("arccosh_", ((
 ),), composite_elementwise.arccosh_)
 
 
-def arctanh(input, *, out=None):
+def arctanh(input=MISSING, *, out=None):
     """arctanh(Tensor self) -> Tensor
 
     Made of other operators by composite.elementwise.arctanh, and differentiable through them.
@@ -15662,7 +15662,7 @@ _ARCTANH = GuardedOverload("arctanh", ((
 ),), composite_elementwise.arctanh)
 
 
-def arctanh_(input):
+def arctanh_(input=MISSING):
     """arctanh_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.arctanh_, and differentiable through them.
@@ -15685,7 +15685,7 @@ _ARCTANH_ = GuardedOverload("arctanh_", ((
 ),), composite_elementwise.arctanh_)
 
 
-def negative(input, *, out=None):
+def negative(input=MISSING, *, out=None):
     """negative(Tensor self) -> Tensor
 
     Made of other operators by composite.elementwise.negative, and differentiable through them.
@@ -15710,7 +15710,7 @@ _NEGATIVE = GuardedOverload("negative", ((
 ),), composite_elementwise.negative)
 
 
-def negative_(input):
+def negative_(input=MISSING):
     """negative_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.negative_, and differentiable through them.
@@ -15733,7 +15733,7 @@ _NEGATIVE_ = GuardedOverload("negative_", ((
 ),), composite_elementwise.negative_)
 
 
-def fix(input, *, out=None):
+def fix(input=MISSING, *, out=None):
     """fix(Tensor self) -> Tensor
 
     Made of other operators by composite.elementwise.fix, and differentiable through them.
@@ -15758,7 +15758,7 @@ _FIX = GuardedOverload("fix", ((
 ),), composite_elementwise.fix)
 
 
-def fix_(input):
+def fix_(input=MISSING):
     """fix_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.fix_, and differentiable through them.
@@ -15781,7 +15781,7 @@ _FIX_ = GuardedOverload("fix_", ((
 ),), composite_elementwise.fix_)
 
 
-def square(input, *, out=None):
+def square(input=MISSING, *, out=None):
     """square(Tensor self) -> Tensor
 
     Made of other operators by composite.elementwise.square, and differentiable through them.
@@ -15806,7 +15806,7 @@ _SQUARE = GuardedOverload("square", ((
 ),), composite_elementwise.square)
 
 
-def square_(input):
+def square_(input=MISSING):
     """square_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.square_, and differentiable through them.
@@ -15875,7 +15875,7 @@ def subtract__Scalar(self, other, alpha=1):
     return composite_elementwise.subtract_scalar_(self, other, alpha)
 
 
-def multiply(input, other, *, out=None):
+def multiply(input=MISSING, other=MISSING, *, out=None):
     """multiply.Tensor(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.elementwise.multiply, and differentiable through them.
@@ -15904,7 +15904,7 @@ _MULTIPLY_TENSOR = GuardedOverload("multiply", ((
 ),), composite_elementwise.multiply)
 
 
-def multiply_(self, other):
+def multiply_(self=MISSING, other=MISSING):
     """multiply_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.multiply_, and differentiable through them.
@@ -16043,7 +16043,7 @@ def divide__Scalar_mode(input, other, rounding_mode):
     return composite_elementwise.divide_scalar_mode_(input, other, rounding_mode)
 
 
-def true_divide(input, other, *, out=None):
+def true_divide(input=MISSING, other=MISSING, *, out=None):
     """true_divide.Tensor(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.elementwise.true_divide, and differentiable through them.
@@ -16072,7 +16072,7 @@ _TRUE_DIVIDE_TENSOR = GuardedOverload("true_divide", ((
 ),), composite_elementwise.true_divide)
 
 
-def true_divide_(self, other):
+def true_divide_(self=MISSING, other=MISSING):
     """true_divide_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.true_divide_, and differentiable through them.
@@ -16119,7 +16119,7 @@ def true_divide__Scalar(input, other):
     return composite_elementwise.divide_scalar_(input, other)
 
 
-def arctan2(input, other, *, out=None):
+def arctan2(input=MISSING, other=MISSING, *, out=None):
     """arctan2(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.elementwise.arctan2, and differentiable through them.
@@ -16144,7 +16144,7 @@ _ARCTAN2 = GuardedOverload("arctan2", ((
 ),), composite_elementwise.arctan2)
 
 
-def arctan2_(self, other):
+def arctan2_(self=MISSING, other=MISSING):
     """arctan2_(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.arctan2_, and differentiable through them.
@@ -16167,7 +16167,7 @@ _ARCTAN2_ = GuardedOverload("arctan2_", ((
 ),), composite_elementwise.arctan2_)
 
 
-def not_equal(input, other, *, out=None):
+def not_equal(input=MISSING, other=MISSING, *, out=None):
     """not_equal.Tensor(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.elementwise.not_equal, and differentiable through them.
@@ -16194,7 +16194,7 @@ _NOT_EQUAL_TENSOR = GuardedOverload("not_equal", ((
 ),), composite_elementwise.not_equal)
 
 
-def not_equal_(self, other):
+def not_equal_(self=MISSING, other=MISSING):
     """not_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.not_equal_, and differentiable through them.
@@ -16219,7 +16219,7 @@ _NOT_EQUAL__TENSOR = GuardedOverload("not_equal_", ((
 ),), composite_elementwise.not_equal_)
 
 
-def less(input, other, *, out=None):
+def less(input=MISSING, other=MISSING, *, out=None):
     """less.Tensor(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.elementwise.less, and differentiable through them.
@@ -16246,7 +16246,7 @@ _LESS_TENSOR = GuardedOverload("less", ((
 ),), composite_elementwise.less)
 
 
-def less_(self, other):
+def less_(self=MISSING, other=MISSING):
     """less_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.less_, and differentiable through them.
@@ -16271,7 +16271,7 @@ _LESS__TENSOR = GuardedOverload("less_", ((
 ),), composite_elementwise.less_)
 
 
-def less_equal(input, other, *, out=None):
+def less_equal(input=MISSING, other=MISSING, *, out=None):
     """less_equal.Tensor(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.elementwise.less_equal, and differentiable through them.
@@ -16298,7 +16298,7 @@ _LESS_EQUAL_TENSOR = GuardedOverload("less_equal", ((
 ),), composite_elementwise.less_equal)
 
 
-def less_equal_(self, other):
+def less_equal_(self=MISSING, other=MISSING):
     """less_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.less_equal_, and differentiable through them.
@@ -16323,7 +16323,7 @@ _LESS_EQUAL__TENSOR = GuardedOverload("less_equal_", ((
 ),), composite_elementwise.less_equal_)
 
 
-def greater(input, other, *, out=None):
+def greater(input=MISSING, other=MISSING, *, out=None):
     """greater.Tensor(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.elementwise.greater, and differentiable through them.
@@ -16350,7 +16350,7 @@ _GREATER_TENSOR = GuardedOverload("greater", ((
 ),), composite_elementwise.greater)
 
 
-def greater_(self, other):
+def greater_(self=MISSING, other=MISSING):
     """greater_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.greater_, and differentiable through them.
@@ -16375,7 +16375,7 @@ _GREATER__TENSOR = GuardedOverload("greater_", ((
 ),), composite_elementwise.greater_)
 
 
-def greater_equal(input, other, *, out=None):
+def greater_equal(input=MISSING, other=MISSING, *, out=None):
     """greater_equal.Tensor(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.elementwise.greater_equal, and differentiable through them.
@@ -16402,7 +16402,7 @@ _GREATER_EQUAL_TENSOR = GuardedOverload("greater_equal", ((
 ),), composite_elementwise.greater_equal)
 
 
-def greater_equal_(self, other):
+def greater_equal_(self=MISSING, other=MISSING):
     """greater_equal_.Tensor(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     Made of other operators by composite.elementwise.greater_equal_, and differentiable through them.
@@ -16536,7 +16536,7 @@ def float_power__Scalar(self, exponent):
     return composite_elementwise.float_power_(self, exponent)
 
 
-def allclose(input, other, rtol=1e-05, atol=1e-08, equal_nan=False):
+def allclose(input=MISSING, other=MISSING, rtol=1e-05, atol=1e-08, equal_nan=False):
     """allclose(Tensor self, Tensor other, float rtol=1e-05, float atol=1e-08, bool equal_nan=False) -> bool
 
     Made of other operators by composite.elementwise.allclose, and differentiable through them.
@@ -16561,7 +16561,7 @@ _ALLCLOSE = GuardedOverload("allclose", ((
 ),), composite_elementwise.allclose)
 
 
-def equal(input, other):
+def equal(input=MISSING, other=MISSING):
     """equal(Tensor self, Tensor other) -> bool
 
     Made of other operators by composite.elementwise.equal, and differentiable through them.
@@ -16584,7 +16584,7 @@ _EQUAL = GuardedOverload("equal", ((
 ),), composite_elementwise.equal)
 
 
-def is_nonzero(input):
+def is_nonzero(input=MISSING):
     """is_nonzero(Tensor self) -> bool
 
     Made of other operators by composite.elementwise.is_nonzero, and differentiable through them.
@@ -16607,7 +16607,7 @@ _IS_NONZERO = GuardedOverload("is_nonzero", ((
 ),), composite_elementwise.is_nonzero)
 
 
-def is_same_size(input, other):
+def is_same_size(input=MISSING, other=MISSING):
     """is_same_size(Tensor self, Tensor other) -> bool
 
     Made of other operators by composite.elementwise.is_same_size, and differentiable through them.
@@ -16630,7 +16630,7 @@ _IS_SAME_SIZE = GuardedOverload("is_same_size", ((
 ),), composite_elementwise.is_same_size)
 
 
-def is_floating_point(input):
+def is_floating_point(input=MISSING):
     """is_floating_point(Tensor self) -> bool
 
     Made of other operators by composite.elementwise.is_floating_point, and differentiable through them.
@@ -16653,7 +16653,7 @@ _IS_FLOATING_POINT = GuardedOverload("is_floating_point", ((
 ),), composite_elementwise.is_floating_point)
 
 
-def is_complex(input):
+def is_complex(input=MISSING):
     """is_complex(Tensor self) -> bool
 
     Made of other operators by composite.elementwise.is_complex, and differentiable through them.
@@ -16676,7 +16676,7 @@ _IS_COMPLEX = GuardedOverload("is_complex", ((
 ),), composite_elementwise.is_complex)
 
 
-def is_signed(input):
+def is_signed(input=MISSING):
     """is_signed(Tensor self) -> bool
 
     Made of other operators by composite.elementwise.is_signed, and differentiable through them.
@@ -16699,7 +16699,7 @@ _IS_SIGNED = GuardedOverload("is_signed", ((
 ),), composite_elementwise.is_signed)
 
 
-def is_conj(input):
+def is_conj(input=MISSING):
     """is_conj(Tensor self) -> bool
 
     Made of other operators by composite.elementwise.is_conj, and differentiable through them.
@@ -16722,7 +16722,7 @@ _IS_CONJ = GuardedOverload("is_conj", ((
 ),), composite_elementwise.is_conj)
 
 
-def is_neg(input):
+def is_neg(input=MISSING):
     """is_neg(Tensor self) -> bool
 
     Made of other operators by composite.elementwise.is_neg, and differentiable through them.

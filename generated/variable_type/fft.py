@@ -468,7 +468,7 @@ def fft_ihfftn(input, s=None, dim=None, norm=None, *, out=None):
     return composite_fft.ihfftn(input, s, dim, norm)
 
 
-def stft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode='reflect', normalized=False, onesided=None, return_complex=None, align_to_window=None):
+def stft(input=MISSING, n_fft=MISSING, hop_length=None, win_length=None, window=None, center=True, pad_mode='reflect', normalized=False, onesided=None, return_complex=None, align_to_window=None):
     """stft.center(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, str pad_mode="reflect", bool normalized=False, bool? onesided=None, bool? return_complex=None, bool? align_to_window=None) -> Tensor
 
     Made of other operators by composite.fft.stft, and differentiable through them.
@@ -493,7 +493,7 @@ _STFT_CENTER = GuardedOverload("stft", ((
 ),), composite_fft.stft)
 
 
-def istft(input, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None, length=None, return_complex=False):
+def istft(input=MISSING, n_fft=MISSING, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None, length=None, return_complex=False):
     """istft(Tensor self, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool center=True, bool normalized=False, bool? onesided=None, int? length=None, bool return_complex=False) -> Tensor
 
     Made of other operators by composite.fft.istft, and differentiable through them.

@@ -652,7 +652,7 @@ def _unsafe_index_put(input, indices, values, accumulate=False):
     return result
 
 
-def index_add(input, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axis=MISSING, out=None):
+def index_add(input=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axis=MISSING, out=None):
     """index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g
@@ -740,7 +740,7 @@ _INDEX_ADD = GuardedOverload("index_add", ((
 ),))
 
 
-def index_add_(self, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axis=MISSING):
+def index_add_(self=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axis=MISSING):
     """index_add_(Tensor(a!) self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor(a!)
 
     index_add, written into self; see there for the derivative.
@@ -815,7 +815,7 @@ _INDEX_ADD_ = GuardedOverload("index_add_", ((
 ),))
 
 
-def index_reduce(input, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING, out=None):
+def index_reduce(input=MISSING, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING, out=None):
     """index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor
 
     (∂L/∂x, ∂L/∂source) = index_reduce_backward(g, x, dim, index, source, reduce, include_self, z)
@@ -908,7 +908,7 @@ _INDEX_REDUCE = GuardedOverload("index_reduce", ((
 ),))
 
 
-def index_reduce_(self, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING):
+def index_reduce_(self=MISSING, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING):
     """index_reduce_(Tensor(a!) self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor(a!)
 
     index_reduce, written into self; see there for the derivative.
@@ -989,7 +989,7 @@ _INDEX_REDUCE_ = GuardedOverload("index_reduce_", ((
 ),))
 
 
-def index_copy(input, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSING, out=None):
+def index_copy(input=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSING, out=None):
     """index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor
 
     ∂L/∂x = index_fill(g, dim, index, 0)
@@ -1073,7 +1073,7 @@ _INDEX_COPY = GuardedOverload("index_copy", ((
 ),))
 
 
-def index_copy_(self, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSING):
+def index_copy_(self=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSING):
     """index_copy_(Tensor(a!) self, int dim, Tensor index, Tensor source) -> Tensor(a!)
 
     index_copy, written into self; see there for the derivative.
@@ -1585,7 +1585,7 @@ def _index_put_impl_(input, indices, values, accumulate=False, unsafe=False):
     return input
 
 
-def masked_scatter(input, mask, source, *, out=None):
+def masked_scatter(input=MISSING, mask=MISSING, source=MISSING, *, out=None):
     """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor
 
     ∂L/∂x = 0 if mask, else g
@@ -1665,7 +1665,7 @@ _MASKED_SCATTER = GuardedOverload("masked_scatter", ((
 ),))
 
 
-def masked_scatter_(self, mask, source):
+def masked_scatter_(self=MISSING, mask=MISSING, source=MISSING):
     """masked_scatter_(Tensor(a!) self, Tensor mask, Tensor source) -> Tensor(a!)
 
     masked_scatter, written into self; see there for the derivative.
@@ -1794,7 +1794,7 @@ def masked_scatter_backward(grad_output, mask, sizes):
     return result
 
 
-def masked_select(input, mask, *, out=None):
+def masked_select(input=MISSING, mask=MISSING, *, out=None):
     """masked_select(Tensor self, Tensor mask) -> Tensor
 
     ∂L/∂x = masked_select_backward(g, x, mask)
@@ -1865,7 +1865,7 @@ _MASKED_SELECT = GuardedOverload("masked_select", ((
 ),))
 
 
-def put(input, index, source, accumulate=False, *, out=None):
+def put(input=MISSING, index=MISSING, source=MISSING, accumulate=False, *, out=None):
     """put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor
 
     ∂L/∂x = g if accumulate, else put(g, index, 0)
@@ -1948,7 +1948,7 @@ _PUT = GuardedOverload("put", ((
 ),))
 
 
-def put_(self, index, source, accumulate=False):
+def put_(self=MISSING, index=MISSING, source=MISSING, accumulate=False):
     """put_(Tensor(a!) self, Tensor index, Tensor source, bool accumulate=False) -> Tensor(a!)
 
     put, written into self; see there for the derivative.
@@ -2018,7 +2018,7 @@ _PUT_ = GuardedOverload("put_", ((
 ),))
 
 
-def take(input, index, *, out=None):
+def take(input=MISSING, index=MISSING, *, out=None):
     """take(Tensor self, Tensor index) -> Tensor
 
     ∂L/∂x = put(0, index, g, True)
@@ -2101,7 +2101,7 @@ def take_along_dim(input, indices, dim=None, *, out=None):
     return composite_indexing.take_along_dim(input, indices, dim)
 
 
-def index_select(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
+def index_select(input=MISSING, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     """index_select(Tensor self, int dim, Tensor index) -> Tensor
 
     ∂L/∂x = index_add(0, dim, index, g)
@@ -2174,7 +2174,7 @@ _INDEX_SELECT = GuardedOverload("index_select", ((
 ),))
 
 
-def gather(input, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING, out=None):
+def gather(input=MISSING, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING, out=None):
     """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor
 
     ∂L/∂x = scatter_add(0, dim, index, g)
@@ -2633,7 +2633,7 @@ def scatter__value_reduce(self, dim, index, value, reduce):
     return self
 
 
-def scatter_add(input, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING, out=None):
+def scatter_add(input=MISSING, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING, out=None):
     """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor
 
     ∂L/∂x = g
@@ -2716,7 +2716,7 @@ _SCATTER_ADD = GuardedOverload("scatter_add", ((
 ),))
 
 
-def scatter_add_(self, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING):
+def scatter_add_(self=MISSING, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING):
     """scatter_add_(Tensor(a!) self, int dim, Tensor index, Tensor src) -> Tensor(a!)
 
     scatter_add, written into self; see there for the derivative.
@@ -2786,7 +2786,7 @@ _SCATTER_ADD_ = GuardedOverload("scatter_add_", ((
 ),))
 
 
-def scatter_reduce(input, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING, out=None):
+def scatter_reduce(input=MISSING, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING, out=None):
     """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor
 
     (∂L/∂x, ∂L/∂src) = scatter_reduce_backward(g, x, dim, index, src, reduce, include_self, z)
@@ -2879,7 +2879,7 @@ _SCATTER_REDUCE_TWO = GuardedOverload("scatter_reduce", ((
 ),))
 
 
-def scatter_reduce_(self, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING):
+def scatter_reduce_(self=MISSING, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING):
     """scatter_reduce_.two(Tensor(a!) self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor(a!)
 
     scatter_reduce.two, written into self; see there for the derivative.
@@ -2960,7 +2960,7 @@ _SCATTER_REDUCE__TWO = GuardedOverload("scatter_reduce_", ((
 ),))
 
 
-def nonzero(input, *, out=None):
+def nonzero(input=MISSING, *, out=None):
     """nonzero(Tensor self) -> Tensor
 
     Its result never requires a gradient.
@@ -3001,7 +3001,7 @@ _NONZERO = GuardedOverload("nonzero", ((
 ),))
 
 
-def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False, *, out=None):
+def embedding(weight=MISSING, indices=MISSING, padding_idx=-1, scale_grad_by_freq=False, sparse=False, *, out=None):
     """embedding(Tensor weight, Tensor indices, int padding_idx=-1, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor
 
     ∂L/∂weight = embedding_backward(g, indices, shape(weight)[0], padding_idx, scale_grad_by_freq, sparse)
@@ -3076,7 +3076,7 @@ _EMBEDDING = GuardedOverload("embedding", ((
 ),))
 
 
-def embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse):
+def embedding_backward(grad=MISSING, indices=MISSING, num_weights=MISSING, padding_idx=MISSING, scale_grad_by_freq=MISSING, sparse=MISSING):
     """embedding_backward(Tensor grad, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq, bool sparse) -> Tensor
 
     Made of other operators by composite.indexing.embedding_backward, and differentiable through them.
@@ -3101,7 +3101,7 @@ _EMBEDDING_BACKWARD = GuardedOverload("embedding_backward", ((
 ),), composite_indexing.embedding_backward)
 
 
-def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq, *, out=None):
+def embedding_dense_backward(grad_output=MISSING, indices=MISSING, num_weights=MISSING, padding_idx=MISSING, scale_grad_by_freq=MISSING, *, out=None):
     """embedding_dense_backward(Tensor grad_output, Tensor indices, int num_weights, int padding_idx, bool scale_grad_by_freq) -> Tensor
 
     ∂L/∂grad_output = embedding_dense_double_backward(g, indices, padding_idx)
@@ -3174,7 +3174,7 @@ _EMBEDDING_DENSE_BACKWARD = GuardedOverload("embedding_dense_backward", ((
 ),))
 
 
-def embedding_renorm_(input, indices, max_norm, norm_type):
+def embedding_renorm_(input=MISSING, indices=MISSING, max_norm=MISSING, norm_type=MISSING):
     """embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> Tensor(a!)
 
     ∂L/∂x = not implemented: embedding_renorm
@@ -3251,7 +3251,7 @@ def embedding_bag_padding_idx(weight, indices, offsets, scale_grad_by_freq, mode
     return composite_indexing.embedding_bag_padding_idx(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights, include_last_offset, padding_idx)
 
 
-def _embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=-1):
+def _embedding_bag(weight=MISSING, indices=MISSING, offsets=MISSING, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False, padding_idx=-1):
     """_embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool include_last_offset=False, int padding_idx=-1) -> (Tensor, Tensor, Tensor, Tensor)
 
     ∂L/∂weight = embedding_bag_backward(g, indices, offsets, z₁, z₂, z₃, shape(weight)[0], scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)
@@ -3349,7 +3349,7 @@ __EMBEDDING_BAG = GuardedOverload("_embedding_bag", ((
 ),))
 
 
-def one_hot(input, num_classes=-1):
+def one_hot(input=MISSING, num_classes=-1):
     """one_hot(Tensor self, int num_classes=-1) -> Tensor
 
     Its result never requires a gradient.
@@ -3390,7 +3390,7 @@ _ONE_HOT = GuardedOverload("one_hot", ((
 ),))
 
 
-def nonzero_static(input, *, size, fill_value=-1, out=None):
+def nonzero_static(input=MISSING, *, size=MISSING, fill_value=-1, out=None):
     """nonzero_static(Tensor self, *, int size, int fill_value=-1) -> Tensor
 
     Its result never requires a gradient.
@@ -3436,7 +3436,7 @@ _NONZERO_STATIC = GuardedOverload("nonzero_static", ((
 ),))
 
 
-def nonzero_numpy(input):
+def nonzero_numpy(input=MISSING):
     """nonzero_numpy(Tensor self) -> Tensor[]
 
     Made of other operators by composite.indexing.nonzero_numpy.
@@ -3459,7 +3459,7 @@ _NONZERO_NUMPY = GuardedOverload("nonzero_numpy", ((
 ),), composite_indexing.nonzero_numpy)
 
 
-def argwhere(input):
+def argwhere(input=MISSING):
     """argwhere(Tensor self) -> Tensor
 
     Made of other operators by composite.indexing.argwhere.
@@ -3614,7 +3614,7 @@ def bucketize_Scalar(input, boundaries, out_int32=False, right=False, *, out=Non
     return result
 
 
-def _convert_indices_from_coo_to_csr(input, size, *, out_int32=False, out=None):
+def _convert_indices_from_coo_to_csr(input=MISSING, size=MISSING, *, out_int32=False, out=None):
     """_convert_indices_from_coo_to_csr(Tensor self, int size, *, bool out_int32=False) -> Tensor
 
     Its result never requires a gradient.
@@ -3660,7 +3660,7 @@ __CONVERT_INDICES_FROM_COO_TO_CSR = GuardedOverload("_convert_indices_from_coo_t
 ),))
 
 
-def _convert_indices_from_csr_to_coo(crow_indices, col_indices, *, out_int32=False, transpose=False, out=None):
+def _convert_indices_from_csr_to_coo(crow_indices=MISSING, col_indices=MISSING, *, out_int32=False, transpose=False, out=None):
     """_convert_indices_from_csr_to_coo(Tensor crow_indices, Tensor col_indices, *, bool out_int32=False, bool transpose=False) -> Tensor
 
     Its result never requires a gradient.

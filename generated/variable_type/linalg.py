@@ -93,7 +93,7 @@ svd_result = result_class("svd", ("U", "S", "V", ))
 linalg_lstsq_result = result_class("linalg_lstsq", ("solution", "residuals", "rank", "singular_values", ))
 
 
-def linalg_inv_ex(A, *, check_errors=False, out=None):
+def linalg_inv_ex(A=MISSING, *, check_errors=False, out=None):
     """linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)
 
     ∂L/∂A = −inverseᴴ @ g @ inverseᴴ
@@ -164,7 +164,7 @@ _LINALG_INV_EX = GuardedOverload("linalg_inv_ex", ((
 ),))
 
 
-def linalg_inv(A, *, out=None):
+def linalg_inv(A=MISSING, *, out=None):
     """linalg_inv(Tensor A) -> Tensor
 
     Made of other operators by composite.linalg.inv, and differentiable through them.
@@ -189,7 +189,7 @@ _LINALG_INV = GuardedOverload("linalg_inv", ((
 ),), composite_linalg_factorizations.inv)
 
 
-def inverse(input, *, out=None):
+def inverse(input=MISSING, *, out=None):
     """inverse(Tensor self) -> Tensor
 
     Made of other operators by composite.linalg.inverse, and differentiable through them.
@@ -214,7 +214,7 @@ _INVERSE = GuardedOverload("inverse", ((
 ),), composite_linalg_factorizations.inverse)
 
 
-def linalg_qr(A, mode='reduced', *, out=None):
+def linalg_qr(A=MISSING, mode='reduced', *, out=None):
     """linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)
 
     ∂L/∂A = linalg_qr_backward(g_Q, g_R, Q, R, mode)
@@ -288,7 +288,7 @@ _LINALG_QR = GuardedOverload("linalg_qr", ((
 ),))
 
 
-def qr(input, some=True, *, out=None):
+def qr(input=MISSING, some=True, *, out=None):
     """qr(Tensor self, bool some=True) -> (Tensor Q, Tensor R)
 
     Made of other operators by composite.linalg.qr, and differentiable through them.
@@ -316,7 +316,7 @@ _QR = GuardedOverload("qr", ((
 ),), composite_linalg_factorizations.qr)
 
 
-def linalg_cholesky_ex(input, *, upper=False, check_errors=False, out=None):
+def linalg_cholesky_ex(input=MISSING, *, upper=False, check_errors=False, out=None):
     """linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)
 
     ∂L/∂x = cholesky_backward(g, upper, L)
@@ -390,7 +390,7 @@ _LINALG_CHOLESKY_EX = GuardedOverload("linalg_cholesky_ex", ((
 ),))
 
 
-def linalg_cholesky(input, *, upper=False, out=None):
+def linalg_cholesky(input=MISSING, *, upper=False, out=None):
     """linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor
 
     Made of other operators by composite.linalg.linalg_cholesky, and differentiable through them.
@@ -420,7 +420,7 @@ _LINALG_CHOLESKY = GuardedOverload("linalg_cholesky", ((
 ),), composite_linalg_solve.linalg_cholesky)
 
 
-def cholesky(input, upper=False, *, out=None):
+def cholesky(input=MISSING, upper=False, *, out=None):
     """cholesky(Tensor self, bool upper=False) -> Tensor
 
     ∂L/∂x = cholesky_backward(g, upper, z)
@@ -495,7 +495,7 @@ _CHOLESKY = GuardedOverload("cholesky", ((
 ),))
 
 
-def cholesky_solve(input, input2, upper=False, *, out=None):
+def cholesky_solve(input=MISSING, input2=MISSING, upper=False, *, out=None):
     """cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor
 
     (∂L/∂x, ∂L/∂input₂) = cholesky_solve_backward(g, x, input₂, z, upper)
@@ -577,7 +577,7 @@ _CHOLESKY_SOLVE = GuardedOverload("cholesky_solve", ((
 ),))
 
 
-def cholesky_inverse(input, upper=False, *, out=None):
+def cholesky_inverse(input=MISSING, upper=False, *, out=None):
     """cholesky_inverse(Tensor self, bool upper=False) -> Tensor
 
     ∂L/∂x = −(x @ z @ (g + gᴴ) @ z if upper, else z @ (g + gᴴ) @ z @ x)
@@ -651,7 +651,7 @@ _CHOLESKY_INVERSE = GuardedOverload("cholesky_inverse", ((
 ),))
 
 
-def linalg_solve_triangular(input, B, *, upper, left=True, unitriangular=False, out=None):
+def linalg_solve_triangular(input=MISSING, B=MISSING, *, upper=MISSING, left=True, unitriangular=False, out=None):
     """linalg_solve_triangular(Tensor self, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor
 
     (∂L/∂x, ∂L/∂B) = linalg_solve_triangular_backward(g, x, z, upper, left, unitriangular)
@@ -737,7 +737,7 @@ _LINALG_SOLVE_TRIANGULAR = GuardedOverload("linalg_solve_triangular", ((
 ),))
 
 
-def triangular_solve(input, A, upper=True, transpose=False, unitriangular=False, *, out=None):
+def triangular_solve(input=MISSING, A=MISSING, upper=True, transpose=False, unitriangular=False, *, out=None):
     """triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)
 
     (∂L/∂x, ∂L/∂A) = triangular_solve_backward(g_solution, g_cloned_coefficient, x, A, solution, upper, transpose, unitriangular)
@@ -824,7 +824,7 @@ _TRIANGULAR_SOLVE = GuardedOverload("triangular_solve", ((
 ),))
 
 
-def linalg_lu_factor_ex(A, *, pivot=True, check_errors=False, out=None):
+def linalg_lu_factor_ex(A=MISSING, *, pivot=True, check_errors=False, out=None):
     """linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (Tensor LU, Tensor pivots, Tensor info)
 
     ∂L/∂A = lu_factor_ex_backward(g, LU, pivots, pivot)
@@ -901,7 +901,7 @@ _LINALG_LU_FACTOR_EX = GuardedOverload("linalg_lu_factor_ex", ((
 ),))
 
 
-def linalg_lu_factor(A, *, pivot=True, out=None):
+def linalg_lu_factor(A=MISSING, *, pivot=True, out=None):
     """linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)
 
     Made of other operators by composite.linalg.lu_factor, and differentiable through them.
@@ -931,7 +931,7 @@ _LINALG_LU_FACTOR = GuardedOverload("linalg_lu_factor", ((
 ),), composite_linalg_solve.lu_factor)
 
 
-def linalg_lu(A, *, pivot=True, out=None):
+def linalg_lu(A=MISSING, *, pivot=True, out=None):
     """linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)
 
     ∂L/∂A = linalg_lu_backward(g_L, g_U, P, L, U)
@@ -1010,7 +1010,7 @@ _LINALG_LU = GuardedOverload("linalg_lu", ((
 ),))
 
 
-def linalg_lu_solve(LU, pivots, B, *, left=True, adjoint=False, out=None):
+def linalg_lu_solve(LU=MISSING, pivots=MISSING, B=MISSING, *, left=True, adjoint=False, out=None):
     """linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor
 
     ∂L/∂LU = linalg_lu_solve_LU(g, LU, pivots, z, left, adjoint)
@@ -1101,7 +1101,7 @@ _LINALG_LU_SOLVE = GuardedOverload("linalg_lu_solve", ((
 ),))
 
 
-def lu_solve(input, LU_data, LU_pivots, *, out=None):
+def lu_solve(input=MISSING, LU_data=MISSING, LU_pivots=MISSING, *, out=None):
     """lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor
 
     Made of other operators by composite.linalg.lu_solve, and differentiable through them.
@@ -1127,7 +1127,7 @@ _LU_SOLVE = GuardedOverload("lu_solve", ((
 ),), composite_linalg_solve.lu_solve)
 
 
-def lu_unpack(LU_data, LU_pivots, unpack_data=True, unpack_pivots=True, *, out=None):
+def lu_unpack(LU_data=MISSING, LU_pivots=MISSING, unpack_data=True, unpack_pivots=True, *, out=None):
     """lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, Tensor L, Tensor U)
 
     ∂L/∂LU_data = lu_unpack_backward(g_L, g_U, shape(LU_data)[−2], shape(LU_data)[−1])
@@ -1202,7 +1202,7 @@ _LU_UNPACK = GuardedOverload("lu_unpack", ((
 ),))
 
 
-def _lu_with_info(input, pivot=True, check_errors=True):
+def _lu_with_info(input=MISSING, pivot=True, check_errors=True):
     """_lu_with_info(Tensor self, bool pivot=True, bool check_errors=True) -> (Tensor LU, Tensor pivots, Tensor info)
 
     Made of other operators by composite.linalg.lu_with_info, and differentiable through them.
@@ -1227,7 +1227,7 @@ __LU_WITH_INFO = GuardedOverload("_lu_with_info", ((
 ),), composite_linalg_solve.lu_with_info)
 
 
-def _linalg_solve_ex(A, B, *, left=True, check_errors=False, out=None):
+def _linalg_solve_ex(A=MISSING, B=MISSING, *, left=True, check_errors=False, out=None):
     """_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)
 
     (∂L/∂A, ∂L/∂B) = linalg_solve_backward(g, z, A, LU, pivots, left, shape(B))
@@ -1316,7 +1316,7 @@ __LINALG_SOLVE_EX = GuardedOverload("_linalg_solve_ex", ((
 ),))
 
 
-def linalg_solve_ex(A, B, *, left=True, check_errors=False, out=None):
+def linalg_solve_ex(A=MISSING, B=MISSING, *, left=True, check_errors=False, out=None):
     """linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)
 
     Made of other operators by composite.linalg.solve_ex, and differentiable through them.
@@ -1346,7 +1346,7 @@ _LINALG_SOLVE_EX = GuardedOverload("linalg_solve_ex", ((
 ),), composite_linalg_solve.solve_ex)
 
 
-def linalg_solve(A, B, *, left=True, out=None):
+def linalg_solve(A=MISSING, B=MISSING, *, left=True, out=None):
     """linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor
 
     Made of other operators by composite.linalg.solve, and differentiable through them.
@@ -1376,7 +1376,7 @@ _LINALG_SOLVE = GuardedOverload("linalg_solve", ((
 ),), composite_linalg_solve.solve)
 
 
-def _linalg_det(A, *, out=None):
+def _linalg_det(A=MISSING, *, out=None):
     """_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)
 
     ∂L/∂A = linalg_det_backward(g, z, A, LU, pivots)
@@ -1450,7 +1450,7 @@ __LINALG_DET = GuardedOverload("_linalg_det", ((
 ),))
 
 
-def linalg_det(A, *, out=None):
+def linalg_det(A=MISSING, *, out=None):
     """linalg_det(Tensor A) -> Tensor
 
     Made of other operators by composite.linalg.det, and differentiable through them.
@@ -1475,7 +1475,7 @@ _LINALG_DET = GuardedOverload("linalg_det", ((
 ),), composite_linalg_solve.det)
 
 
-def det(input):
+def det(input=MISSING):
     """det(Tensor self) -> Tensor
 
     Made of other operators by composite.linalg.det_of_self, and differentiable through them.
@@ -1498,7 +1498,7 @@ _DET = GuardedOverload("det", ((
 ),), composite_linalg_solve.det_of_self)
 
 
-def _linalg_slogdet(A, *, out=None):
+def _linalg_slogdet(A=MISSING, *, out=None):
     """_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)
 
     ∂L/∂A = slogdet_backward(g_sign, g_logabsdet, A, sign, LU, pivots)
@@ -1576,7 +1576,7 @@ __LINALG_SLOGDET = GuardedOverload("_linalg_slogdet", ((
 ),))
 
 
-def linalg_slogdet(A, *, out=None):
+def linalg_slogdet(A=MISSING, *, out=None):
     """linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)
 
     Made of other operators by composite.linalg.linalg_slogdet, and differentiable through them.
@@ -1601,7 +1601,7 @@ _LINALG_SLOGDET = GuardedOverload("linalg_slogdet", ((
 ),), composite_linalg_solve.linalg_slogdet)
 
 
-def slogdet(input, *, out=None):
+def slogdet(input=MISSING, *, out=None):
     """slogdet(Tensor self) -> (Tensor sign, Tensor logabsdet)
 
     Made of other operators by composite.linalg.slogdet, and differentiable through them.
@@ -1626,7 +1626,7 @@ _SLOGDET = GuardedOverload("slogdet", ((
 ),), composite_linalg_solve.slogdet)
 
 
-def logdet(input):
+def logdet(input=MISSING):
     """logdet(Tensor self) -> Tensor
 
     Made of other operators by composite.linalg.logdet, and differentiable through them.
@@ -1649,7 +1649,7 @@ _LOGDET = GuardedOverload("logdet", ((
 ),), composite_linalg_solve.logdet)
 
 
-def geqrf(input, *, out=None):
+def geqrf(input=MISSING, *, out=None):
     """geqrf(Tensor self) -> (Tensor a, Tensor tau)
 
     ∂L/∂x = not implemented: geqrf
@@ -1706,7 +1706,7 @@ _GEQRF = GuardedOverload("geqrf", ((
 ),))
 
 
-def linalg_householder_product(input, tau, *, out=None):
+def linalg_householder_product(input=MISSING, tau=MISSING, *, out=None):
     """linalg_householder_product(Tensor input, Tensor tau) -> Tensor
 
     (∂L/∂x, ∂L/∂τ) = householder_product_backward(g, z, x, τ)
@@ -1787,7 +1787,7 @@ _LINALG_HOUSEHOLDER_PRODUCT = GuardedOverload("linalg_householder_product", ((
 ),))
 
 
-def orgqr(input, input2, *, out=None):
+def orgqr(input=MISSING, input2=MISSING, *, out=None):
     """orgqr(Tensor self, Tensor input2) -> Tensor
 
     Made of other operators by composite.linalg.orgqr, and differentiable through them.
@@ -1812,7 +1812,7 @@ _ORGQR = GuardedOverload("orgqr", ((
 ),), composite_linalg_solve.orgqr)
 
 
-def ormqr(input, input2, input3, left=True, transpose=False, *, out=None):
+def ormqr(input=MISSING, input2=MISSING, input3=MISSING, left=True, transpose=False, *, out=None):
     """ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor
 
     (∂L/∂x, ∂L/∂input₂, ∂L/∂input₃) = ormqr_backward(g, z, x, input₂, input₃, left, transpose)
@@ -1903,7 +1903,7 @@ _ORMQR = GuardedOverload("ormqr", ((
 ),))
 
 
-def linalg_ldl_factor_ex(input, *, hermitian=False, check_errors=False, out=None):
+def linalg_ldl_factor_ex(input=MISSING, *, hermitian=False, check_errors=False, out=None):
     """linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (Tensor LD, Tensor pivots, Tensor info)
 
     Its derivative is not implemented.
@@ -1952,7 +1952,7 @@ _LINALG_LDL_FACTOR_EX = GuardedOverload("linalg_ldl_factor_ex", ((
 ),))
 
 
-def linalg_ldl_factor(input, *, hermitian=False, out=None):
+def linalg_ldl_factor(input=MISSING, *, hermitian=False, out=None):
     """linalg_ldl_factor(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor pivots)
 
     Made of other operators by composite.linalg.ldl_factor, and differentiable through them.
@@ -1982,7 +1982,7 @@ _LINALG_LDL_FACTOR = GuardedOverload("linalg_ldl_factor", ((
 ),), composite_linalg_solve.ldl_factor)
 
 
-def linalg_ldl_solve(LD, pivots, B, *, hermitian=False, out=None):
+def linalg_ldl_solve(LD=MISSING, pivots=MISSING, B=MISSING, *, hermitian=False, out=None):
     """linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor
 
     Its derivative is not implemented.
@@ -2032,7 +2032,7 @@ _LINALG_LDL_SOLVE = GuardedOverload("linalg_ldl_solve", ((
 ),))
 
 
-def linalg_tensorinv(input, ind=2, *, out=None):
+def linalg_tensorinv(input=MISSING, ind=2, *, out=None):
     """linalg_tensorinv(Tensor self, int ind=2) -> Tensor
 
     Made of other operators by composite.linalg.tensorinv, and differentiable through them.
@@ -2072,7 +2072,7 @@ def linalg_tensorsolve(input, other, dims=None, *, out=None):
     return composite_linalg_solve.tensorsolve(input, other, dims)
 
 
-def linalg_matrix_power(input, n, *, out=None):
+def linalg_matrix_power(input=MISSING, n=MISSING, *, out=None):
     """linalg_matrix_power(Tensor self, int n) -> Tensor
 
     Made of other operators by composite.linalg.linalg_matrix_power, and differentiable through them.
@@ -2099,7 +2099,7 @@ _LINALG_MATRIX_POWER = GuardedOverload("linalg_matrix_power", ((
 ),), composite_linalg_solve.linalg_matrix_power)
 
 
-def matrix_power(input, n, *, out=None):
+def matrix_power(input=MISSING, n=MISSING, *, out=None):
     """matrix_power(Tensor self, int n) -> Tensor
 
     Made of other operators by composite.linalg.matrix_power, and differentiable through them.
@@ -2126,7 +2126,7 @@ _MATRIX_POWER = GuardedOverload("matrix_power", ((
 ),), composite_linalg_solve.matrix_power)
 
 
-def linalg_vander(x, *, N=None):
+def linalg_vander(x=MISSING, *, N=None):
     """linalg_vander(Tensor x, *, int? N=None) -> Tensor
 
     Made of other operators by composite.linalg.vander, and differentiable through them.
@@ -2154,7 +2154,7 @@ _LINALG_VANDER = GuardedOverload("linalg_vander", ((
 ),), composite_linalg_solve.vander)
 
 
-def vander(x, N=None, increasing=False):
+def vander(x=MISSING, N=None, increasing=False):
     """vander(Tensor x, int? N=None, bool increasing=False) -> Tensor
 
     Made of other operators by composite.linalg.power_matrix, and differentiable through them.
@@ -2179,7 +2179,7 @@ _VANDER = GuardedOverload("vander", ((
 ),), composite_linalg_solve.power_matrix)
 
 
-def _linalg_eigh(A, UPLO='L', compute_v=True, *, out=None):
+def _linalg_eigh(A=MISSING, UPLO='L', compute_v=True, *, out=None):
     """_linalg_eigh(Tensor A, str UPLO="L", bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)
 
     ∂L/∂A = linalg_eig_backward(g₀, g₁, eigenvalues, eigenvectors, True)
@@ -2252,7 +2252,7 @@ __LINALG_EIGH = GuardedOverload("_linalg_eigh", ((
 ),))
 
 
-def linalg_eigh(input, UPLO='L', *, out=None):
+def linalg_eigh(input=MISSING, UPLO='L', *, out=None):
     """linalg_eigh(Tensor self, str UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)
 
     Made of other operators by composite.linalg.eigh, and differentiable through them.
@@ -2279,7 +2279,7 @@ _LINALG_EIGH = GuardedOverload("linalg_eigh", ((
 ),), composite_linalg_spectral.eigh)
 
 
-def linalg_eigvalsh(input, UPLO='L', *, out=None):
+def linalg_eigvalsh(input=MISSING, UPLO='L', *, out=None):
     """linalg_eigvalsh(Tensor self, str UPLO="L") -> Tensor
 
     Made of other operators by composite.linalg.eigvalsh, and differentiable through them.
@@ -2306,7 +2306,7 @@ _LINALG_EIGVALSH = GuardedOverload("linalg_eigvalsh", ((
 ),), composite_linalg_spectral.eigvalsh)
 
 
-def linalg_eig(input, *, out=None):
+def linalg_eig(input=MISSING, *, out=None):
     """linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)
 
     ∂L/∂x = linalg_eig_backward(g₀, g₁, eigenvalues, eigenvectors, False)
@@ -2377,7 +2377,7 @@ _LINALG_EIG = GuardedOverload("linalg_eig", ((
 ),))
 
 
-def _linalg_eigvals(input):
+def _linalg_eigvals(input=MISSING):
     """_linalg_eigvals(Tensor self) -> Tensor
 
     Its derivative is not implemented.
@@ -2420,7 +2420,7 @@ __LINALG_EIGVALS = GuardedOverload("_linalg_eigvals", ((
 ),))
 
 
-def linalg_eigvals(input, *, out=None):
+def linalg_eigvals(input=MISSING, *, out=None):
     """linalg_eigvals(Tensor self) -> Tensor
 
     Made of other operators by composite.linalg.eigvals, and differentiable through them.
@@ -2445,7 +2445,7 @@ _LINALG_EIGVALS = GuardedOverload("linalg_eigvals", ((
 ),), composite_linalg_spectral.eigvals)
 
 
-def _linalg_svd(A, full_matrices=False, compute_uv=True, *, driver=None, out=None):
+def _linalg_svd(A=MISSING, full_matrices=False, compute_uv=True, *, driver=None, out=None):
     """_linalg_svd(Tensor A, bool full_matrices=False, bool compute_uv=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)
 
     ∂L/∂A = svd_backward(narrow(g_U, −1, 0, shape(S)[−1]) if full_matrices, else g_U, g_S, narrow(g_Vh, −2, 0, shape(S)[−1]) if full_matrices, else g_Vh, narrow(U, −1, 0, shape(S)[−1]) if full_matrices, else U, S, narrow(Vh, −2, 0, shape(S)[−1]) if full_matrices, else Vh)
@@ -2528,7 +2528,7 @@ __LINALG_SVD = GuardedOverload("_linalg_svd", ((
 ),))
 
 
-def linalg_svd(A, full_matrices=True, *, driver=None, out=None):
+def linalg_svd(A=MISSING, full_matrices=True, *, driver=None, out=None):
     """linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor S, Tensor Vh)
 
     Made of other operators by composite.linalg.linalg_svd, and differentiable through them.
@@ -2558,7 +2558,7 @@ _LINALG_SVD = GuardedOverload("linalg_svd", ((
 ),), composite_linalg_spectral.linalg_svd)
 
 
-def linalg_svdvals(A, *, driver=None, out=None):
+def linalg_svdvals(A=MISSING, *, driver=None, out=None):
     """linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor
 
     Made of other operators by composite.linalg.svdvals, and differentiable through them.
@@ -2588,7 +2588,7 @@ _LINALG_SVDVALS = GuardedOverload("linalg_svdvals", ((
 ),), composite_linalg_spectral.svdvals)
 
 
-def svd(input, some=True, compute_uv=True, *, out=None):
+def svd(input=MISSING, some=True, compute_uv=True, *, out=None):
     """svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)
 
     Made of other operators by composite.linalg.svd, and differentiable through them.
@@ -2879,7 +2879,7 @@ def linalg_pinv_rcond_tensor(input, rcond, hermitian=False, *, out=None):
     return composite_linalg_norms.pinv_rcond_tensor(input, rcond, hermitian)
 
 
-def pinverse(input, rcond=1e-15):
+def pinverse(input=MISSING, rcond=1e-15):
     """pinverse(Tensor self, float rcond=1e-15) -> Tensor
 
     Made of other operators by composite.linalg.pinverse, and differentiable through them.
@@ -2904,7 +2904,7 @@ _PINVERSE = GuardedOverload("pinverse", ((
 ),), composite_linalg_norms.pinverse)
 
 
-def linalg_lstsq(input, b, rcond=None, *, driver=None, out=None):
+def linalg_lstsq(input=MISSING, b=MISSING, rcond=None, *, driver=None, out=None):
     """linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)
 
     (∂L/∂x, ∂L/∂b) = linalg_lstsq_backward(g₀, g₁, x, b, solution)
@@ -2997,7 +2997,7 @@ _LINALG_LSTSQ = GuardedOverload("linalg_lstsq", ((
 ),))
 
 
-def linalg_matrix_exp(input):
+def linalg_matrix_exp(input=MISSING):
     """linalg_matrix_exp(Tensor self) -> Tensor
 
     ∂L/∂x = linalg_matrix_exp_differential(x, g, True)
@@ -3066,7 +3066,7 @@ _LINALG_MATRIX_EXP = GuardedOverload("linalg_matrix_exp", ((
 ),))
 
 
-def matrix_exp(input):
+def matrix_exp(input=MISSING):
     """matrix_exp(Tensor self) -> Tensor
 
     Made of other operators by composite.linalg.matrix_exp, and differentiable through them.
@@ -3089,7 +3089,7 @@ _MATRIX_EXP = GuardedOverload("matrix_exp", ((
 ),), composite_linalg_norms.matrix_exp)
 
 
-def matrix_exp_backward(input, grad):
+def matrix_exp_backward(input=MISSING, grad=MISSING):
     """matrix_exp_backward(Tensor self, Tensor grad) -> Tensor
 
     Made of other operators by composite.linalg.matrix_exp_backward, and differentiable through them.

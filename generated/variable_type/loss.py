@@ -65,7 +65,7 @@ nll_loss_forward_result = result_class("nll_loss_forward", ("output", "total_wei
 nll_loss2d_forward_result = result_class("nll_loss2d_forward", ("output", "total_weight", ))
 
 
-def mse_loss(input, target, reduction=1, *, out=None):
+def mse_loss(input=MISSING, target=MISSING, reduction=1, *, out=None):
     """mse_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
 
     ∂L/∂x = 2 · g · (x − target) / n(x) if reduction = 1, else 2 · g · (x − target)
@@ -148,7 +148,7 @@ _MSE_LOSS = GuardedOverload("mse_loss", ((
 ),))
 
 
-def mse_loss_backward(grad_output, self, target, reduction):
+def mse_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, reduction=MISSING):
     """mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor
 
     ∂L/∂grad_output = 2 · g · (x − target) if reduction = 0, mean(2 · g · (x − target)) if reduction = 1, else Σ (2 · g · (x − target))
@@ -238,7 +238,7 @@ _MSE_LOSS_BACKWARD = GuardedOverload("mse_loss_backward", ((
 ),))
 
 
-def l1_loss(input, target, reduction=1):
+def l1_loss(input=MISSING, target=MISSING, reduction=1):
     """l1_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
 
     Made of other operators by composite.loss.l1_loss, and differentiable through them.
@@ -263,7 +263,7 @@ _L1_LOSS = GuardedOverload("l1_loss", ((
 ),), composite_loss.l1_loss)
 
 
-def smooth_l1_loss(input, target, reduction=1, beta=1.0, *, out=None):
+def smooth_l1_loss(input=MISSING, target=MISSING, reduction=1, beta=1.0, *, out=None):
     """smooth_l1_loss(Tensor self, Tensor target, int reduction=Mean, float beta=1.0) -> Tensor
 
     ∂L/∂x = smooth_l1_loss_backward(g, x, target, reduction, β)
@@ -347,7 +347,7 @@ _SMOOTH_L1_LOSS = GuardedOverload("smooth_l1_loss", ((
 ),))
 
 
-def smooth_l1_loss_backward(grad_output, self, target, reduction, beta):
+def smooth_l1_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, reduction=MISSING, beta=MISSING):
     """smooth_l1_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float beta) -> Tensor
 
     ∂L/∂grad_output = smooth_l1_loss_backward(g, x, target, 0, β) if reduction = 0, mean(smooth_l1_loss_backward(g, x, target, 0, β)) if reduction = 1, else Σ smooth_l1_loss_backward(g, x, target, 0, β)
@@ -438,7 +438,7 @@ _SMOOTH_L1_LOSS_BACKWARD = GuardedOverload("smooth_l1_loss_backward", ((
 ),))
 
 
-def huber_loss(input, target, reduction=1, delta=1.0, *, out=None):
+def huber_loss(input=MISSING, target=MISSING, reduction=1, delta=1.0, *, out=None):
     """huber_loss(Tensor self, Tensor target, int reduction=Mean, float delta=1.0) -> Tensor
 
     ∂L/∂x = huber_loss_backward(g, x, target, reduction, δ)
@@ -522,7 +522,7 @@ _HUBER_LOSS = GuardedOverload("huber_loss", ((
 ),))
 
 
-def huber_loss_backward(grad_output, self, target, reduction, delta):
+def huber_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, reduction=MISSING, delta=MISSING):
     """huber_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, float delta) -> Tensor
 
     ∂L/∂grad_output = huber_loss_backward(g, x, target, 0, δ) if reduction = 0, mean(huber_loss_backward(g, x, target, 0, δ)) if reduction = 1, else Σ huber_loss_backward(g, x, target, 0, δ)
@@ -613,7 +613,7 @@ _HUBER_LOSS_BACKWARD = GuardedOverload("huber_loss_backward", ((
 ),))
 
 
-def soft_margin_loss(input, target, reduction=1, *, out=None):
+def soft_margin_loss(input=MISSING, target=MISSING, reduction=1, *, out=None):
     """soft_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
 
     ∂L/∂x = soft_margin_loss_backward(g, x*, target*, reduction)
@@ -689,7 +689,7 @@ _SOFT_MARGIN_LOSS = GuardedOverload("soft_margin_loss", ((
 ),))
 
 
-def soft_margin_loss_backward(grad_output, self, target, reduction):
+def soft_margin_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, reduction=MISSING):
     """soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor
 
     ∂L/∂grad_output = soft_margin_loss_backward(g, x*, target*, 0) if reduction = 0, mean(soft_margin_loss_backward(g, x*, target*, 0)) if reduction = 1, else Σ soft_margin_loss_backward(g, x*, target*, 0)
@@ -774,7 +774,7 @@ _SOFT_MARGIN_LOSS_BACKWARD = GuardedOverload("soft_margin_loss_backward", ((
 ),))
 
 
-def binary_cross_entropy(input, target, weight=None, reduction=1, *, out=None):
+def binary_cross_entropy(input=MISSING, target=MISSING, weight=None, reduction=1, *, out=None):
     """binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor
 
     ∂L/∂x = binary_cross_entropy_backward(g, x, target, weight, reduction)
@@ -861,7 +861,7 @@ _BINARY_CROSS_ENTROPY = GuardedOverload("binary_cross_entropy", ((
 ),))
 
 
-def binary_cross_entropy_backward(grad_output, self, target, weight=None, reduction=1):
+def binary_cross_entropy_backward(grad_output=MISSING, self=MISSING, target=MISSING, weight=None, reduction=1):
     """binary_cross_entropy_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor
 
     ∂L/∂grad_output = binary_cross_entropy_backward(g, x, target, weight, 0) if reduction = 0, mean(binary_cross_entropy_backward(g, x, target, weight, 0)) if reduction = 1, else Σ binary_cross_entropy_backward(g, x, target, weight, 0)
@@ -955,7 +955,7 @@ _BINARY_CROSS_ENTROPY_BACKWARD = GuardedOverload("binary_cross_entropy_backward"
 ),))
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, pos_weight=None, reduction=1):
+def binary_cross_entropy_with_logits(input=MISSING, target=MISSING, weight=None, pos_weight=None, reduction=1):
     """binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int reduction=Mean) -> Tensor
 
     ∂L/∂x = bce_with_logits_backward(g, x, target, weight, pos_weight, reduction)
@@ -1044,7 +1044,7 @@ _BINARY_CROSS_ENTROPY_WITH_LOGITS = GuardedOverload("binary_cross_entropy_with_l
 ),))
 
 
-def multi_margin_loss(input, target, p=1, margin=1, weight=None, reduction=1, *, out=None):
+def multi_margin_loss(input=MISSING, target=MISSING, p=1, margin=1, weight=None, reduction=1, *, out=None):
     """multi_margin_loss(Tensor self, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, int reduction=Mean) -> Tensor
 
     ∂L/∂x = multi_margin_loss_backward(g, x, target, p, margin, weight, reduction)
@@ -1124,7 +1124,7 @@ _MULTI_MARGIN_LOSS = GuardedOverload("multi_margin_loss", ((
 ),))
 
 
-def multi_margin_loss_backward(grad_output, self, target, p, margin, weight=None, reduction=1):
+def multi_margin_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, p=MISSING, margin=MISSING, weight=None, reduction=1):
     """multi_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, Scalar p, Scalar margin, Tensor? weight=None, int reduction=Mean) -> Tensor
 
     ∂L/∂grad_output = reduce_loss(reshape(Σ_−1 (multi_margin_loss_backward(1, x, target, p, margin, weight, 0) · g), shape(target)), reduction)
@@ -1213,7 +1213,7 @@ _MULTI_MARGIN_LOSS_BACKWARD = GuardedOverload("multi_margin_loss_backward", ((
 ),))
 
 
-def multilabel_margin_loss(input, target, reduction=1, *, out=None):
+def multilabel_margin_loss(input=MISSING, target=MISSING, reduction=1, *, out=None):
     """multilabel_margin_loss(Tensor self, Tensor target, int reduction=Mean) -> Tensor
 
     Made of other operators by composite.loss.multilabel_margin_loss, and differentiable through them.
@@ -1240,7 +1240,7 @@ _MULTILABEL_MARGIN_LOSS = GuardedOverload("multilabel_margin_loss", ((
 ),), composite_loss.multilabel_margin_loss)
 
 
-def multilabel_margin_loss_forward(input, target, reduction):
+def multilabel_margin_loss_forward(input=MISSING, target=MISSING, reduction=MISSING):
     """multilabel_margin_loss_forward(Tensor self, Tensor target, int reduction) -> (Tensor output, Tensor is_target)
 
     ∂L/∂x = multilabel_margin_loss_backward(g, x, target, reduction, is_target)
@@ -1311,7 +1311,7 @@ _MULTILABEL_MARGIN_LOSS_FORWARD = GuardedOverload("multilabel_margin_loss_forwar
 ),))
 
 
-def multilabel_margin_loss_backward(grad_output, self, target, reduction, is_target):
+def multilabel_margin_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, reduction=MISSING, is_target=MISSING):
     """multilabel_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction, Tensor is_target) -> Tensor
 
     ∂L/∂grad_output = reduce_loss(reshape(Σ_−1 (multilabel_margin_loss_backward(1, x, target, 0, is_target) · g), shape(x)[:−1]), reduction)
@@ -1388,7 +1388,7 @@ _MULTILABEL_MARGIN_LOSS_BACKWARD = GuardedOverload("multilabel_margin_loss_backw
 ),))
 
 
-def kl_div(input, target, reduction=1, *, log_target=False):
+def kl_div(input=MISSING, target=MISSING, reduction=1, *, log_target=False):
     """kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor
 
     Made of other operators by composite.loss.kl_div, and differentiable through them.
@@ -1416,7 +1416,7 @@ _KL_DIV = GuardedOverload("kl_div", ((
 ),), composite_loss.kl_div)
 
 
-def poisson_nll_loss(input, target, log_input, full, eps, reduction):
+def poisson_nll_loss(input=MISSING, target=MISSING, log_input=MISSING, full=MISSING, eps=MISSING, reduction=MISSING):
     """poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int reduction) -> Tensor
 
     Made of other operators by composite.loss.poisson_nll_loss, and differentiable through them.
@@ -1441,7 +1441,7 @@ _POISSON_NLL_LOSS = GuardedOverload("poisson_nll_loss", ((
 ),), composite_loss.poisson_nll_loss)
 
 
-def margin_ranking_loss(input1, input2, target, margin=0.0, reduction=1):
+def margin_ranking_loss(input1=MISSING, input2=MISSING, target=MISSING, margin=0.0, reduction=1):
     """margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor
 
     Made of other operators by composite.loss.margin_ranking_loss, and differentiable through them.
@@ -1466,7 +1466,7 @@ _MARGIN_RANKING_LOSS = GuardedOverload("margin_ranking_loss", ((
 ),), composite_loss.margin_ranking_loss)
 
 
-def hinge_embedding_loss(input, target, margin=1.0, reduction=1):
+def hinge_embedding_loss(input=MISSING, target=MISSING, margin=1.0, reduction=1):
     """hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor
 
     Made of other operators by composite.loss.hinge_embedding_loss, and differentiable through them.
@@ -1502,7 +1502,7 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
     return composite_loss.cosine_similarity(x1, x2, dim, eps)
 
 
-def cosine_embedding_loss(input1, input2, target, margin=0.0, reduction=1):
+def cosine_embedding_loss(input1=MISSING, input2=MISSING, target=MISSING, margin=0.0, reduction=1):
     """cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor
 
     Made of other operators by composite.loss.cosine_embedding_loss, and differentiable through them.
@@ -1538,7 +1538,7 @@ def pairwise_distance(x1, x2, p=2, eps=1e-06, keepdim=False):
     return composite_loss.pairwise_distance(x1, x2, p, eps, keepdim)
 
 
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, reduction=1):
+def triplet_margin_loss(anchor=MISSING, positive=MISSING, negative=MISSING, margin=1.0, p=2, eps=1e-06, swap=False, reduction=1):
     """triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool swap=False, int reduction=Mean) -> Tensor
 
     Made of other operators by composite.loss.triplet_margin_loss, and differentiable through them.
@@ -1563,7 +1563,7 @@ _TRIPLET_MARGIN_LOSS = GuardedOverload("triplet_margin_loss", ((
 ),), composite_loss.triplet_margin_loss)
 
 
-def nll_loss_nd(input, target, weight=None, reduction=1, ignore_index=-100):
+def nll_loss_nd(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_index=-100):
     """nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor
 
     Made of other operators by composite.loss.nll_loss_nd, and differentiable through them.
@@ -1588,7 +1588,7 @@ _NLL_LOSS_ND = GuardedOverload("nll_loss_nd", ((
 ),), composite_loss.nll_loss_nd)
 
 
-def nll_loss(input, target, weight=None, reduction=1, ignore_index=-100, *, out=None):
+def nll_loss(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_index=-100, *, out=None):
     """nll_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor
 
     Made of other operators by composite.loss.nll_loss, and differentiable through them.
@@ -1615,7 +1615,7 @@ _NLL_LOSS = GuardedOverload("nll_loss", ((
 ),), composite_loss.nll_loss)
 
 
-def nll_loss_forward(input, target, weight, reduction, ignore_index):
+def nll_loss_forward(input=MISSING, target=MISSING, weight=MISSING, reduction=MISSING, ignore_index=MISSING):
     """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor output, Tensor total_weight)
 
     ∂L/∂x = nll_loss_backward(g, x, target, weight, reduction, ignore_index, total_weight)
@@ -1688,7 +1688,7 @@ _NLL_LOSS_FORWARD = GuardedOverload("nll_loss_forward", ((
 ),))
 
 
-def nll_loss_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
+def nll_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, weight=MISSING, reduction=MISSING, ignore_index=MISSING, total_weight=MISSING):
     """nll_loss_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, Tensor total_weight) -> Tensor
 
     ∂L/∂grad_output = nll_loss(g, target, weight, reduction, ignore_index)
@@ -1766,7 +1766,7 @@ _NLL_LOSS_BACKWARD = GuardedOverload("nll_loss_backward", ((
 ),))
 
 
-def nll_loss2d(input, target, weight=None, reduction=1, ignore_index=-100, *, out=None):
+def nll_loss2d(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_index=-100, *, out=None):
     """nll_loss2d(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100) -> Tensor
 
     Made of other operators by composite.loss.nll_loss2d, and differentiable through them.
@@ -1793,7 +1793,7 @@ _NLL_LOSS2D = GuardedOverload("nll_loss2d", ((
 ),), composite_loss.nll_loss2d)
 
 
-def nll_loss2d_forward(input, target, weight, reduction, ignore_index):
+def nll_loss2d_forward(input=MISSING, target=MISSING, weight=MISSING, reduction=MISSING, ignore_index=MISSING):
     """nll_loss2d_forward(Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index) -> (Tensor output, Tensor total_weight)
 
     ∂L/∂x = nll_loss2d_backward(g, x, target, weight, reduction, ignore_index, total_weight)
@@ -1866,7 +1866,7 @@ _NLL_LOSS2D_FORWARD = GuardedOverload("nll_loss2d_forward", ((
 ),))
 
 
-def nll_loss2d_backward(grad_output, self, target, weight, reduction, ignore_index, total_weight):
+def nll_loss2d_backward(grad_output=MISSING, self=MISSING, target=MISSING, weight=MISSING, reduction=MISSING, ignore_index=MISSING, total_weight=MISSING):
     """nll_loss2d_backward(Tensor grad_output, Tensor self, Tensor target, Tensor? weight, int reduction, int ignore_index, Tensor total_weight) -> Tensor
 
     ∂L/∂grad_output = nll_loss2d(g, target, weight, reduction, ignore_index)
@@ -1944,7 +1944,7 @@ _NLL_LOSS2D_BACKWARD = GuardedOverload("nll_loss2d_backward", ((
 ),))
 
 
-def cross_entropy_loss(input, target, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
+def cross_entropy_loss(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
     """cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, int ignore_index=-100, float label_smoothing=0.0) -> Tensor
 
     Made of other operators by composite.loss.cross_entropy_loss, and differentiable through them.

@@ -53,7 +53,7 @@ new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
-def mm(input, mat2, *, out=None):
+def mm(input=MISSING, mat2=MISSING, *, out=None):
     """mm(Tensor self, Tensor mat2) -> Tensor
 
     ∂L/∂x = g @ mat₂ᴴ
@@ -138,7 +138,7 @@ _MM = GuardedOverload("mm", ((
 ),))
 
 
-def _int_mm(input, mat2, *, out=None):
+def _int_mm(input=MISSING, mat2=MISSING, *, out=None):
     """_int_mm(Tensor self, Tensor mat2) -> Tensor
 
     Its derivative is not implemented.
@@ -257,7 +257,7 @@ def _scaled_mm_v2(input, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, 
     return result
 
 
-def addmm(input, mat1, mat2, *more, beta=1, alpha=1, out=None):
+def addmm(input=MISSING, mat1=MISSING, mat2=MISSING, *more, beta=1, alpha=1, out=None):
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g · β*
@@ -356,7 +356,7 @@ _ADDMM = GuardedOverload("addmm", ((
 ),), old_order="beta self alpha mat1 mat2")
 
 
-def addmm_(input, mat1, mat2, *more, beta=1, alpha=1):
+def addmm_(input=MISSING, mat1=MISSING, mat2=MISSING, *more, beta=1, alpha=1):
     """addmm_(Tensor(a!) self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
 
     addmm, written into self; see there for the derivative.
@@ -445,7 +445,7 @@ _ADDMM_ = GuardedOverload("addmm_", ((
 ),), old_order="beta self alpha mat1 mat2")
 
 
-def bmm(input, mat2, *, out=None):
+def bmm(input=MISSING, mat2=MISSING, *, out=None):
     """bmm(Tensor self, Tensor mat2) -> Tensor
 
     ∂L/∂x = g @ mat₂ᴴ
@@ -526,7 +526,7 @@ _BMM = GuardedOverload("bmm", ((
 ),))
 
 
-def dot(input, tensor, *, out=None):
+def dot(input=MISSING, tensor=MISSING, *, out=None):
     """dot(Tensor self, Tensor tensor) -> Tensor
 
     ∂L/∂x = g · tensor*
@@ -607,7 +607,7 @@ _DOT = GuardedOverload("dot", ((
 ),))
 
 
-def mv(input, vec, *, out=None):
+def mv(input=MISSING, vec=MISSING, *, out=None):
     """mv(Tensor self, Tensor vec) -> Tensor
 
     ∂L/∂x = g @ vecᴴ
@@ -688,7 +688,7 @@ _MV = GuardedOverload("mv", ((
 ),))
 
 
-def vdot(input, other, *, out=None):
+def vdot(input=MISSING, other=MISSING, *, out=None):
     """vdot(Tensor self, Tensor other) -> Tensor
 
     ∂L/∂x = g* · y
@@ -769,7 +769,7 @@ _VDOT = GuardedOverload("vdot", ((
 ),))
 
 
-def addmv(input, mat, vec, *more, beta=1, alpha=1, out=None):
+def addmv(input=MISSING, mat=MISSING, vec=MISSING, *more, beta=1, alpha=1, out=None):
     """addmv(Tensor self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g · β*
@@ -864,7 +864,7 @@ _ADDMV = GuardedOverload("addmv", ((
 ),), old_order="beta self alpha mat vec")
 
 
-def addmv_(input, mat, vec, *more, beta=1, alpha=1):
+def addmv_(input=MISSING, mat=MISSING, vec=MISSING, *more, beta=1, alpha=1):
     """addmv_(Tensor(a!) self, Tensor mat, Tensor vec, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
 
     addmv, written into self; see there for the derivative.
@@ -949,7 +949,7 @@ _ADDMV_ = GuardedOverload("addmv_", ((
 ),), old_order="beta self alpha mat vec")
 
 
-def addr(input, vec1, vec2, *more, beta=1, alpha=1, out=None):
+def addr(input=MISSING, vec1=MISSING, vec2=MISSING, *more, beta=1, alpha=1, out=None):
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g · β*
@@ -1046,7 +1046,7 @@ _ADDR = GuardedOverload("addr", ((
 ),), old_order="beta self alpha vec1 vec2")
 
 
-def addr_(input, vec1, vec2, *more, beta=1, alpha=1):
+def addr_(input=MISSING, vec1=MISSING, vec2=MISSING, *more, beta=1, alpha=1):
     """addr_(Tensor(a!) self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
 
     addr, written into self; see there for the derivative.
@@ -1134,7 +1134,7 @@ _ADDR_ = GuardedOverload("addr_", ((
 ),), old_order="beta self alpha vec1 vec2")
 
 
-def baddbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
+def baddbmm(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=1, out=None):
     """baddbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g · β*
@@ -1229,7 +1229,7 @@ _BADDBMM = GuardedOverload("baddbmm", ((
 ),), old_order="beta self alpha batch1 batch2")
 
 
-def baddbmm_(input, batch1, batch2, *more, beta=1, alpha=1):
+def baddbmm_(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=1):
     """baddbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
 
     baddbmm, written into self; see there for the derivative.
@@ -1314,7 +1314,7 @@ _BADDBMM_ = GuardedOverload("baddbmm_", ((
 ),), old_order="beta self alpha batch1 batch2")
 
 
-def addbmm(input, batch1, batch2, *more, beta=1, alpha=1, out=None):
+def addbmm(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=1, out=None):
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor
 
     ∂L/∂x = g · β*
@@ -1412,7 +1412,7 @@ _ADDBMM = GuardedOverload("addbmm", ((
 ),), old_order="beta self alpha batch1 batch2")
 
 
-def addbmm_(input, batch1, batch2, *more, beta=1, alpha=1):
+def addbmm_(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=1):
     """addbmm_(Tensor(a!) self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor(a!)
 
     addbmm, written into self; see there for the derivative.
@@ -1669,7 +1669,7 @@ def _trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim, unroll_dim=1):
     return result
 
 
-def bilinear(input1, input2, weight, bias=None):
+def bilinear(input1=MISSING, input2=MISSING, weight=MISSING, bias=None):
     """bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor
 
     Made of other operators by composite.matmul.bilinear, and differentiable through them.
@@ -1692,7 +1692,7 @@ _BILINEAR = GuardedOverload("bilinear", ((
 ),), composite_matmul_products.bilinear)
 
 
-def matmul(input, other, *, out=None):
+def matmul(input=MISSING, other=MISSING, *, out=None):
     """matmul(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.matmul.matmul, and differentiable through them.
@@ -1717,7 +1717,7 @@ _MATMUL = GuardedOverload("matmul", ((
 ),), composite_matmul_products.matmul)
 
 
-def linear(input, weight, bias=None, *, out=None):
+def linear(input=MISSING, weight=MISSING, bias=None, *, out=None):
     """linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor
 
     Made of other operators by composite.matmul.linear, and differentiable through them.
@@ -1742,7 +1742,7 @@ _LINEAR = GuardedOverload("linear", ((
 ),), composite_matmul_products.linear)
 
 
-def linalg_matmul(input, other, *, out=None):
+def linalg_matmul(input=MISSING, other=MISSING, *, out=None):
     """linalg_matmul(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.matmul.matmul, and differentiable through them.
@@ -1780,7 +1780,7 @@ def linalg_vecdot(x, y, dim=-1, *, out=None):
     return composite_matmul_products.linalg_vecdot(x, y, dim)
 
 
-def outer(input, vec2, *, out=None):
+def outer(input=MISSING, vec2=MISSING, *, out=None):
     """outer(Tensor self, Tensor vec2) -> Tensor
 
     Made of other operators by composite.matmul.outer, and differentiable through them.
@@ -1805,7 +1805,7 @@ _OUTER = GuardedOverload("outer", ((
 ),), composite_matmul_products.outer)
 
 
-def ger(input, vec2, *, out=None):
+def ger(input=MISSING, vec2=MISSING, *, out=None):
     """ger(Tensor self, Tensor vec2) -> Tensor
 
     Made of other operators by composite.matmul.outer, and differentiable through them.
@@ -1830,7 +1830,7 @@ _GER = GuardedOverload("ger", ((
 ),), composite_matmul_products.outer)
 
 
-def inner(input, other, *, out=None):
+def inner(input=MISSING, other=MISSING, *, out=None):
     """inner(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.matmul.inner, and differentiable through them.
@@ -1879,7 +1879,7 @@ def einsum(equation, tensors, path=None):
     return composite_matmul_einsum.einsum(equation, tensors, path)
 
 
-def kron(input, other, *, out=None):
+def kron(input=MISSING, other=MISSING, *, out=None):
     """kron(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.matmul.kron, and differentiable through them.

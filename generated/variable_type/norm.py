@@ -54,7 +54,7 @@ new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
-def native_batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, *, out=None):
+def native_batch_norm(input=MISSING, weight=MISSING, bias=MISSING, running_mean=MISSING, running_var=MISSING, training=MISSING, momentum=MISSING, eps=MISSING, *, out=None):
     """native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)
 
     (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = native_batch_norm_backward(g, x, weight, running_mean, running_var, z₁, z₂, training, ε)
@@ -414,7 +414,7 @@ def _native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, e
     return (result0, result1, result2)
 
 
-def _native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps, *, out=None):
+def _native_batch_norm_legit_no_training(input=MISSING, weight=MISSING, bias=MISSING, running_mean=MISSING, running_var=MISSING, momentum=MISSING, eps=MISSING, *, out=None):
     """_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)
 
     (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = native_batch_norm_backward(g, x, weight, running_mean, running_var, z₁, z₂, False, ε)
@@ -509,7 +509,7 @@ __NATIVE_BATCH_NORM_LEGIT_NO_TRAINING = GuardedOverload("_native_batch_norm_legi
 ),))
 
 
-def _batch_norm_with_update(input, weight, bias, running_mean, running_var, momentum, eps, *, out=None):
+def _batch_norm_with_update(input=MISSING, weight=MISSING, bias=MISSING, running_mean=MISSING, running_var=MISSING, momentum=MISSING, eps=MISSING, *, out=None):
     """_batch_norm_with_update(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)
 
     (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = batch_norm_reserve_backward(g, x, weight, running_mean, running_var, z₁, z₂, True, ε, z₃)
@@ -608,7 +608,7 @@ __BATCH_NORM_WITH_UPDATE = GuardedOverload("_batch_norm_with_update", ((
 ),))
 
 
-def _batch_norm_no_update(input, weight, bias, running_mean, running_var, momentum, eps, *, out=None):
+def _batch_norm_no_update(input=MISSING, weight=MISSING, bias=MISSING, running_mean=MISSING, running_var=MISSING, momentum=MISSING, eps=MISSING, *, out=None):
     """_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)
 
     (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = batch_norm_reserve_backward(g, x, weight, running_mean, running_var, z₁, z₂, False, ε, z₃)
@@ -813,7 +813,7 @@ def batch_norm_backward(grad_out, input, weight, running_mean, running_var, save
     return (result0, result1, result2)
 
 
-def batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled):
+def batch_norm(input=MISSING, weight=MISSING, bias=MISSING, running_mean=MISSING, running_var=MISSING, training=MISSING, momentum=MISSING, eps=MISSING, cudnn_enabled=MISSING):
     """batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor
 
     Made of other operators by composite.norm.batch_norm, and differentiable through them.
@@ -838,7 +838,7 @@ _BATCH_NORM = GuardedOverload("batch_norm", ((
 ),), composite_norm.batch_norm)
 
 
-def instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled):
+def instance_norm(input=MISSING, weight=MISSING, bias=MISSING, running_mean=MISSING, running_var=MISSING, use_input_stats=MISSING, momentum=MISSING, eps=MISSING, cudnn_enabled=MISSING):
     """instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor
 
     Made of other operators by composite.norm.instance_norm, and differentiable through them.
@@ -1143,7 +1143,7 @@ def norm_except_dim(v, pow=2, dim=0):
     return composite_norm.norm_except_dim(v, pow, dim)
 
 
-def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+def native_group_norm(input=MISSING, weight=MISSING, bias=MISSING, N=MISSING, C=MISSING, HxW=MISSING, group=MISSING, eps=MISSING):
     """native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
 
     (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = group_norm_backward(g, x, z₁, z₂, weight, N, C, HxW, group, ε)
@@ -1342,7 +1342,7 @@ def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, g
     return (result0, result1, result2)
 
 
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-05, cudnn_enabled=True):
+def group_norm(input=MISSING, num_groups=MISSING, weight=None, bias=None, eps=1e-05, cudnn_enabled=True):
     """group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool cudnn_enabled=True) -> Tensor
 
     Made of other operators by composite.norm.group_norm, and differentiable through them.

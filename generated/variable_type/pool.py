@@ -398,7 +398,7 @@ def _adaptive_avg_pool2d(input, output_size):
     return result
 
 
-def _adaptive_avg_pool2d_backward(grad_output, self):
+def _adaptive_avg_pool2d_backward(grad_output=MISSING, self=MISSING):
     """_adaptive_avg_pool2d_backward(Tensor grad_output, Tensor self) -> Tensor
 
     ∂L/∂grad_output = _adaptive_avg_pool2d(g, shape(grad_output)[−2:])
@@ -539,7 +539,7 @@ def adaptive_max_pool2d(input, output_size):
     return (result0, result1)
 
 
-def adaptive_max_pool2d_backward(grad_output, self, indices):
+def adaptive_max_pool2d_backward(grad_output=MISSING, self=MISSING, indices=MISSING):
     """adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor
 
     ∂L/∂grad_output = reshape(gather(flatten(g, −2), −1, flatten(indices, −2), sparse_grad = False), shape(indices))
@@ -1007,7 +1007,7 @@ def _adaptive_avg_pool3d(input, output_size):
     return result
 
 
-def _adaptive_avg_pool3d_backward(grad_output, self):
+def _adaptive_avg_pool3d_backward(grad_output=MISSING, self=MISSING):
     """_adaptive_avg_pool3d_backward(Tensor grad_output, Tensor self) -> Tensor
 
     ∂L/∂grad_output = _adaptive_avg_pool3d(g, shape(grad_output)[−3:])
@@ -1148,7 +1148,7 @@ def adaptive_max_pool3d(input, output_size):
     return (result0, result1)
 
 
-def adaptive_max_pool3d_backward(grad_output, self, indices):
+def adaptive_max_pool3d_backward(grad_output=MISSING, self=MISSING, indices=MISSING):
     """adaptive_max_pool3d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor
 
     ∂L/∂grad_output = reshape(gather(flatten(g, −3), −1, flatten(indices, −3), sparse_grad = False), shape(indices))

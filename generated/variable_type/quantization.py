@@ -72,7 +72,7 @@ def fake_quantize_per_tensor_affine_tensor_qparams(input, scale, zero_point, qua
     return composite_quantization.per_tensor_of_tensors(input, scale, zero_point, quant_min, quant_max)
 
 
-def fake_quantize_per_tensor_affine_cachemask(input, scale, zero_point, quant_min, quant_max):
+def fake_quantize_per_tensor_affine_cachemask(input=MISSING, scale=MISSING, zero_point=MISSING, quant_min=MISSING, quant_max=MISSING):
     """fake_quantize_per_tensor_affine_cachemask(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> (Tensor output, Tensor mask)
 
     ∂L/∂x = fake_quantize_per_tensor_affine_cachemask_backward(g, mask)
@@ -129,7 +129,7 @@ _FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK = GuardedOverload("fake_quantize_per_
 ),))
 
 
-def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(input, scale, zero_point, fake_quant_enabled, quant_min, quant_max):
+def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(input=MISSING, scale=MISSING, zero_point=MISSING, fake_quant_enabled=MISSING, quant_min=MISSING, quant_max=MISSING):
     """_fake_quantize_per_tensor_affine_cachemask_tensor_qparams(Tensor self, Tensor scale, Tensor zero_point, Tensor fake_quant_enabled, int quant_min, int quant_max) -> (Tensor output, Tensor mask)
 
     ∂L/∂x = fake_quantize_per_tensor_affine_cachemask_backward(g, mask)
@@ -192,7 +192,7 @@ __FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_TENSOR_QPARAMS = GuardedOverload("_f
 ),))
 
 
-def fake_quantize_per_tensor_affine_cachemask_backward(grad, mask):
+def fake_quantize_per_tensor_affine_cachemask_backward(grad=MISSING, mask=MISSING):
     """fake_quantize_per_tensor_affine_cachemask_backward(Tensor grad, Tensor mask) -> Tensor
 
     Made of other operators by composite.quantization.masked_gradient, and differentiable through them.
@@ -215,7 +215,7 @@ _FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_BACKWARD = GuardedOverload("fake_quan
 ),), composite_quantization.masked_gradient)
 
 
-def _fake_quantize_learnable_per_tensor_affine(input, scale, zero_point, quant_min, quant_max, grad_factor=1.0):
+def _fake_quantize_learnable_per_tensor_affine(input=MISSING, scale=MISSING, zero_point=MISSING, quant_min=MISSING, quant_max=MISSING, grad_factor=1.0):
     """_fake_quantize_learnable_per_tensor_affine(Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max, float grad_factor=1.0) -> Tensor
 
     (∂L/∂x, ∂L/∂scale, ∂L/∂zero_point) = _fake_quantize_learnable_per_tensor_affine_backward(g, x, scale, zero_point, quant_min, quant_max, grad_factor)
@@ -282,7 +282,7 @@ __FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE = GuardedOverload("_fake_quantize_le
 ),))
 
 
-def _fake_quantize_learnable_per_tensor_affine_backward(grad, self, scale, zero_point, quant_min, quant_max, grad_factor=1.0):
+def _fake_quantize_learnable_per_tensor_affine_backward(grad=MISSING, self=MISSING, scale=MISSING, zero_point=MISSING, quant_min=MISSING, quant_max=MISSING, grad_factor=1.0):
     """_fake_quantize_learnable_per_tensor_affine_backward(Tensor grad, Tensor self, Tensor scale, Tensor zero_point, int quant_min, int quant_max, float grad_factor=1.0) -> (Tensor, Tensor, Tensor)
 
     Its derivative is not implemented.
@@ -326,7 +326,7 @@ __FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE_BACKWARD = GuardedOverload("_fake_qu
 ),))
 
 
-def fake_quantize_per_channel_affine(input, scale, zero_point, axis, quant_min, quant_max):
+def fake_quantize_per_channel_affine(input=MISSING, scale=MISSING, zero_point=MISSING, axis=MISSING, quant_min=MISSING, quant_max=MISSING):
     """fake_quantize_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> Tensor
 
     Made of other operators by composite.quantization.per_channel, and differentiable through them.
@@ -351,7 +351,7 @@ _FAKE_QUANTIZE_PER_CHANNEL_AFFINE = GuardedOverload("fake_quantize_per_channel_a
 ),), composite_quantization.per_channel)
 
 
-def fake_quantize_per_channel_affine_cachemask(input, scale, zero_point, axis, quant_min, quant_max):
+def fake_quantize_per_channel_affine_cachemask(input=MISSING, scale=MISSING, zero_point=MISSING, axis=MISSING, quant_min=MISSING, quant_max=MISSING):
     """fake_quantize_per_channel_affine_cachemask(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max) -> (Tensor output, Tensor mask)
 
     ∂L/∂x = fake_quantize_per_channel_affine_cachemask_backward(g, mask)
@@ -412,7 +412,7 @@ _FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK = GuardedOverload("fake_quantize_per
 ),))
 
 
-def fake_quantize_per_channel_affine_cachemask_backward(grad, mask):
+def fake_quantize_per_channel_affine_cachemask_backward(grad=MISSING, mask=MISSING):
     """fake_quantize_per_channel_affine_cachemask_backward(Tensor grad, Tensor mask) -> Tensor
 
     Made of other operators by composite.quantization.masked_gradient, and differentiable through them.
@@ -435,7 +435,7 @@ _FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_BACKWARD = GuardedOverload("fake_qua
 ),), composite_quantization.masked_gradient)
 
 
-def _fake_quantize_learnable_per_channel_affine(input, scale, zero_point, axis, quant_min, quant_max, grad_factor=1.0):
+def _fake_quantize_learnable_per_channel_affine(input=MISSING, scale=MISSING, zero_point=MISSING, axis=MISSING, quant_min=MISSING, quant_max=MISSING, grad_factor=1.0):
     """_fake_quantize_learnable_per_channel_affine(Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max, float grad_factor=1.0) -> Tensor
 
     (∂L/∂x, ∂L/∂scale, ∂L/∂zero_point) = _fake_quantize_learnable_per_channel_affine_backward(g, x, scale, zero_point, axis, quant_min, quant_max, grad_factor)
@@ -503,7 +503,7 @@ __FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE = GuardedOverload("_fake_quantize_l
 ),))
 
 
-def _fake_quantize_learnable_per_channel_affine_backward(grad, self, scale, zero_point, axis, quant_min, quant_max, grad_factor=1.0):
+def _fake_quantize_learnable_per_channel_affine_backward(grad=MISSING, self=MISSING, scale=MISSING, zero_point=MISSING, axis=MISSING, quant_min=MISSING, quant_max=MISSING, grad_factor=1.0):
     """_fake_quantize_learnable_per_channel_affine_backward(Tensor grad, Tensor self, Tensor scale, Tensor zero_point, int axis, int quant_min, int quant_max, float grad_factor=1.0) -> (Tensor, Tensor, Tensor)
 
     Its derivative is not implemented.
@@ -547,7 +547,7 @@ __FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE_BACKWARD = GuardedOverload("_fake_q
 ),))
 
 
-def fused_moving_avg_obs_fake_quant(input, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min, quant_max, ch_axis, per_row_fake_quant=False, symmetric_quant=False):
+def fused_moving_avg_obs_fake_quant(input=MISSING, observer_on=MISSING, fake_quant_on=MISSING, running_min=MISSING, running_max=MISSING, scale=MISSING, zero_point=MISSING, averaging_const=MISSING, quant_min=MISSING, quant_max=MISSING, ch_axis=MISSING, per_row_fake_quant=False, symmetric_quant=False):
     """fused_moving_avg_obs_fake_quant(Tensor self, Tensor observer_on, Tensor fake_quant_on, Tensor(a!) running_min, Tensor(b!) running_max, Tensor(c!) scale, Tensor(d!) zero_point, float averaging_const, int quant_min, int quant_max, int ch_axis, bool per_row_fake_quant=False, bool symmetric_quant=False) -> Tensor
 
     Made of other operators by composite.quantization.moving_average, and differentiable through them.
@@ -572,7 +572,7 @@ _FUSED_MOVING_AVG_OBS_FAKE_QUANT = GuardedOverload("fused_moving_avg_obs_fake_qu
 ),), composite_quantization.moving_average)
 
 
-def _fused_moving_avg_obs_fq_helper(input, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min, quant_max, ch_axis, per_row_fake_quant=False, symmetric_quant=False):
+def _fused_moving_avg_obs_fq_helper(input=MISSING, observer_on=MISSING, fake_quant_on=MISSING, running_min=MISSING, running_max=MISSING, scale=MISSING, zero_point=MISSING, averaging_const=MISSING, quant_min=MISSING, quant_max=MISSING, ch_axis=MISSING, per_row_fake_quant=False, symmetric_quant=False):
     """_fused_moving_avg_obs_fq_helper(Tensor self, Tensor observer_on, Tensor fake_quant_on, Tensor(a!) running_min, Tensor(b!) running_max, Tensor(c!) scale, Tensor(d!) zero_point, float averaging_const, int quant_min, int quant_max, int ch_axis, bool per_row_fake_quant=False, bool symmetric_quant=False) -> (Tensor output, Tensor mask)
 
     ∂L/∂x = fake_quantize_per_tensor_affine_cachemask_backward(g, mask)

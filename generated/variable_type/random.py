@@ -1928,7 +1928,7 @@ def _standard_gamma(input, generator=None, *, out=None):
     return result
 
 
-def _standard_gamma_grad(input, output, *, out=None):
+def _standard_gamma_grad(input=MISSING, output=MISSING, *, out=None):
     """_standard_gamma_grad(Tensor self, Tensor output) -> Tensor
 
     ∂L/∂x = not implemented: _standard_gamma_grad
@@ -2043,7 +2043,7 @@ def _sample_dirichlet(input, generator=None, *, out=None):
     return result
 
 
-def _dirichlet_grad(x, alpha, total, *, out=None):
+def _dirichlet_grad(x=MISSING, alpha=MISSING, total=MISSING, *, out=None):
     """_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor
 
     ∂L/∂x = not implemented: _dirichlet_grad
@@ -2109,7 +2109,7 @@ __DIRICHLET_GRAD = GuardedOverload("_dirichlet_grad", ((
 ),))
 
 
-def native_dropout(input, p, train):
+def native_dropout(input=MISSING, p=MISSING, train=MISSING):
     """native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)
 
     ∂L/∂x = g · z₁ · (1 if train = False, 0 if p = 1, else 1 / (1 − p))
@@ -2177,7 +2177,7 @@ _NATIVE_DROPOUT = GuardedOverload("native_dropout", ((
 ),))
 
 
-def native_dropout_backward(grad_output, mask, scale):
+def native_dropout_backward(grad_output=MISSING, mask=MISSING, scale=MISSING):
     """native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor
 
     ∂L/∂grad_output = g · mask · scale
@@ -2254,7 +2254,7 @@ _NATIVE_DROPOUT_BACKWARD = GuardedOverload("native_dropout_backward", ((
 ),))
 
 
-def dropout(input, p, train):
+def dropout(input=MISSING, p=MISSING, train=MISSING):
     """dropout(Tensor input, float p, bool train) -> Tensor
 
     Made of other operators by composite.random.dropout, and differentiable through them.
@@ -2279,7 +2279,7 @@ _DROPOUT = GuardedOverload("dropout", ((
 ),), composite_random.dropout)
 
 
-def dropout_(input, p, train):
+def dropout_(input=MISSING, p=MISSING, train=MISSING):
     """dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
 
     Made of other operators by composite.random.dropout_, and differentiable through them.
@@ -2304,7 +2304,7 @@ _DROPOUT_ = GuardedOverload("dropout_", ((
 ),), composite_random.dropout_)
 
 
-def feature_dropout(input, p, train):
+def feature_dropout(input=MISSING, p=MISSING, train=MISSING):
     """feature_dropout(Tensor input, float p, bool train) -> Tensor
 
     Made of other operators by composite.random.feature_dropout, and differentiable through them.
@@ -2329,7 +2329,7 @@ _FEATURE_DROPOUT = GuardedOverload("feature_dropout", ((
 ),), composite_random.feature_dropout)
 
 
-def feature_dropout_(input, p, train):
+def feature_dropout_(input=MISSING, p=MISSING, train=MISSING):
     """feature_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
 
     Made of other operators by composite.random.feature_dropout_, and differentiable through them.
@@ -2354,7 +2354,7 @@ _FEATURE_DROPOUT_ = GuardedOverload("feature_dropout_", ((
 ),), composite_random.feature_dropout_)
 
 
-def alpha_dropout(input, p, train):
+def alpha_dropout(input=MISSING, p=MISSING, train=MISSING):
     """alpha_dropout(Tensor input, float p, bool train) -> Tensor
 
     Made of other operators by composite.random.alpha_dropout, and differentiable through them.
@@ -2379,7 +2379,7 @@ _ALPHA_DROPOUT = GuardedOverload("alpha_dropout", ((
 ),), composite_random.alpha_dropout)
 
 
-def alpha_dropout_(input, p, train):
+def alpha_dropout_(input=MISSING, p=MISSING, train=MISSING):
     """alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
 
     Made of other operators by composite.random.alpha_dropout_, and differentiable through them.
@@ -2404,7 +2404,7 @@ _ALPHA_DROPOUT_ = GuardedOverload("alpha_dropout_", ((
 ),), composite_random.alpha_dropout_)
 
 
-def feature_alpha_dropout(input, p, train):
+def feature_alpha_dropout(input=MISSING, p=MISSING, train=MISSING):
     """feature_alpha_dropout(Tensor input, float p, bool train) -> Tensor
 
     Made of other operators by composite.random.feature_alpha_dropout, and differentiable through them.
@@ -2429,7 +2429,7 @@ _FEATURE_ALPHA_DROPOUT = GuardedOverload("feature_alpha_dropout", ((
 ),), composite_random.feature_alpha_dropout)
 
 
-def feature_alpha_dropout_(input, p, train):
+def feature_alpha_dropout_(input=MISSING, p=MISSING, train=MISSING):
     """feature_alpha_dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)
 
     Made of other operators by composite.random.feature_alpha_dropout_, and differentiable through them.
@@ -2605,7 +2605,7 @@ def rrelu_with_noise_(input, noise, lower=0.125, upper=0.3333333333333333, train
     return input
 
 
-def rrelu_with_noise_backward(grad_output, self, noise, lower, upper, training, self_is_result):
+def rrelu_with_noise_backward(grad_output=MISSING, self=MISSING, noise=MISSING, lower=MISSING, upper=MISSING, training=MISSING, self_is_result=MISSING):
     """rrelu_with_noise_backward(Tensor grad_output, Tensor self, Tensor noise, Scalar lower, Scalar upper, bool training, bool self_is_result) -> Tensor
 
     ∂L/∂grad_output = rrelu_with_noise_backward(g, x, noise, lower, upper, training, False)

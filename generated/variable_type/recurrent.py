@@ -142,7 +142,7 @@ def lstm_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
     return composite_recurrent.lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
-def gru_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+def gru_cell(input=MISSING, hx=MISSING, w_ih=MISSING, w_hh=MISSING, b_ih=None, b_hh=None):
     """gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
 
     Made of other operators by composite.recurrent.gru_cell, and differentiable through them.
@@ -165,7 +165,7 @@ _GRU_CELL = GuardedOverload("gru_cell", ((
 ),), composite_recurrent.gru_cell)
 
 
-def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+def rnn_tanh_cell(input=MISSING, hx=MISSING, w_ih=MISSING, w_hh=MISSING, b_ih=None, b_hh=None):
     """rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
 
     Made of other operators by composite.recurrent.rnn_tanh_cell, and differentiable through them.
@@ -188,7 +188,7 @@ _RNN_TANH_CELL = GuardedOverload("rnn_tanh_cell", ((
 ),), composite_recurrent.rnn_tanh_cell)
 
 
-def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih=None, b_hh=None):
+def rnn_relu_cell(input=MISSING, hx=MISSING, w_ih=MISSING, w_hh=MISSING, b_ih=None, b_hh=None):
     """rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor
 
     Made of other operators by composite.recurrent.rnn_relu_cell, and differentiable through them.
@@ -371,7 +371,7 @@ def mkldnn_rnn_layer_backward(input, weight1, weight2, weight3, weight4, hx_, cx
     return (result0, result1, result2, result3, result4, result5, result6)
 
 
-def _pack_padded_sequence(input, lengths, batch_first):
+def _pack_padded_sequence(input=MISSING, lengths=MISSING, batch_first=MISSING):
     """_pack_padded_sequence(Tensor input, Tensor lengths, bool batch_first) -> (Tensor, Tensor)
 
     ∂L/∂x = _pack_padded_sequence_backward(g, shape(x), z₁, batch_first)
@@ -450,7 +450,7 @@ def _pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first):
     return composite_recurrent.pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first)
 
 
-def _pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length):
+def _pad_packed_sequence(data=MISSING, batch_sizes=MISSING, batch_first=MISSING, padding_value=MISSING, total_length=MISSING):
     """_pad_packed_sequence(Tensor data, Tensor batch_sizes, bool batch_first, Scalar padding_value, int total_length) -> (Tensor, Tensor)
 
     Made of other operators by composite.recurrent.pad_packed_sequence, and differentiable through them.

@@ -2429,7 +2429,7 @@ def cumprod_(self, dim, dtype=None):
     return self
 
 
-def cummax(input, dim=MISSING, *, axis=MISSING, out=None):
+def cummax(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
     """cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)
 
     ∂L/∂x = scatter_add(0, dim, indices, g)
@@ -2499,7 +2499,7 @@ _CUMMAX = GuardedOverload("cummax", ((
 ),))
 
 
-def cummin(input, dim=MISSING, *, axis=MISSING, out=None):
+def cummin(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
     """cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)
 
     ∂L/∂x = scatter_add(0, dim, indices, g)
@@ -2569,7 +2569,7 @@ _CUMMIN = GuardedOverload("cummin", ((
 ),))
 
 
-def logcumsumexp(input, dim=MISSING, *, axis=MISSING, out=None):
+def logcumsumexp(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
     """logcumsumexp(Tensor self, int dim) -> Tensor
 
     ∂L/∂x = logcumsumexp_backward(g, x, z, dim)
@@ -3075,7 +3075,7 @@ def nanquantile_scalar(input, q, dim=None, keepdim=False, interpolation='linear'
     return composite_reduction_statistics.nanquantile(input, q, dim, keepdim, interpolation)
 
 
-def dist(input, other, p=2, *, out=None):
+def dist(input=MISSING, other=MISSING, p=2, *, out=None):
     """dist(Tensor self, Tensor other, Scalar p=2) -> Tensor
 
     ∂L/∂x = norm_backward(g, x − y, p, z)
@@ -3161,7 +3161,7 @@ _DIST = GuardedOverload("dist", ((
 ),))
 
 
-def cdist(x1, x2, p=2, compute_mode=None):
+def cdist(x1=MISSING, x2=MISSING, p=2, compute_mode=None):
     """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor
 
     Made of other operators by composite.reduction.cdist, and differentiable through them.
@@ -3186,7 +3186,7 @@ _CDIST = GuardedOverload("cdist", ((
 ),), composite_reduction_statistics.cdist)
 
 
-def pdist(input, p=2):
+def pdist(input=MISSING, p=2):
     """pdist(Tensor self, float p=2) -> Tensor
 
     Made of other operators by composite.reduction.pdist, and differentiable through them.
@@ -3211,7 +3211,7 @@ _PDIST = GuardedOverload("pdist", ((
 ),), composite_reduction_statistics.pdist)
 
 
-def _pdist_forward(input, p=2, *, out=None):
+def _pdist_forward(input=MISSING, p=2, *, out=None):
     """_pdist_forward(Tensor self, float p=2) -> Tensor
 
     ∂L/∂x = pdist_backward(g, x, p, z)
@@ -3287,7 +3287,7 @@ __PDIST_FORWARD = GuardedOverload("_pdist_forward", ((
 ),))
 
 
-def _cdist_forward(x1, x2, p, compute_mode, *, out=None):
+def _cdist_forward(x1=MISSING, x2=MISSING, p=MISSING, compute_mode=MISSING, *, out=None):
     """_cdist_forward(Tensor x1, Tensor x2, float p, int? compute_mode) -> Tensor
 
     ∂L/∂x₁ = cdist_backward(g, x₁, x₂, p, z)
@@ -3372,7 +3372,7 @@ __CDIST_FORWARD = GuardedOverload("_cdist_forward", ((
 ),))
 
 
-def _euclidean_dist(x1, x2, *, out=None):
+def _euclidean_dist(x1=MISSING, x2=MISSING, *, out=None):
     """_euclidean_dist(Tensor x1, Tensor x2) -> Tensor
 
     ∂L/∂x₁ = x₁ · Σ_−1 (0 if z = 0, else g / z) − (0 if z = 0, else g / z) @ x₂
@@ -3452,7 +3452,7 @@ __EUCLIDEAN_DIST = GuardedOverload("_euclidean_dist", ((
 ),))
 
 
-def segment_reduce(data, reduce, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None, out=None):
+def segment_reduce(data=MISSING, reduce=MISSING, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None, out=None):
     """segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor
 
     ∂L/∂data = segment_reduce_backward(g, data, reduce, lengths, offsets, axis, initial, z)
@@ -3541,7 +3541,7 @@ _SEGMENT_REDUCE = GuardedOverload("segment_reduce", ((
 ),))
 
 
-def renorm(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
+def renorm(input=MISSING, p=MISSING, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
     """renorm(Tensor self, Scalar p, int dim, Scalar maxnorm) -> Tensor
 
     ∂L/∂x = renorm_backward(g, x, p, dim, maxnorm)
@@ -3618,7 +3618,7 @@ _RENORM = GuardedOverload("renorm", ((
 ),))
 
 
-def renorm_(input, p, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
+def renorm_(input=MISSING, p=MISSING, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
     """renorm_(Tensor(a!) self, Scalar p, int dim, Scalar maxnorm) -> Tensor(a!)
 
     renorm, written into self; see there for the derivative.
@@ -3687,7 +3687,7 @@ _RENORM_ = GuardedOverload("renorm_", ((
 ),))
 
 
-def trace(input, *, out=None):
+def trace(input=MISSING, *, out=None):
     """trace(Tensor self) -> Tensor
 
     ∂L/∂x = g if eye(shape(x)[0], shape(x)[1], dtype = dtype(g), device = device(g)) ≠ 0, else 0
@@ -3835,7 +3835,7 @@ def cumulative_trapezoid_dx(y, dx=1, dim=-1):
     return composite_reduction_differences.cumulative_trapezoid_dx(y, dx, dim)
 
 
-def bincount(input, weights=None, minlength=0, *, out=None):
+def bincount(input=MISSING, weights=None, minlength=0, *, out=None):
     """bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor
 
     Its derivative is not implemented.
@@ -3882,7 +3882,7 @@ _BINCOUNT = GuardedOverload("bincount", ((
 ),))
 
 
-def histc(input, bins=100, min=0, max=0, *, out=None):
+def histc(input=MISSING, bins=100, min=0, max=0, *, out=None):
     """histc(Tensor self, int bins=100, Scalar min=0, Scalar max=0) -> Tensor
 
     Its result never requires a gradient.
@@ -3925,7 +3925,7 @@ _HISTC = GuardedOverload("histc", ((
 ),))
 
 
-def cov(input, *, correction=1, fweights=None, aweights=None):
+def cov(input=MISSING, *, correction=1, fweights=None, aweights=None):
     """cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor
 
     Made of other operators by composite.reduction.cov, and differentiable through them.
@@ -3953,7 +3953,7 @@ _COV = GuardedOverload("cov", ((
 ),), composite_reduction_statistics.cov)
 
 
-def corrcoef(input):
+def corrcoef(input=MISSING):
     """corrcoef(Tensor self) -> Tensor
 
     Made of other operators by composite.reduction.corrcoef, and differentiable through them.

@@ -2639,7 +2639,7 @@ def _pad_circular(input, pad):
     return composite_resampling.pad_circular(input, pad)
 
 
-def grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners):
+def grid_sampler(input=MISSING, grid=MISSING, interpolation_mode=MISSING, padding_mode=MISSING, align_corners=MISSING):
     """grid_sampler(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
 
     Made of other operators by composite.resampling.grid_sampler, and differentiable through them.
@@ -2664,7 +2664,7 @@ _GRID_SAMPLER = GuardedOverload("grid_sampler", ((
 ),), composite_resampling.grid_sampler)
 
 
-def grid_sampler_2d(input, grid, interpolation_mode, padding_mode, align_corners, *, out=None):
+def grid_sampler_2d(input=MISSING, grid=MISSING, interpolation_mode=MISSING, padding_mode=MISSING, align_corners=MISSING, *, out=None):
     """grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
 
     (∂L/∂x, ∂L/∂grid) = grid_sampler_2d_backward(g, x, grid, interpolation_mode, padding_mode, align_corners)
@@ -2828,7 +2828,7 @@ def grid_sampler_2d_backward(grad_output, input, grid, interpolation_mode, paddi
     return (result0, result1)
 
 
-def grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners, *, out=None):
+def grid_sampler_3d(input=MISSING, grid=MISSING, interpolation_mode=MISSING, padding_mode=MISSING, align_corners=MISSING, *, out=None):
     """grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> Tensor
 
     (∂L/∂x, ∂L/∂grid) = grid_sampler_3d_backward(g, x, grid, interpolation_mode, padding_mode, align_corners)

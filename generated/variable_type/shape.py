@@ -114,7 +114,7 @@ new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
-def detach(input):
+def detach(input=MISSING):
     """detach(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.shape.detach.
@@ -137,7 +137,7 @@ _DETACH = GuardedOverload("detach", ((
 ),), composite_shape_memory.detach)
 
 
-def detach_(input):
+def detach_(input=MISSING):
     """detach_(Tensor(a!) self) -> Tensor(a!)
 
     Made of other operators by composite.shape.detach_.
@@ -160,7 +160,7 @@ _DETACH_ = GuardedOverload("detach_", ((
 ),), composite_shape_memory.detach_)
 
 
-def detach_copy(input, *, out=None):
+def detach_copy(input=MISSING, *, out=None):
     """detach_copy(Tensor self) -> Tensor
 
     z = copy(x)
@@ -266,7 +266,7 @@ def clone(input, memory_format=None, *, out=None):
     return result
 
 
-def copy_(self, src, non_blocking=False):
+def copy_(self=MISSING, src=MISSING, non_blocking=False):
     """copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)
 
     ∂L/∂x = 0
@@ -478,7 +478,7 @@ def to_other(self, other, non_blocking=False, copy=False, memory_format=None):
     return composite_shape_memory.to_other(self, other, non_blocking, copy, memory_format)
 
 
-def type_as(self, other):
+def type_as(self=MISSING, other=MISSING):
     """type_as(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.shape.type_as, and differentiable through them.
@@ -501,7 +501,7 @@ _TYPE_AS = GuardedOverload("type_as", ((
 ),), composite_shape_memory.type_as)
 
 
-def alias(input):
+def alias(input=MISSING):
     """alias(Tensor(a) self) -> Tensor(a)
 
     ∂L/∂x = g
@@ -565,7 +565,7 @@ _ALIAS = GuardedOverload("alias", ((
 ),))
 
 
-def alias_copy(input, *, out=None):
+def alias_copy(input=MISSING, *, out=None):
     """alias_copy(Tensor self) -> Tensor
 
     ∂L/∂x = g
@@ -931,7 +931,7 @@ def _reshape_alias(input, size, stride):
     return result
 
 
-def view_as(self, other):
+def view_as(self=MISSING, other=MISSING):
     """view_as(Tensor(a) self, Tensor other) -> Tensor(a)
 
     Made of other operators by composite.shape.view_as, and differentiable through them.
@@ -965,7 +965,7 @@ def reshape(input, shape):
     return composite_shape_reshapes.reshape(input, shape)
 
 
-def reshape_as(self, other):
+def reshape_as(self=MISSING, other=MISSING):
     """reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)
 
     Made of other operators by composite.shape.reshape_as, and differentiable through them.
@@ -988,7 +988,7 @@ _RESHAPE_AS = GuardedOverload("reshape_as", ((
 ),), composite_shape_reshapes.reshape_as)
 
 
-def flatten(input, start_dim=0, end_dim=-1):
+def flatten(input=MISSING, start_dim=0, end_dim=-1):
     """flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)
 
     Made of other operators by composite.shape.flatten, and differentiable through them.
@@ -1024,7 +1024,7 @@ def unflatten_int(input, dim, sizes):
     return composite_shape_reshapes.unflatten(input, dim, sizes)
 
 
-def ravel(input):
+def ravel(input=MISSING):
     """ravel(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.shape.ravel, and differentiable through them.
@@ -1165,7 +1165,7 @@ def expand_copy(input, size, implicit=False, *, out=None):
     return result
 
 
-def expand_as(self, other):
+def expand_as(self=MISSING, other=MISSING):
     """expand_as(Tensor(a) self, Tensor other) -> Tensor(a)
 
     Made of other operators by composite.shape.expand_as, and differentiable through them.
@@ -1341,7 +1341,7 @@ def permute_copy(input, dims, *, out=None):
     return result
 
 
-def transpose(input, dim0, dim1):
+def transpose(input=MISSING, dim0=MISSING, dim1=MISSING):
     """transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)
 
     ∂L/∂x = transpose(g, dim₀, dim₁)
@@ -1409,7 +1409,7 @@ _TRANSPOSE_INT = GuardedOverload("transpose", ((
 ),))
 
 
-def transpose_copy(input, dim0, dim1, *, out=None):
+def transpose_copy(input=MISSING, dim0=MISSING, dim1=MISSING, *, out=None):
     """transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor
 
     ∂L/∂x = transpose(g, dim₀, dim₁)
@@ -1481,7 +1481,7 @@ _TRANSPOSE_COPY_INT = GuardedOverload("transpose_copy", ((
 ),))
 
 
-def transpose_(self, dim0, dim1):
+def transpose_(self=MISSING, dim0=MISSING, dim1=MISSING):
     """transpose_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)
 
     ∂L/∂x = transpose(g, dim₀, dim₁)
@@ -1548,7 +1548,7 @@ _TRANSPOSE_ = GuardedOverload("transpose_", ((
 ),))
 
 
-def t(input):
+def t(input=MISSING):
     """t(Tensor(a) self) -> Tensor(a)
 
     ∂L/∂x = gᵀ
@@ -1612,7 +1612,7 @@ _T = GuardedOverload("t", ((
 ),))
 
 
-def t_copy(input, *, out=None):
+def t_copy(input=MISSING, *, out=None):
     """t_copy(Tensor self) -> Tensor
 
     ∂L/∂x = gᵀ
@@ -1680,7 +1680,7 @@ _T_COPY = GuardedOverload("t_copy", ((
 ),))
 
 
-def t_(self):
+def t_(self=MISSING):
     """t_(Tensor(a!) self) -> Tensor(a!)
 
     ∂L/∂x = gᵀ
@@ -1743,7 +1743,7 @@ _T_ = GuardedOverload("t_", ((
 ),))
 
 
-def swapaxes(input, axis0, axis1):
+def swapaxes(input=MISSING, axis0=MISSING, axis1=MISSING):
     """swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)
 
     Made of other operators by composite.shape.swapdims, and differentiable through them.
@@ -1768,7 +1768,7 @@ _SWAPAXES = GuardedOverload("swapaxes", ((
 ),), composite_shape_reshapes.swapdims)
 
 
-def swapaxes_(self, axis0, axis1):
+def swapaxes_(self=MISSING, axis0=MISSING, axis1=MISSING):
     """swapaxes_(Tensor(a!) self, int axis0, int axis1) -> Tensor(a!)
 
     Made of other operators by composite.shape.swapdims_, and differentiable through them.
@@ -1793,7 +1793,7 @@ _SWAPAXES_ = GuardedOverload("swapaxes_", ((
 ),), composite_shape_reshapes.swapdims_)
 
 
-def swapdims(input, dim0, dim1):
+def swapdims(input=MISSING, dim0=MISSING, dim1=MISSING):
     """swapdims(Tensor(a) self, int dim0, int dim1) -> Tensor(a)
 
     Made of other operators by composite.shape.swapdims, and differentiable through them.
@@ -1818,7 +1818,7 @@ _SWAPDIMS = GuardedOverload("swapdims", ((
 ),), composite_shape_reshapes.swapdims)
 
 
-def swapdims_(self, dim0, dim1):
+def swapdims_(self=MISSING, dim0=MISSING, dim1=MISSING):
     """swapdims_(Tensor(a!) self, int dim0, int dim1) -> Tensor(a!)
 
     Made of other operators by composite.shape.swapdims_, and differentiable through them.
@@ -1887,7 +1887,7 @@ def moveaxis_int(input, source, destination):
     return composite_shape_reshapes.movedim_int(input, source, destination)
 
 
-def numpy_T(input):
+def numpy_T(input=MISSING):
     """numpy_T(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.shape.numpy_T, and differentiable through them.
@@ -1910,7 +1910,7 @@ _NUMPY_T = GuardedOverload("numpy_T", ((
 ),), composite_shape_reshapes.numpy_T)
 
 
-def matrix_H(input):
+def matrix_H(input=MISSING):
     """matrix_H(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.shape.matrix_H, and differentiable through them.
@@ -1933,7 +1933,7 @@ _MATRIX_H = GuardedOverload("matrix_H", ((
 ),), composite_shape_reshapes.matrix_H)
 
 
-def mT(self):
+def mT(self=MISSING):
     """mT(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.shape.mT, and differentiable through them.
@@ -1956,7 +1956,7 @@ _MT = GuardedOverload("mT", ((
 ),), composite_shape_reshapes.mT)
 
 
-def mH(self):
+def mH(self=MISSING):
     """mH(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.shape.mH, and differentiable through them.
@@ -1979,7 +1979,7 @@ _MH = GuardedOverload("mH", ((
 ),), composite_shape_reshapes.mH)
 
 
-def adjoint(input):
+def adjoint(input=MISSING):
     """adjoint(Tensor(a) self) -> Tensor(a)
 
     Made of other operators by composite.shape.adjoint, and differentiable through them.
@@ -2539,7 +2539,7 @@ def squeeze__dims(self, dim):
     return self
 
 
-def unsqueeze(input, dim=MISSING, *, axis=MISSING):
+def unsqueeze(input=MISSING, dim=MISSING, *, axis=MISSING):
     """unsqueeze(Tensor(a) self, int dim) -> Tensor(a)
 
     ∂L/∂x = squeeze(g, dim)
@@ -2606,7 +2606,7 @@ _UNSQUEEZE = GuardedOverload("unsqueeze", ((
 ),))
 
 
-def unsqueeze_copy(input, dim=MISSING, *, axis=MISSING, out=None):
+def unsqueeze_copy(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
     """unsqueeze_copy(Tensor self, int dim) -> Tensor
 
     ∂L/∂x = squeeze(g, dim)
@@ -2677,7 +2677,7 @@ _UNSQUEEZE_COPY = GuardedOverload("unsqueeze_copy", ((
 ),))
 
 
-def unsqueeze_(self, dim=MISSING, *, axis=MISSING):
+def unsqueeze_(self=MISSING, dim=MISSING, *, axis=MISSING):
     """unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)
 
     ∂L/∂x = squeeze(g, dim)
@@ -2943,7 +2943,7 @@ def as_strided_(input, size, stride, storage_offset=None):
     return input
 
 
-def select(input, dim=MISSING, index=MISSING, *, axis=MISSING):
+def select(input=MISSING, dim=MISSING, index=MISSING, *, axis=MISSING):
     """select.int(Tensor(a) self, int dim, int index) -> Tensor(a)
 
     ∂L/∂x = select_backward(g, shape(x), dim, index)
@@ -3012,7 +3012,7 @@ _SELECT_INT = GuardedOverload("select", ((
 ),))
 
 
-def select_copy(input, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
+def select_copy(input=MISSING, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     """select_copy.int(Tensor self, int dim, int index) -> Tensor
 
     ∂L/∂x = select_backward(g, shape(x), dim, index)
@@ -3359,7 +3359,7 @@ def narrow_Tensor(input, dim, start, length):
     return composite_shape_parts.narrow_tensor(input, dim, start, length)
 
 
-def narrow_copy(input, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSING, out=None):
+def narrow_copy(input=MISSING, dim=MISSING, start=MISSING, length=MISSING, *, axis=MISSING, out=None):
     """narrow_copy(Tensor self, int dim, int start, int length) -> Tensor
 
     ∂L/∂x = narrow_backward(g, shape(x), dim, start, length)
@@ -3434,7 +3434,7 @@ _NARROW_COPY = GuardedOverload("narrow_copy", ((
 ),))
 
 
-def diagonal(input, offset=0, dim1=0, dim2=1):
+def diagonal(input=MISSING, offset=0, dim1=0, dim2=1):
     """diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)
 
     ∂L/∂x = diagonal_backward(g, shape(x), offset, dim₁, dim₂)
@@ -3504,7 +3504,7 @@ _DIAGONAL = GuardedOverload("diagonal", ((
 ),))
 
 
-def diagonal_copy(input, offset=0, dim1=0, dim2=1, *, out=None):
+def diagonal_copy(input=MISSING, offset=0, dim1=0, dim2=1, *, out=None):
     """diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor
 
     ∂L/∂x = diagonal_backward(g, shape(x), offset, dim₁, dim₂)
@@ -3652,7 +3652,7 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
     return result
 
 
-def linalg_diagonal(A, *, offset=0, dim1=-2, dim2=-1):
+def linalg_diagonal(A=MISSING, *, offset=0, dim1=-2, dim2=-1):
     """linalg_diagonal(Tensor(a) A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor(a)
 
     Made of other operators by composite.shape.linalg_diagonal, and differentiable through them.
@@ -3680,7 +3680,7 @@ _LINALG_DIAGONAL = GuardedOverload("linalg_diagonal", ((
 ),), composite_shape_joins.linalg_diagonal)
 
 
-def unfold(self, dimension, size, step):
+def unfold(self=MISSING, dimension=MISSING, size=MISSING, step=MISSING):
     """unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)
 
     ∂L/∂x = unfold_backward(g, shape(x), dimension, size, step)
@@ -3750,7 +3750,7 @@ _UNFOLD = GuardedOverload("unfold", ((
 ),))
 
 
-def unfold_copy(input, dimension, size, step, *, out=None):
+def unfold_copy(input=MISSING, dimension=MISSING, size=MISSING, step=MISSING, *, out=None):
     """unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor
 
     ∂L/∂x = unfold_backward(g, shape(x), dimension, size, step)
@@ -4476,7 +4476,7 @@ def dsplit_array(input, indices):
     return composite_shape_parts.dsplit_array(input, indices)
 
 
-def select_scatter(input, src, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
+def select_scatter(input=MISSING, src=MISSING, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
     """select_scatter(Tensor self, Tensor src, int dim, int index) -> Tensor
 
     ∂L/∂x = select_scatter(g, 0, dim, index)
@@ -4632,7 +4632,7 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
     return result
 
 
-def diagonal_scatter(input, src, offset=0, dim1=0, dim2=1, *, out=None):
+def diagonal_scatter(input=MISSING, src=MISSING, offset=0, dim1=0, dim2=1, *, out=None):
     """diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor
 
     ∂L/∂x = diagonal_scatter(g, 0, offset, dim₁, dim₂)
@@ -5513,7 +5513,7 @@ def flip(input, dims, *, out=None):
     return result
 
 
-def fliplr(input):
+def fliplr(input=MISSING):
     """fliplr(Tensor self) -> Tensor
 
     Made of other operators by composite.shape.fliplr, and differentiable through them.
@@ -5536,7 +5536,7 @@ _FLIPLR = GuardedOverload("fliplr", ((
 ),), composite_shape_joins.fliplr)
 
 
-def flipud(input):
+def flipud(input=MISSING):
     """flipud(Tensor self) -> Tensor
 
     Made of other operators by composite.shape.flipud, and differentiable through them.
@@ -5621,7 +5621,7 @@ def rot90(input, k=1, dims=(0, 1), *, out=None):
     return result
 
 
-def tril(input, diagonal=0, *, out=None):
+def tril(input=MISSING, diagonal=0, *, out=None):
     """tril(Tensor self, int diagonal=0) -> Tensor
 
     ∂L/∂x = tril(g, diagonal)
@@ -5692,7 +5692,7 @@ _TRIL = GuardedOverload("tril", ((
 ),))
 
 
-def tril_(input, diagonal=0):
+def tril_(input=MISSING, diagonal=0):
     """tril_(Tensor(a!) self, int diagonal=0) -> Tensor(a!)
 
     tril, written into self; see there for the derivative.
@@ -5755,7 +5755,7 @@ _TRIL_ = GuardedOverload("tril_", ((
 ),))
 
 
-def triu(input, diagonal=0, *, out=None):
+def triu(input=MISSING, diagonal=0, *, out=None):
     """triu(Tensor self, int diagonal=0) -> Tensor
 
     ∂L/∂x = triu(g, diagonal)
@@ -5826,7 +5826,7 @@ _TRIU = GuardedOverload("triu", ((
 ),))
 
 
-def triu_(input, diagonal=0):
+def triu_(input=MISSING, diagonal=0):
     """triu_(Tensor(a!) self, int diagonal=0) -> Tensor(a!)
 
     triu, written into self; see there for the derivative.
@@ -5889,7 +5889,7 @@ _TRIU_ = GuardedOverload("triu_", ((
 ),))
 
 
-def diag(input, diagonal=0, *, out=None):
+def diag(input=MISSING, diagonal=0, *, out=None):
     """diag(Tensor self, int diagonal=0) -> Tensor
 
     Made of other operators by composite.shape.diag, and differentiable through them.
@@ -5916,7 +5916,7 @@ _DIAG = GuardedOverload("diag", ((
 ),), composite_shape_joins.diag)
 
 
-def diag_embed(input, offset=0, dim1=-2, dim2=-1, *, out=None):
+def diag_embed(input=MISSING, offset=0, dim1=-2, dim2=-1, *, out=None):
     """diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor
 
     ∂L/∂x = diagonal(g, offset, dim₁, dim₂)
@@ -5989,7 +5989,7 @@ _DIAG_EMBED = GuardedOverload("diag_embed", ((
 ),))
 
 
-def diagflat(input, offset=0):
+def diagflat(input=MISSING, offset=0):
     """diagflat(Tensor self, int offset=0) -> Tensor
 
     Made of other operators by composite.shape.diagflat, and differentiable through them.
@@ -6047,7 +6047,7 @@ def cartesian_prod(tensors):
     return composite_shape_joins.cartesian_prod(tensors)
 
 
-def combinations(input, r=2, with_replacement=False):
+def combinations(input=MISSING, r=2, with_replacement=False):
     """combinations(Tensor self, int r=2, bool with_replacement=False) -> Tensor
 
     Made of other operators by composite.shape.combinations, and differentiable through them.
@@ -6133,7 +6133,7 @@ def constant_pad_nd(input, pad, value=0, *, out=None):
     return result
 
 
-def pixel_shuffle(input, upscale_factor, *, out=None):
+def pixel_shuffle(input=MISSING, upscale_factor=MISSING, *, out=None):
     """pixel_shuffle(Tensor self, int upscale_factor) -> Tensor
 
     ∂L/∂x = pixel_unshuffle(g, upscale_factor)
@@ -6204,7 +6204,7 @@ _PIXEL_SHUFFLE = GuardedOverload("pixel_shuffle", ((
 ),))
 
 
-def pixel_unshuffle(input, downscale_factor, *, out=None):
+def pixel_unshuffle(input=MISSING, downscale_factor=MISSING, *, out=None):
     """pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor
 
     ∂L/∂x = pixel_shuffle(g, downscale_factor)
@@ -6275,7 +6275,7 @@ _PIXEL_UNSHUFFLE = GuardedOverload("pixel_unshuffle", ((
 ),))
 
 
-def native_channel_shuffle(input, groups):
+def native_channel_shuffle(input=MISSING, groups=MISSING):
     """native_channel_shuffle(Tensor self, int groups) -> Tensor
 
     Made of other operators by composite.shape.native_channel_shuffle, and differentiable through them.
@@ -6300,7 +6300,7 @@ _NATIVE_CHANNEL_SHUFFLE = GuardedOverload("native_channel_shuffle", ((
 ),), composite_shape_reshapes.native_channel_shuffle)
 
 
-def channel_shuffle(input, groups, *, out=None):
+def channel_shuffle(input=MISSING, groups=MISSING, *, out=None):
     """channel_shuffle(Tensor self, int groups) -> Tensor
 
     ∂L/∂x = channel_shuffle(g, ⌊shape(g)[1] / groups⌋)

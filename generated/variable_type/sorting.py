@@ -197,7 +197,7 @@ def argsort_stable(input, stable, dim=-1, descending=False, *, out=None):
     return composite_sorting.argsort_stable(input, stable, dim, descending)
 
 
-def msort(input, *, out=None):
+def msort(input=MISSING, *, out=None):
     """msort(Tensor self) -> Tensor
 
     Made of other operators by composite.sorting.msort, and differentiable through them.
@@ -283,7 +283,7 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
     return topk_result((values, indices))
 
 
-def _unique(input, sorted=True, return_inverse=False):
+def _unique(input=MISSING, sorted=True, return_inverse=False):
     """_unique(Tensor self, bool sorted=True, bool return_inverse=False) -> (Tensor, Tensor)
 
     ∂L/∂x = not implemented: _unique
@@ -339,7 +339,7 @@ __UNIQUE = GuardedOverload("_unique", ((
 ),))
 
 
-def _unique2(input, sorted=True, return_inverse=False, return_counts=False):
+def _unique2(input=MISSING, sorted=True, return_inverse=False, return_counts=False):
     """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)
 
     ∂L/∂x = not implemented: _unique2
@@ -397,7 +397,7 @@ __UNIQUE2 = GuardedOverload("_unique2", ((
 ),))
 
 
-def unique_dim(input, dim=MISSING, sorted=True, return_inverse=False, return_counts=False, *, axis=MISSING):
+def unique_dim(input=MISSING, dim=MISSING, sorted=True, return_inverse=False, return_counts=False, *, axis=MISSING):
     """unique_dim(Tensor self, int dim, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)
 
     ∂L/∂x = not implemented: unique_dim
@@ -503,7 +503,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     return (result0, result1, result2)
 
 
-def unique_dim_consecutive(input, dim=MISSING, return_inverse=False, return_counts=False, *, axis=MISSING):
+def unique_dim_consecutive(input=MISSING, dim=MISSING, return_inverse=False, return_counts=False, *, axis=MISSING):
     """unique_dim_consecutive(Tensor self, int dim, bool return_inverse=False, bool return_counts=False) -> (Tensor, Tensor, Tensor)
 
     ∂L/∂x = not implemented: unique_dim_consecutive

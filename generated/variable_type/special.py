@@ -58,7 +58,7 @@ new = object.__new__
 NUMBERS = frozenset((int, float, bool, complex))
 
 
-def i0(input, *, out=None):
+def i0(input=MISSING, *, out=None):
     """i0(Tensor self) -> Tensor
 
     ∂L/∂x = g · I₁(x)
@@ -130,7 +130,7 @@ _I0 = GuardedOverload("i0", ((
 ),))
 
 
-def i0_(input):
+def i0_(input=MISSING):
     """i0_(Tensor(a!) self) -> Tensor(a!)
 
     i0, written into self; see there for the derivative.
@@ -197,7 +197,7 @@ _I0_ = GuardedOverload("i0_", ((
 ),))
 
 
-def special_i0e(input, *, out=None):
+def special_i0e(input=MISSING, *, out=None):
     """special_i0e(Tensor self) -> Tensor
 
     ∂L/∂x = g · (special_i1e(x) − sgn(x) · z)
@@ -270,7 +270,7 @@ _SPECIAL_I0E = GuardedOverload("special_i0e", ((
 ),))
 
 
-def special_i1(input, *, out=None):
+def special_i1(input=MISSING, *, out=None):
     """special_i1(Tensor self) -> Tensor
 
     ∂L/∂x = i1_backward(g, x, z)
@@ -344,7 +344,7 @@ _SPECIAL_I1 = GuardedOverload("special_i1", ((
 ),))
 
 
-def special_i1e(input, *, out=None):
+def special_i1e(input=MISSING, *, out=None):
     """special_i1e(Tensor self) -> Tensor
 
     ∂L/∂x = i1e_backward(g, x, z)
@@ -418,7 +418,7 @@ _SPECIAL_I1E = GuardedOverload("special_i1e", ((
 ),))
 
 
-def igamma(input, other, *, out=None):
+def igamma(input=MISSING, other=MISSING, *, out=None):
     """igamma(Tensor self, Tensor other) -> Tensor
 
     ∂L/∂x = not implemented: igamma: input
@@ -501,7 +501,7 @@ _IGAMMA = GuardedOverload("igamma", ((
 ),))
 
 
-def igamma_(input, other):
+def igamma_(input=MISSING, other=MISSING):
     """igamma_(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     igamma, written into self; see there for the derivative.
@@ -577,7 +577,7 @@ _IGAMMA_ = GuardedOverload("igamma_", ((
 ),))
 
 
-def igammac(input, other, *, out=None):
+def igammac(input=MISSING, other=MISSING, *, out=None):
     """igammac(Tensor self, Tensor other) -> Tensor
 
     ∂L/∂x = not implemented: igammac: input
@@ -660,7 +660,7 @@ _IGAMMAC = GuardedOverload("igammac", ((
 ),))
 
 
-def igammac_(input, other):
+def igammac_(input=MISSING, other=MISSING):
     """igammac_(Tensor(a!) self, Tensor other) -> Tensor(a!)
 
     igammac, written into self; see there for the derivative.
@@ -736,7 +736,7 @@ _IGAMMAC_ = GuardedOverload("igammac_", ((
 ),))
 
 
-def special_entr(input, *, out=None):
+def special_entr(input=MISSING, *, out=None):
     """special_entr(Tensor self) -> Tensor
 
     z = NaN if x is NaN, −x · ln(x) if x > 0, 0 if x = 0, else −∞
@@ -809,7 +809,7 @@ _SPECIAL_ENTR = GuardedOverload("special_entr", ((
 ),))
 
 
-def special_erfcx(input, *, out=None):
+def special_erfcx(input=MISSING, *, out=None):
     """special_erfcx(Tensor self) -> Tensor
 
     ∂L/∂x = (2 · x · z − (2/√π)) · g
@@ -882,7 +882,7 @@ _SPECIAL_ERFCX = GuardedOverload("special_erfcx", ((
 ),))
 
 
-def special_ndtri(input, *, out=None):
+def special_ndtri(input=MISSING, *, out=None):
     """special_ndtri(Tensor self) -> Tensor
 
     ∂L/∂x = √(2π) · g · exp(z² / 2)
@@ -953,7 +953,7 @@ _SPECIAL_NDTRI = GuardedOverload("special_ndtri", ((
 ),))
 
 
-def special_log_ndtr(input, *, out=None):
+def special_log_ndtr(input=MISSING, *, out=None):
     """special_log_ndtr(Tensor self) -> Tensor
 
     ∂L/∂x = g · exp(−(z + x² / 2)) / √(2 · π)
@@ -1026,7 +1026,7 @@ _SPECIAL_LOG_NDTR = GuardedOverload("special_log_ndtr", ((
 ),))
 
 
-def special_ndtr(input, *, out=None):
+def special_ndtr(input=MISSING, *, out=None):
     """special_ndtr(Tensor self) -> Tensor
 
     Made of other operators by composite.special.ndtr, and differentiable through them.
@@ -1450,7 +1450,7 @@ def special_zeta_other_scalar(input, other, *, out=None):
     return result
 
 
-def special_bessel_j0(input, *, out=None):
+def special_bessel_j0(input=MISSING, *, out=None):
     """special_bessel_j0(Tensor self) -> Tensor
 
     Its result never requires a gradient.
@@ -1493,7 +1493,7 @@ _SPECIAL_BESSEL_J0 = GuardedOverload("special_bessel_j0", ((
 ),))
 
 
-def special_bessel_j1(input, *, out=None):
+def special_bessel_j1(input=MISSING, *, out=None):
     """special_bessel_j1(Tensor self) -> Tensor
 
     Its result never requires a gradient.
@@ -1536,7 +1536,7 @@ _SPECIAL_BESSEL_J1 = GuardedOverload("special_bessel_j1", ((
 ),))
 
 
-def special_bessel_y0(input, *, out=None):
+def special_bessel_y0(input=MISSING, *, out=None):
     """special_bessel_y0(Tensor self) -> Tensor
 
     Its result never requires a gradient.
@@ -1579,7 +1579,7 @@ _SPECIAL_BESSEL_Y0 = GuardedOverload("special_bessel_y0", ((
 ),))
 
 
-def special_bessel_y1(input, *, out=None):
+def special_bessel_y1(input=MISSING, *, out=None):
     """special_bessel_y1(Tensor self) -> Tensor
 
     Its result never requires a gradient.
@@ -1622,7 +1622,7 @@ _SPECIAL_BESSEL_Y1 = GuardedOverload("special_bessel_y1", ((
 ),))
 
 
-def special_modified_bessel_k0(input, *, out=None):
+def special_modified_bessel_k0(input=MISSING, *, out=None):
     """special_modified_bessel_k0(Tensor self) -> Tensor
 
     Its result never requires a gradient.
@@ -1665,7 +1665,7 @@ _SPECIAL_MODIFIED_BESSEL_K0 = GuardedOverload("special_modified_bessel_k0", ((
 ),))
 
 
-def special_modified_bessel_k1(input, *, out=None):
+def special_modified_bessel_k1(input=MISSING, *, out=None):
     """special_modified_bessel_k1(Tensor self) -> Tensor
 
     Its result never requires a gradient.
@@ -1708,7 +1708,7 @@ _SPECIAL_MODIFIED_BESSEL_K1 = GuardedOverload("special_modified_bessel_k1", ((
 ),))
 
 
-def special_scaled_modified_bessel_k0(x, *, out=None):
+def special_scaled_modified_bessel_k0(x=MISSING, *, out=None):
     """special_scaled_modified_bessel_k0(Tensor x) -> Tensor
 
     Its result never requires a gradient.
@@ -1751,7 +1751,7 @@ _SPECIAL_SCALED_MODIFIED_BESSEL_K0 = GuardedOverload("special_scaled_modified_be
 ),))
 
 
-def special_scaled_modified_bessel_k1(x, *, out=None):
+def special_scaled_modified_bessel_k1(x=MISSING, *, out=None):
     """special_scaled_modified_bessel_k1(Tensor x) -> Tensor
 
     Its result never requires a gradient.
@@ -1794,7 +1794,7 @@ _SPECIAL_SCALED_MODIFIED_BESSEL_K1 = GuardedOverload("special_scaled_modified_be
 ),))
 
 
-def special_airy_ai(x, *, out=None):
+def special_airy_ai(x=MISSING, *, out=None):
     """special_airy_ai(Tensor x) -> Tensor
 
     Its result never requires a gradient.
@@ -1837,7 +1837,7 @@ _SPECIAL_AIRY_AI = GuardedOverload("special_airy_ai", ((
 ),))
 
 
-def special_spherical_bessel_j0(x, *, out=None):
+def special_spherical_bessel_j0(x=MISSING, *, out=None):
     """special_spherical_bessel_j0(Tensor x) -> Tensor
 
     Its result never requires a gradient.
@@ -1880,7 +1880,7 @@ _SPECIAL_SPHERICAL_BESSEL_J0 = GuardedOverload("special_spherical_bessel_j0", ((
 ),))
 
 
-def special_modified_bessel_i0(input, *, out=None):
+def special_modified_bessel_i0(input=MISSING, *, out=None):
     """special_modified_bessel_i0(Tensor self) -> Tensor
 
     Its result never requires a gradient.
@@ -1923,7 +1923,7 @@ _SPECIAL_MODIFIED_BESSEL_I0 = GuardedOverload("special_modified_bessel_i0", ((
 ),))
 
 
-def special_modified_bessel_i1(input, *, out=None):
+def special_modified_bessel_i1(input=MISSING, *, out=None):
     """special_modified_bessel_i1(Tensor self) -> Tensor
 
     Its result never requires a gradient.
@@ -2830,7 +2830,7 @@ def special_legendre_polynomial_p_x_scalar(x, n, *, out=None):
     return result
 
 
-def special_i0(input, *, out=None):
+def special_i0(input=MISSING, *, out=None):
     """special_i0(Tensor self) -> Tensor
 
     Made of other operators by composite.special.i0, and differentiable through them.
@@ -2855,7 +2855,7 @@ _SPECIAL_I0 = GuardedOverload("special_i0", ((
 ),), composite_special.i0)
 
 
-def special_gammainc(input, other, *, out=None):
+def special_gammainc(input=MISSING, other=MISSING, *, out=None):
     """special_gammainc(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.special.gammainc, and differentiable through them.
@@ -2880,7 +2880,7 @@ _SPECIAL_GAMMAINC = GuardedOverload("special_gammainc", ((
 ),), composite_special.gammainc)
 
 
-def special_gammaincc(input, other, *, out=None):
+def special_gammaincc(input=MISSING, other=MISSING, *, out=None):
     """special_gammaincc(Tensor self, Tensor other) -> Tensor
 
     Made of other operators by composite.special.gammaincc, and differentiable through them.
@@ -2905,7 +2905,7 @@ _SPECIAL_GAMMAINCC = GuardedOverload("special_gammaincc", ((
 ),), composite_special.gammaincc)
 
 
-def special_exp2(input, *, out=None):
+def special_exp2(input=MISSING, *, out=None):
     """special_exp2(Tensor self) -> Tensor
 
     Made of other operators by composite.special.exp2, and differentiable through them.
@@ -2930,7 +2930,7 @@ _SPECIAL_EXP2 = GuardedOverload("special_exp2", ((
 ),), composite_special.exp2)
 
 
-def special_expm1(input, *, out=None):
+def special_expm1(input=MISSING, *, out=None):
     """special_expm1(Tensor self) -> Tensor
 
     Made of other operators by composite.special.expm1, and differentiable through them.
@@ -2955,7 +2955,7 @@ _SPECIAL_EXPM1 = GuardedOverload("special_expm1", ((
 ),), composite_special.expm1)
 
 
-def special_log1p(input, *, out=None):
+def special_log1p(input=MISSING, *, out=None):
     """special_log1p(Tensor self) -> Tensor
 
     Made of other operators by composite.special.log1p, and differentiable through them.
@@ -2980,7 +2980,7 @@ _SPECIAL_LOG1P = GuardedOverload("special_log1p", ((
 ),), composite_special.log1p)
 
 
-def special_erf(input, *, out=None):
+def special_erf(input=MISSING, *, out=None):
     """special_erf(Tensor self) -> Tensor
 
     Made of other operators by composite.special.erf, and differentiable through them.
@@ -3005,7 +3005,7 @@ _SPECIAL_ERF = GuardedOverload("special_erf", ((
 ),), composite_special.erf)
 
 
-def special_erfc(input, *, out=None):
+def special_erfc(input=MISSING, *, out=None):
     """special_erfc(Tensor self) -> Tensor
 
     Made of other operators by composite.special.erfc, and differentiable through them.
@@ -3030,7 +3030,7 @@ _SPECIAL_ERFC = GuardedOverload("special_erfc", ((
 ),), composite_special.erfc)
 
 
-def special_erfinv(input, *, out=None):
+def special_erfinv(input=MISSING, *, out=None):
     """special_erfinv(Tensor self) -> Tensor
 
     Made of other operators by composite.special.erfinv, and differentiable through them.
@@ -3055,7 +3055,7 @@ _SPECIAL_ERFINV = GuardedOverload("special_erfinv", ((
 ),), composite_special.erfinv)
 
 
-def special_expit(input, *, out=None):
+def special_expit(input=MISSING, *, out=None):
     """special_expit(Tensor self) -> Tensor
 
     Made of other operators by composite.special.expit, and differentiable through them.
@@ -3080,7 +3080,7 @@ _SPECIAL_EXPIT = GuardedOverload("special_expit", ((
 ),), composite_special.expit)
 
 
-def special_logit(input, eps=None, *, out=None):
+def special_logit(input=MISSING, eps=None, *, out=None):
     """special_logit(Tensor self, float? eps=None) -> Tensor
 
     Made of other operators by composite.special.logit, and differentiable through them.
@@ -3107,7 +3107,7 @@ _SPECIAL_LOGIT = GuardedOverload("special_logit", ((
 ),), composite_special.logit)
 
 
-def special_sinc(input, *, out=None):
+def special_sinc(input=MISSING, *, out=None):
     """special_sinc(Tensor self) -> Tensor
 
     Made of other operators by composite.special.sinc, and differentiable through them.
@@ -3132,7 +3132,7 @@ _SPECIAL_SINC = GuardedOverload("special_sinc", ((
 ),), composite_special.sinc)
 
 
-def special_psi(input, *, out=None):
+def special_psi(input=MISSING, *, out=None):
     """special_psi(Tensor self) -> Tensor
 
     Made of other operators by composite.special.psi, and differentiable through them.
@@ -3157,7 +3157,7 @@ _SPECIAL_PSI = GuardedOverload("special_psi", ((
 ),), composite_special.psi)
 
 
-def special_digamma(input, *, out=None):
+def special_digamma(input=MISSING, *, out=None):
     """special_digamma(Tensor self) -> Tensor
 
     Made of other operators by composite.special.digamma, and differentiable through them.
@@ -3182,7 +3182,7 @@ _SPECIAL_DIGAMMA = GuardedOverload("special_digamma", ((
 ),), composite_special.digamma)
 
 
-def special_gammaln(input, *, out=None):
+def special_gammaln(input=MISSING, *, out=None):
     """special_gammaln(Tensor self) -> Tensor
 
     Made of other operators by composite.special.gammaln, and differentiable through them.
@@ -3220,7 +3220,7 @@ def special_polygamma(n, self, *, out=None):
     return composite_special.polygamma(n, self)
 
 
-def special_multigammaln(input, p, *, out=None):
+def special_multigammaln(input=MISSING, p=MISSING, *, out=None):
     """special_multigammaln(Tensor self, int p) -> Tensor
 
     Made of other operators by composite.special.multigammaln, and differentiable through them.
@@ -3247,7 +3247,7 @@ _SPECIAL_MULTIGAMMALN = GuardedOverload("special_multigammaln", ((
 ),), composite_special.multigammaln)
 
 
-def special_round(input, *, decimals=0, out=None):
+def special_round(input=MISSING, *, decimals=0, out=None):
     """special_round(Tensor self, *, int decimals=0) -> Tensor
 
     Made of other operators by composite.special.round, and differentiable through them.

@@ -565,6 +565,23 @@ def test_a_guarded_wrapper_raises_what_pytorch_raises(x, unsqueeze):
         assert str(info.value) == message
 
 
+def test_arguments_after_a_missing_one_keep_their_places(x):
+    def roll(input=MISSING, shifts=MISSING, wrap=False):
+        return guard(input, shifts, wrap)
+
+    guard = GuardedOverload("roll", [(parameters("roll(Tensor self, int shifts, bool wrap=False)"), roll)])
+    for call, message in [
+        (lambda: roll(), 'roll() missing 2 required positional argument: "input", "shifts"'),
+        (lambda: roll(x), 'roll() missing 1 required positional arguments: "shifts"'),
+        (lambda: roll(x, wrap=True), 'roll() missing 1 required positional arguments: "shifts"'),
+        (lambda: roll(shifts=1), 'roll() missing 1 required positional arguments: "input"'),
+        (lambda: roll(shifts=1, wrap=2), 'roll() missing 1 required positional arguments: "input"'),
+    ]:
+        with pytest.raises(TypeError) as info:
+            call()
+        assert str(info.value) == message
+
+
 def test_a_guard_that_refuses_normal_arguments_does_not_recurse(x):
     def stubborn(input, dims=MISSING, axis=MISSING):
         return guard(input, dims, axis=axis)

@@ -149,6 +149,8 @@ class GuardedOverload(Overloads):
         self.public, self.composite, self.old_order = entries[0][1], composite, tuple(old_order.split())
 
     def __call__(self, /, *args, **kwargs):
+        if any(value is MISSING for value in args):
+            args, kwargs = self._by_name(args, kwargs)
         values = [value for value in (*args, *kwargs.values()) if value is not MISSING]
         key = (*map(type, args), *map(type, kwargs.values()), *kwargs)
         bound = self.plans.get(key) or self._bind(key, args, kwargs)
@@ -181,6 +183,17 @@ class GuardedOverload(Overloads):
         if out is not None:
             named["out"] = out
         return bound.signature.wrapper(*arguments[:split], **named)
+
+    def _by_name(self, args, kwargs):
+        """Return the arguments with those after the first missing one by name, without defaults."""
+        count = next(i for i, value in enumerate(args) if value is MISSING)
+        parameters = self.signatures[0].positional[count:]
+        later = {
+            p.name: value
+            for p, value in zip(parameters, args[count:], strict=True)
+            if value is not MISSING and value is not p.default
+        }
+        return args[:count], {**later, **kwargs}
 
     def in_old_order(self, args, kwargs):
         """Call the wrapper with positional arguments in the deprecated order, and warn. Raises TypeError if it has none
