@@ -242,6 +242,27 @@ def test_empty_inputs_and_outputs(torch, F):
     assert F.vjp(lambda t: t * 2, e, e)[1].numel() == 0
 
 
+@pytest.mark.parametrize("options", [{}, {"create_graph": True}, {"strict": True}])
+@pytest.mark.parametrize("outputs", [lambda t: t[:0], lambda t: (t, t[:0]), lambda t: t[:, None] * t[None, :0]])
+def test_the_jacobian_of_an_output_without_elements_is_refused(torch, F, x, outputs, options):
+    with pytest.raises(RuntimeError, match="stack expects a non-empty TensorList"):
+        F.jacobian(outputs, x, **options)
+
+
+def test_one_pass_for_no_elements_is_refused(torch, F, x):
+    with pytest.raises(IndexError, match="index 0 is out of bounds for dimension 0 with size 0"):
+        F.jacobian(lambda t: t[:0], x, vectorize=True)
+    full, empty = F.jacobian(lambda t: (t, t[:0]), x, vectorize=True)
+    assert tuple(full.shape) == (3, 3) and tuple(empty.shape) == (0, 3)
+    assert tuple(F.jacobian(lambda t: t[:0], x, vectorize=True, strategy="forward-mode").shape) == (0, 3)
+    assert tuple(torch.func.jacrev(lambda t: t[:0])(x).shape) == (0, 3)
+
+
+def test_the_hessian_at_a_point_without_elements_is_refused(torch, F):
+    with pytest.raises(RuntimeError, match="stack expects a non-empty TensorList"):
+        F.hessian(lambda t: (t**3).sum(), torch.zeros(0))
+
+
 @pytest.mark.parametrize("name", ["vjp", "jvp", "vhp", "hvp"])
 def test_a_vector_that_is_no_tensor_is_refused_by_the_name_of_the_function(torch, name):
     function = getattr(torch.autograd.functional, name)

@@ -207,7 +207,7 @@ def jacobian(
             "together. Please either set `strict=False` or `vectorize=False`."
         )
     with enable_grad() if create_graph else set_grad_enabled(is_grad_enabled()):
-        if vectorize and any(out.numel() for out in outputs):
+        if vectorize:
             found = call.rows_at_once(outputs)
         else:
             found = tuple([call.rows(i, out) for i, out in enumerate(outputs)])
@@ -348,11 +348,7 @@ class _Call:
                 rows[k].append(self._row(gradient, tensor, number, k))
         return tuple(
             [
-                (
-                    ops.stack(part, 0).view(output.shape + tensor.shape)
-                    if part
-                    else ops.zeros(output.shape + tensor.shape, dtype=tensor.dtype)
-                )
+                ops.stack(part, 0).view(output.shape + tensor.shape)
                 for part, tensor in zip(rows, self.inputs, strict=True)
             ]
         )
