@@ -7,9 +7,10 @@ array that owns the memory: two objects for the same memory are equal.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from io import BytesIO
+from operator import index
 from os import PathLike
 from typing import Any, Self
 
@@ -17,231 +18,14 @@ import numpy as np
 
 from .core.tensor_base import warn_of_typed_storage
 from .dispatch.overloads.registry import types
-from .memory import shared
+from .memory.buffers import decoded
 from .memory.metadata import MetaArray
-from .memory.ownership import extent, flat, map_file, owner, rooted
-from .types.device import CPU, META, check_device, device
-from .types.dtype import ALL, BY_NAME, c_name, default, dtype as dtype_class, legacy_type_name, uint8
+from .memory.ownership import flat, map_file, owner, rooted
+from .tensors.base_storage import _Storage
+from .types.device import META, check_device, device, names_meta
+from .types.dtype import ALL, c_name, default, dtype as dtype_class, int8, legacy_type_name, uint8
 
-_CONVERSIONS = {
-    **{name: BY_NAME[name] for name in ("bool", "short", "int", "long", "half", "float", "double", "bfloat16")},
-    "byte": uint8,
-    "char": BY_NAME["int8"],
-    "complex_float": BY_NAME["cfloat"],
-    "complex_double": BY_NAME["cdouble"],
-}
-
-
-class _Storage:
-    """Base of both kinds of storage. `_elements()` returns the whole memory as a one-dimensional array."""
-
-    _owner: np.ndarray
-    is_cuda: bool = False
-    is_sparse: bool = False
-    is_hpu: bool = False
-    device: device = CPU
-
-    def _elements(self) -> np.ndarray:
-        raise NotImplementedError
-
-    def _of_elements(self, array: np.ndarray) -> Self:
-        """Return a storage of this kind on the memory of an array."""
-        raise NotImplementedError
-
-    def untyped(self) -> UntypedStorage:
-        """Return the same memory as bytes."""
-        raise NotImplementedError
-
-    def __len__(self) -> int:
-        return self.nbytes() // self.element_size()
-
-    def element_size(self) -> int:
-        """Return the size of one element in bytes."""
-        raise NotImplementedError
-
-    def size(self) -> int:
-        """Return the number of elements; of bytes, for an UntypedStorage."""
-        return len(self)
-
-    def nbytes(self) -> int:
-        """Return the number of bytes."""
-        start, end = extent(self._owner)
-        return end - start
-
-    def data_ptr(self) -> int:
-        """Return the memory address of the first byte."""
-        return extent(self._owner)[0]
-
-    @property
-    def _cdata(self) -> int:
-        return id(self._owner)
-
-    def tolist(self) -> list[Any]:
-        """Return all elements as Python numbers."""
-        found = self._elements()
-        return (found.astype(np.float32) if found.dtype.kind == "V" else found).tolist()
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.tolist())
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other._memory is self._memory
-
-    def __hash__(self) -> int:
-        return id(self._memory)
-
-    @property
-    def _memory(self) -> Any:
-        """What storages of the same memory have in common."""
-        return self._owner if self.device is CPU else self._owner.memory  # type: ignore[attr-defined]
-
-    def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self.nbytes()
-
-    def _place(self, index: Any) -> int:
-        """Return a valid index, counted from the start."""
-        if not isinstance(index, (int, np.integer)) or isinstance(index, bool):
-            raise self._no_index(index)
-        count = len(self)
-        if not -count <= index < count:
-            raise IndexError(f"index {index} out of range for storage of size {count}")
-        return int(index)
-
-    def _no_index(self, index: Any) -> Exception:
-        raise NotImplementedError
-
-    def copy_(self, source: _Storage, non_blocking: bool | None = None) -> Self:
-        """Write the bytes of another storage of the same size into this one.
-
-        Args:
-            source: a storage of as many bytes.
-            non_blocking: has no effect.
-
-        Raises:
-            RuntimeError: if the sizes differ.
-        """
-        if not isinstance(source, _Storage):
-            raise TypeError(f"copy_(): argument 'src' (position 1) must be torch.Storage, not {type(source).__name__}")
-        if source.nbytes() != self.nbytes():
-            raise RuntimeError(
-                f"size does not match, self was {self.nbytes()} bytes but src was {source.nbytes()} bytes"
-            )
-        self.untyped()._elements()[...] = source.untyped()._elements()
-        return self
-
-    def fill_(self, value: Any) -> Self:
-        """Set all elements to a number."""
-        self[:] = value
-        return self
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        raise NotImplementedError
-
-    def clone(self) -> Self:
-        """Return a copy in new memory."""
-        return self._of_elements(self._elements().copy())
-
-    def __copy__(self) -> Self:
-        return self.clone()
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        found = memo.get(id(self._owner))
-        if found is None:
-            found = memo[id(self._owner)] = self.clone()
-        return found
-
-    def cpu(self) -> Self:
-        """Return the storage itself: there is only the CPU."""
-        return self
-
-    def to(self, *, device: Any, non_blocking: bool = False) -> Self:
-        """Return the storage itself: there is only the CPU.
-
-        Args:
-            device: the CPU.
-            non_blocking: has no effect.
-
-        Raises:
-            RuntimeError: for another device.
-        """
-        check_device(device)
-        return self
-
-    def get_device(self) -> int:
-        """Return -1: the CPU."""
-        return -1
-
-    def is_shared(self) -> bool:
-        """Return whether processes share the memory."""
-        return shared.is_shared(self._owner)
-
-    def is_pinned(self, device: Any = None) -> bool:
-        """Return False: there is no accelerator to pin memory for.
-
-        Args:
-            device: the accelerator.
-        """
-        return False
-
-    def resizable(self) -> bool:
-        """Return False: NumPy cannot move memory that arrays refer to."""
-        return False
-
-    def resize_(self, size: int) -> Self:
-        """Raise unless the number of elements stays the same.
-
-        Raises:
-            NotImplementedError: for another size.
-            RuntimeError: for a size that is no int, and for memory of a file.
-        """
-        if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-            raise RuntimeError(f"resize_ expects an int, but got {type(size).__name__}")
-        if type(self._owner.base).__module__ == "mmap" or isinstance(self._owner, np.memmap):
-            raise RuntimeError("Trying to resize storage that is not resizable: it is a file's")
-        if size == len(self):
-            return self
-        raise NotImplementedError(
-            f"resize_({size}) of a storage of size {len(self)}: NumPy cannot move memory that arrays look at. Make a "
-            "new storage and let the tensor show it with Tensor.set_(), or use Tensor.resize_()"
-        )
-
-    def share_memory_(self) -> Self:
-        """Move the storage to shared memory, with all its tensors; return the storage itself. See Tensor.share_memory_.
-
-        Raises:
-            RuntimeError: if there is no memory left.
-        """
-        from .tensors.sharing import share_storage
-
-        share_storage(self)
-        return self
-
-    def _converted(self, kind: dtype_class) -> TypedStorage:
-        return TypedStorage._of(self._elements().astype(kind.numpy), kind)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        file = BytesIO()
-        import_module("gradloom").save(self, file, _use_new_zipfile_serialization=False)
-        return _load_from_bytes, (file.getvalue(),)
-
-    def __repr__(self) -> str:
-        values = "..." if self.device is META else " " + "\n ".join(map(str, self.tolist()))
-        what = "" if isinstance(self, UntypedStorage) else f"dtype={self.dtype}, "  # type: ignore[attr-defined]
-        return f"{values}\n[torch.storage.{type(self).__name__}({what}device={self.device}) of size {len(self)}]"
-
-
-def _conversion(name: str, kind: dtype_class) -> Any:
-    def convert(self):
-        return self if getattr(self, "dtype", None) is kind else self._converted(kind)
-
-    convert.__name__ = name
-    convert.__qualname__ = f"_Storage.{name}"
-    convert.__doc__ = f"A TypedStorage with the elements converted to {kind}."
-    return convert
-
-
-for _name, _kind in _CONVERSIONS.items():
-    setattr(_Storage, _name, _conversion(_name, _kind))
+_LEFT_OUT: Any = object()
 
 
 class StorageBase:
@@ -253,19 +37,24 @@ class UntypedStorage(StorageBase, _Storage):
 
     Args:
         data: the number of bytes (not initialised), or a sequence of their values; none by default.
-        device: the CPU.
+        device: the CPU, or "meta" for a size without memory.
 
     Raises:
         RuntimeError: unless `data` is a size or a sequence of ints.
     """
 
     def __init__(self, data: int | Sequence[int] = 0, /, *, device: Any = None) -> None:
-        check_device(device)
+        self._owner = self._bytes(data)
+        if names_meta(device):
+            self._owner, self.device = self._like(self._owner.nbytes), META
+
+    @staticmethod
+    def _bytes(data: Any) -> np.ndarray:
+        """Return the bytes for a size or a sequence of values."""
         if isinstance(data, (int, np.integer)) and not isinstance(data, bool):
             if data < 0:
                 raise RuntimeError(f"UntypedStorage(): a size is not negative, got {data}")
-            self._owner = np.empty(int(data), np.uint8)
-            return
+            return np.empty(int(data), np.uint8)
         kind = type(data).__name__
         if isinstance(data, (int, np.integer)) or not hasattr(data, "__len__"):
             raise RuntimeError(f"torch.UntypedStorage(): Expected a sequence type, but got {kind}")
@@ -276,7 +65,7 @@ class UntypedStorage(StorageBase, _Storage):
                     f"torch.UntypedStorage(): tried to construct a storage from a sequence ({kind}), "
                     f"but one of the items was of type {type(value).__name__} instead of int"
                 )
-        self._owner = np.array(values, np.int64).astype(np.uint8)
+        return np.array(values, np.int64).astype(np.uint8)
 
     @classmethod
     def _of(cls, array: np.ndarray) -> UntypedStorage:
@@ -317,7 +106,36 @@ class UntypedStorage(StorageBase, _Storage):
         """
         return cls._of(map_file(filename, shared, nbytes))
 
+    @classmethod
+    def from_buffer(
+        cls, buffer: Any, byte_order: Any = _LEFT_OUT, count: int = -1, offset: int = 0, dtype: Any = None
+    ) -> UntypedStorage:
+        """Return a copy of the elements in a buffer, in this machine's byte order.
+
+        Args:
+            buffer: an object with Python's buffer protocol, such as bytes.
+            byte_order: "big", "little" or "native"; may be left out for uint8 and int8.
+            count: number of elements; negative for all.
+            offset: where they begin, in bytes.
+            dtype: dtype of the elements.
+
+        Raises:
+            RuntimeError: without a dtype or byte order.
+            TypeError, ValueError: see `memory.buffers.decoded`.
+        """
+        if not isinstance(dtype, dtype_class):
+            raise RuntimeError(
+                f"argument 'dtype' {'cannot be None' if dtype is None else 'must be of type torch.dtype'}"
+            )
+        if byte_order is _LEFT_OUT and dtype not in (uint8, int8):
+            raise RuntimeError("function missing required argument 'byte_order' (pos 2)")
+        if byte_order is None:
+            raise TypeError("argument 2 must be str, not None")
+        order = None if byte_order is _LEFT_OUT else byte_order
+        return cls._of(decoded(buffer, order, index(count), index(offset), dtype.numpy))
+
     def _elements(self) -> np.ndarray:
+        self._check_readable()
         return np.ndarray((self.nbytes(),), np.uint8, buffer=flat(self._owner).view(np.uint8))
 
     def _of_elements(self, array: np.ndarray) -> UntypedStorage:
@@ -336,6 +154,7 @@ class UntypedStorage(StorageBase, _Storage):
         return UntypedStorage()
 
     def __getitem__(self, index: Any) -> Any:
+        self._check_readable()
         if not isinstance(index, slice):
             return int(self._elements()[self._place(index)])
         if index.step not in (None, 1):
@@ -353,7 +172,8 @@ class UntypedStorage(StorageBase, _Storage):
             raise RuntimeError(f"can't index a torch.UntypedStorage with {type(index).__name__}")
         elif not 0 <= index < len(self):
             raise RuntimeError(f"out of bounds: {index} in a storage of {len(self)} bytes")
-        self._elements()[index] = int(value) % 256
+        if self.device is not META:
+            self._elements()[index] = int(value) % 256
 
     def fill_(self, value: Any) -> Self:
         """Set all bytes to a number, modulo 256.
@@ -394,7 +214,7 @@ class TypedStorage(_Storage):
         data: the number of elements (not initialised), or a sequence of their values; none by default.
         wrap_storage: an UntypedStorage whose memory to use instead.
         dtype: dtype of the elements; by default the default dtype.
-        device: the CPU.
+        device: the CPU, or "meta" for a size without memory.
 
     Raises:
         TypeError: for other arguments.
@@ -410,7 +230,7 @@ class TypedStorage(_Storage):
         device: Any = None,
     ) -> None:
         warn_of_typed_storage()
-        check_device(device)
+        is_meta = names_meta(device)
         kind = default.float if dtype is None else dtype
         if not isinstance(kind, dtype_class):
             raise TypeError(f"TypedStorage(): argument 'dtype' must be torch.dtype, not {type(kind).__name__}")
@@ -422,7 +242,8 @@ class TypedStorage(_Storage):
         if wrap_storage is not None:
             if not isinstance(wrap_storage, UntypedStorage):
                 raise TypeError(f"Argument 'wrap_storage' must be UntypedStorage, but got {type(wrap_storage)}")
-            self._owner = wrap_storage._owner
+            self._owner, self.device = wrap_storage._owner, wrap_storage.device
+            return
         elif not data or isinstance(data[0], (int, np.integer)):
             self._owner = np.empty(int(data[0]) if data else 0, kind.numpy)
         elif (
@@ -438,6 +259,8 @@ class TypedStorage(_Storage):
                 f"{type(self).__name__}() takes a size, a sequence or wrap_storage. Argument type not "
                 f"recognized: {type(data[0])}"
             )
+        if is_meta:
+            self._owner, self.device = self._like(self._owner.nbytes), META
 
     @classmethod
     def _of(cls, array: np.ndarray, kind: Any) -> TypedStorage:
@@ -461,6 +284,30 @@ class TypedStorage(_Storage):
     def _of_elements(self, array: np.ndarray) -> TypedStorage:
         return TypedStorage._of(array, self.dtype)
 
+    @classmethod
+    def from_buffer(
+        cls, buffer: Any, byte_order: Any = _LEFT_OUT, count: int = -1, offset: int = 0, dtype: Any = None
+    ) -> TypedStorage:
+        """Return a copy of the elements in a buffer; see UntypedStorage.from_buffer.
+
+        Args:
+            buffer, byte_order, count, offset: see there.
+            dtype: dtype of the elements; by default that of the class, or the default dtype.
+
+        Raises:
+            RuntimeError: if the class, such as FloatStorage, has a dtype and another is given.
+        """
+        if cls is not TypedStorage:
+            if dtype is not None:
+                raise RuntimeError(
+                    "from_buffer: 'dtype' can only be specified in UntypedStorage.from_buffer and "
+                    "TypedStorage.from_buffer"
+                )
+            dtype = cls.dtype
+        kind = default.float if dtype is None else dtype
+        memory = UntypedStorage.from_buffer(buffer, byte_order, count, offset, kind)
+        return TypedStorage._of(memory._owner, kind)
+
     def untyped(self) -> UntypedStorage:
         """Return the same memory as bytes."""
         return UntypedStorage._of(self._owner)
@@ -470,6 +317,7 @@ class TypedStorage(_Storage):
         return self.dtype.itemsize
 
     def __getitem__(self, index: Any) -> Any:
+        self._check_readable()
         if isinstance(index, slice):
             raise RuntimeError("slices are only supported in UntypedStorage.__getitem__")
         found = self._elements()[self._place(index)]
@@ -482,14 +330,21 @@ class TypedStorage(_Storage):
             raise TypeError(f"can't assign a {type(value).__name__} to a {legacy_type_name(self.dtype)}")
         if isinstance(value, complex) and self.dtype.numpy.kind != "c":
             raise RuntimeError(f"value cannot be converted to type {c_name(self.dtype.numpy)} without overflow")
+        place = index if isinstance(index, slice) else self._place(index)
+        if self.device is META:
+            return
         try:
-            self._elements()[index if isinstance(index, slice) else self._place(index)] = value
+            self._elements()[place] = value
         except ValueError:
             raise TypeError(f"can't assign a {type(value).__name__} to a {legacy_type_name(self.dtype)}") from None
 
     def _no_index(self, index: Any) -> Exception:
         error = TypeError if isinstance(index, bool) else RuntimeError
         return error(f"can't index a {TypedStorage} with {type(index)}")
+
+    def resize_(self, size: int) -> None:  # type: ignore[override]
+        """Let a storage have more elements, as `UntypedStorage.resize_`, but return None."""
+        super().resize_(size)
 
     def pickle_storage_type(self) -> str:
         """Return the name of PyTorch's class for storages of this dtype, such as "FloatStorage"."""
@@ -502,7 +357,9 @@ class TypedStorage(_Storage):
             dtype: a dtype, a class such as FloatStorage, or its name "torch.FloatStorage".
             non_blocking: has no effect.
         """
-        return f"torch.{_class_name(self.dtype)}" if dtype is None else self._converted(_meant(dtype))
+        if dtype is not None:
+            return self._converted(_meant(dtype))
+        return "torch.storage.TypedStorage" if self.device is META else f"torch.{_class_name(self.dtype)}"
 
 
 TypedStorage.__module__ = UntypedStorage.__module__ = "gradloom.storage"
@@ -535,6 +392,13 @@ class _OldClass(type):
     dtype: dtype_class
 
     def __call__(cls, *data: Any, **options: Any) -> TypedStorage:
+        for name in ("dtype", "device"):
+            if name in options:
+                raise RuntimeError(
+                    f"{cls}.__new__ received an invalid combination of arguments. Expected one of: no arguments, "
+                    f"(int size), (Sequence data), (*, UntypedStorage wrap_storage). Keyword argument '{name}' "
+                    "cannot be specified"
+                )
         return TypedStorage(*data, dtype=cls.dtype, **options)
 
     def from_file(cls, filename: str | PathLike[str], shared: bool = False, size: int = 0) -> TypedStorage:

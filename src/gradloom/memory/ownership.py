@@ -152,6 +152,11 @@ def strided_view(array: np.ndarray, shape, strides, offset: int) -> np.ndarray:
     return np.ndarray(shape, array.dtype, memory.view(np.uint8), offset * item, [s * item for s in strides])
 
 
+def is_resizable(base: np.ndarray) -> bool:
+    """Return whether an owner's memory may be replaced: not if a file, another process or an array looks at it."""
+    return type(base.base).__module__ not in ("mmap", f"{__package__}.shared") and not isinstance(base.base, _Elements)
+
+
 def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
     """Return an array with the shape and strides of `layout` that begins where `array` does.
 
@@ -170,14 +175,18 @@ def resized(array: np.ndarray, layout: np.ndarray) -> np.ndarray:
     start, end = extent(whole)
     memory = array
     if layout.size and (offset + layout.size) * array.itemsize > end - start:
-        if not whole.flags.owndata and isinstance(whole.base, _Elements):
-            raise RuntimeError("Trying to resize storage that is not resizable: it belongs to an array")
-        if type(whole.base).__module__ in ("mmap", f"{__package__}.shared"):
-            raise RuntimeError("Trying to resize storage that is not resizable: it is shared, or a file's")
+        if not is_resizable(whole):
+            raise RuntimeError("Trying to resize storage that is not resizable")
         memory = np.empty(offset + layout.size, array.dtype)
         old = flat(whole).view(array.dtype)
         memory[: min(old.size, memory.size)] = old[: memory.size]
     return strided_view(memory, layout.shape, [s // layout.itemsize for s in layout.strides], offset)
+
+
+def file_of(base: np.ndarray) -> str | None:
+    """Return the path of the file that writes to an owner's memory change; None if there is none."""
+    found = owner(base.base.kept) if isinstance(base.base, _Elements) else base
+    return str(found.filename) if isinstance(found, np.memmap) and found.mode != "c" else None
 
 
 def map_file(filename: str | PathLike[str], shared: bool, nbytes: int) -> np.ndarray:

@@ -168,6 +168,7 @@ class _Pickler(Reduction, pickle._Pickler):  # type: ignore[name-defined]  # Pyt
 
     def persistent_id(self, obj: Any) -> tuple | None:
         if isinstance(obj, types.storages):
+            obj._check_has_data()
             obj = self.stored(obj._owner, getattr(obj, "dtype", None))
         return obj.persistent_id if isinstance(obj, _Stored) else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable
 from sys import getrefcount
 from typing import Any
@@ -10,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..core.tensor import Tensor
-from ..core.tensor_base import TensorBase
 from ..dispatch.overloads.registry import types
 from ..memory import shared
 from ..memory.metadata import Metadata
-from ..memory.ownership import address, extent, flat, owner
+from ..memory.ownership import extent, flat, owner
 from .construction import _rebuild, reduce_tensor as _reduce
+from .moving import at, move
 
 _REFUSAL = (
     "Cowardly refusing to serialize non-leaf tensor which requires_grad, since autograd does not support crossing "
@@ -43,11 +42,11 @@ def share(tensors: Iterable[Tensor]) -> None:
         register(type(tensor))
         memory = _copy(base)
         if base is array and _references(tensor) <= _ALONE + 2:  # `array` and `base` are the others
-            tensor._array = _at(tensor._array, base, memory)
+            tensor._array = at(tensor._array, base, memory)
         else:
             moved[id(base)] = base, memory
     if moved:
-        _move(moved)
+        move(moved)
 
 
 def share_storage(storage: Any) -> None:
@@ -55,7 +54,7 @@ def share_storage(storage: Any) -> None:
     base = storage._owner
     if not shared.is_shared(base):
         _register_storages()
-        _move({id(base): (base, _copy(base))})
+        move({id(base): (base, _copy(base))})
 
 
 def new_shared(nbytes: int) -> np.ndarray:
@@ -85,14 +84,6 @@ def _copy(base: np.ndarray) -> np.ndarray:
     return memory
 
 
-def _at(array: Any, base: np.ndarray, memory: np.ndarray) -> Any:
-    """Return the array of the same layout and place in other memory."""
-    if type(array) is not np.ndarray:  # an array with a conjugate or negative bit
-        return array.through(lambda inner: _at(inner, base, memory))
-    offset = address(array) - extent(base)[0] if array.size else 0
-    return np.ndarray(array.shape, array.dtype, memory, offset, array.strides)
-
-
 def _references(tensor: Any) -> int:
     return getrefcount(tensor._array)
 
@@ -105,26 +96,6 @@ class _Holder:
 
 
 _ALONE = _references(_Holder())
-
-
-def _move(moved: dict[int, tuple[np.ndarray, np.ndarray]]) -> None:
-    """Let all tensors and storages of some owners of memory have other memory.
-
-    NumPy cannot move the memory that arrays refer to, and owners do not know their views, so this searches all objects.
-
-    Args:
-        moved: by id of the old owner: it, and the new one.
-    """
-    storages = types.storages
-    for thing in gc.get_objects():
-        kind = type(thing)
-        if issubclass(kind, TensorBase):
-            array = getattr(thing, "_array", None)
-            array = array if type(array) is np.ndarray else getattr(array, "memory", None)
-            if type(array) is np.ndarray and (found := moved.get(id(owner(array)))):
-                thing._array = _at(thing._array, *found)
-        elif issubclass(kind, storages) and (found := moved.get(id(getattr(thing, "_owner", None)))):
-            thing._owner = found[1]
 
 
 # --- between processes ------------------------------------------------------------------------------------------------

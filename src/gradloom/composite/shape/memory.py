@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...core.edge import NO_EDGE
@@ -147,14 +149,14 @@ def set_(self):
 
 def set_tensor_(self, source):
     """Make a tensor a view of the memory of another, with the same geometry."""
-    _check_dtype(self, source)
+    _check_source(self, source)
     return _show(self, source._array, source)
 
 
 def set_tensor_offset_(self, source, storage_offset, size, stride):
     """Make a tensor a view of the memory of another with a given offset, size and strides (contiguous if empty)."""
-    _check_dtype(self, source)
-    return _show(self, strided_view(source._array, size, _strides(size, stride), storage_offset), source)
+    _check_source(self, source)
+    return _show(self, _view_with_room(source._array, size, stride, storage_offset), source)
 
 
 def set_storage_(self, source):
@@ -170,11 +172,20 @@ def set_storage_offset_(self, source, storage_offset, size, stride):
             f"Expected a Storage of type {c_name(self._array.dtype)} or an UntypedStorage, but got type "
             f"{scalar_type_name(kind)} for argument 1 'storage'"
         )
+    _check_device(self, source)
     if self.is_meta:
-        memory = MetaArray((0,), self._array.dtype, None, source._memory)
+        memory: Any = MetaArray((0,), self._array.dtype, None, source._memory)
     else:
         memory = source.untyped()._elements()[:0].view(self._array.dtype)
-    return _show(self, strided_view(memory, size, _strides(size, stride), storage_offset))
+    return _show(self, _view_with_room(memory, size, stride, storage_offset))
+
+
+def _view_with_room(array, size, stride, offset):
+    """Return a view of the memory that `array` belongs to, which grows with all its tensors if it is too small."""
+    from ...tensors.moving import with_room
+
+    strides = _strides(size, stride)
+    return strided_view(with_room(array, size, strides, offset), size, strides, offset)
 
 
 def _strides(size, stride):
@@ -192,7 +203,18 @@ def _contiguous(size) -> list[int]:
     return strides
 
 
-def _check_dtype(self, source):
+def _check_device(self, source):
+    """Raise RuntimeError unless a tensor and a storage or another tensor are on the same device."""
+    if self.device is not source.device:
+        raise RuntimeError(
+            f'Attempted to set the storage of a tensor on device "{self.device}" to a storage on different device '
+            f'"{source.device}".  This is no longer allowed; the devices must match.'
+        )
+
+
+def _check_source(self, source):
+    """Raise RuntimeError unless two tensors have the same dtype and device."""
+    _check_device(self, source)
     if self.dtype is not source.dtype:
         raise RuntimeError(
             f"Could not set tensor of type {c_name(source._array.dtype)} to a tensor of type "
