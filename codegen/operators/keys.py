@@ -38,7 +38,7 @@ PYTHON_MODULES = ("nn", "linalg", "fft", "special")
 TAGS = (
     "core", "pointwise", "reduction", "view_copy", "inplace_view", "nondeterministic_seeded",
     "nondeterministic_bitwise", "dynamic_output_shape", "data_dependent_output", "maybe_aliasing_or_mutating",
-    "replayed",
+    "replayed", "one_device",
 )  # fmt: skip
 
 TYPE_PROMOTIONS = (

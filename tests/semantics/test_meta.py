@@ -142,6 +142,38 @@ def test_devices_do_not_mix_but_for_numbers_and_indices(torch):
 
 
 @pytest.mark.parametrize(
+    "mix",
+    [
+        lambda t, x, c, i: t.meshgrid(x[0], c[0], indexing="ij"),
+        lambda t, x, c, i: t.cartesian_prod(x[0], c[0]),
+        lambda t, x, c, i: x.index_add(1, i, x),
+        lambda t, x, c, i: x.index_copy_(1, i, x),
+        lambda t, x, c, i: c.index_fill(1, i.to("meta"), 1.0),
+        lambda t, x, c, i: x.index_fill_(1, i, 1.0),
+        lambda t, x, c, i: x.masked_fill(x > 0, t.tensor(1.0)),
+        lambda t, x, c, i: t.take_along_dim(x, i[None], 1),
+        lambda t, x, c, i: x.set_(c),
+        lambda t, x, c, i: c.set_(x),
+        lambda t, x, c, i: c.put_(i.to("meta"), c[0]),
+        lambda t, x, c, i: x.type_as(c),
+    ],
+)
+def test_mixed_devices_are_refused(torch, mix):
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        mix(torch, meta(torch, 2, 3), torch.ones(2, 3), torch.tensor([0, 1, 2]))
+
+
+def test_tensors_of_the_cpu_are_not_written_without_data(torch):
+    reference = pytest.importorskip("torch")
+    for t in (torch, reference):
+        c = t.ones(2, 3)
+        with pytest.raises(NotImplementedError, match="Cannot inplace into non-meta tensor with meta tensor argument"):
+            c.put_(t.tensor([0]).to("meta"), t.zeros(1))
+        assert c.tolist() == [[1.0] * 3] * 2
+    assert torch.ones(2).type_as(meta(torch, 1)).is_meta
+
+
+@pytest.mark.parametrize(
     "function",
     [
         lambda make, torch: make(2, 3).sum(5),

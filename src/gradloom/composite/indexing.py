@@ -14,6 +14,11 @@ def take_along_dim(self, indices, dim):
         raise RuntimeError(
             f"torch.take_along_dim(): dtype of indices should be Long but got {scalar_type_name(indices.dtype)}"
         )
+    if self.is_meta != indices.is_meta:
+        raise RuntimeError(
+            f"Expected tensor to have {self.device} Device, but got tensor with {indices.device} Device "
+            "(while checking arguments for torch.take_along_dim():)"
+        )
     if dim is None:
         self, indices, dim = ops.reshape(self, (-1,)), ops.reshape(indices, (-1,)), 0
     elif self.dim() != indices.dim():

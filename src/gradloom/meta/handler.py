@@ -11,7 +11,7 @@ from ..core.node import bump_version
 from ..core.tensor import Tensor, wrap
 from ..dispatch.function_code import own_code
 from ..dispatch.interception import META, Call, call_wrapper, record, register
-from ..dispatch.records import name_of, record_of
+from ..dispatch.records import is_inplace, name_of, record_of
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
 from ..memory.metadata import MetaArray, NoDataError
 from ..types.device import names_meta
@@ -39,6 +39,12 @@ def depends_on_values(wrapper: Any) -> bool:
     """Return whether an operator's result depends on values of tensors, and no rule gives its shape without them."""
     record = record_of(wrapper)
     return record is not None and record.depends_on_values and record.name not in RULES
+
+
+def _takes_one_device(wrapper: Any) -> bool:
+    """Return whether an operator refuses indices and 0-dim tensors of the CPU beside tensors of the meta device."""
+    record = record_of(wrapper)
+    return record is not None and "one_device" in record.tags
 
 
 def handle(call: Call) -> Any:
@@ -107,7 +113,8 @@ class _Meta:
         return compute(self.call, self.name, self.values)
 
     def _check_devices(self) -> None:
-        """Raise RuntimeError for tensors on both devices. Those of the CPU may be 0-dimensional, or indices."""
+        """Raise RuntimeError for tensors on both devices; those of the CPU may be 0-dimensional, or indices, unless the
+        operator takes one device. NoDataError, for a tensor of the CPU that would be written without data."""
         if self.name in _MIXED:
             if self.name == "copy_" and not self.tensors[0].is_meta:
                 raise NoDataError(MetaArray.message)
@@ -116,11 +123,15 @@ class _Meta:
             return
         if state.graph_task is not None:
             return  # zeros for an undefined gradient are on the CPU
-        allowed = [v for n, v in self.values.items() if n in _INDICES]
-        first = next(t for t in self.tensors if t._array.ndim or t.is_meta)
+        strict = _takes_one_device(self.call.wrapper)
+        allowed = [v for n, v in self.values.items() if n in _INDICES and not strict]
+        first = next(t for t in self.tensors if strict or t._array.ndim or t.is_meta)
         for t in self.tensors:
-            if t.is_meta != first.is_meta and (t._array.ndim or t.is_meta) and not any(t is a for a in allowed):
+            counts = strict or t._array.ndim or t.is_meta
+            if t.is_meta != first.is_meta and counts and not any(t is a for a in allowed):
                 self._refuse_devices(t, first)
+        if is_inplace(self.name) and not self.tensors[0].is_meta:
+            raise NoDataError("Cannot inplace into non-meta tensor with meta tensor argument")
 
     def _refuse_devices(self, found: Any, expected: Any) -> NoReturn:
         raise RuntimeError(

@@ -44,6 +44,7 @@ Tag = Enum(
         "reduction",
         "view_copy",
         "replayed",
+        "one_device",
     ],
     module="gradloom",
     start=0,

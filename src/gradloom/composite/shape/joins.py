@@ -132,6 +132,8 @@ def meshgrid_indexing(tensors, indexing):
     for t in tensors:
         if t.dtype is not tensors[0].dtype:
             raise RuntimeError("meshgrid expects all tensors to have the same dtype")
+        if t.is_meta != tensors[0].is_meta:
+            raise RuntimeError("meshgrid expects all tensors to have the same device")
     if indexing not in ("xy", "ij"):
         raise RuntimeError(f'torch.meshgrid: indexing must be one of "xy" or "ij", but received: {indexing}')
     order = list(range(len(tensors)))

@@ -100,8 +100,8 @@ def to_other(self, other, non_blocking, copy, memory_format):
 
 
 def type_as(self, other):
-    """Convert to the dtype of another tensor."""
-    return _converted(self, other.dtype, False, None)
+    """Convert to the dtype and device of another tensor."""
+    return _converted(self, other.dtype, False, None, other.device)
 
 
 def resize_(self, size, memory_format):
