@@ -87,10 +87,11 @@ scatter_operation = on_a_copy(scatter_operation_)
 
 def scatter_add_(self, dim, index, src):
     """Add src[i][j] to self[index[i][j]][j] for dim 0, and so on."""
-    array, places, values, axis = along("scatter", self, dim, index, src)
+    array, places, values, axis = along("scatter", self, dim, index, src, is_copied=False)
     writable(self, index, src)
     if index.size:
-        update(np.add, array, flat_places(places, axis, array.shape), values)
+        flat = flat_places(places, axis, array.shape)  # a new array, except for one dimension
+        update(np.add, array, flat, values, is_private=flat is not places)
     return self
 
 

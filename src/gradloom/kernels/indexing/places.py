@@ -31,6 +31,7 @@ def private(index):
     return index.copy()
 
 
+_PART = 1 << 15  # places that are copied at once
 _FEW = 4096  # elements, up to which argmax is faster than a reduction
 
 
@@ -57,7 +58,7 @@ def _is_alike(src, self, index) -> bool:
     return src is None or src.dtype is self.dtype and src.shape == index.shape
 
 
-def along(name: str, self, dim: int, index, src=None):
+def along(name: str, self, dim: int, index, src=None, is_copied=True):
     """Check the arguments of gather and the scatters, and copy the index where the kernel does not only `take`. Raises
     RuntimeError and IndexError in PyTorch's words.
 
@@ -67,12 +68,13 @@ def along(name: str, self, dim: int, index, src=None):
         index: integers, with as many dimensions as `self`; not larger than it outside `dim`, nor than `src` in any
             dimension.
         src: the values of a scatter.
+        is_copied: whether the result's index must be private; False for a caller that copies it itself.
 
     Returns:
         `self`, `index` and `src` with at least one dimension, `src` cut to the size of the index; and the axis.
     """
     axis = wrap_dim(dim, self.ndim)
-    if name != "gather" or not self.flags.c_contiguous:
+    if is_copied and (name != "gather" or not self.flags.c_contiguous):
         index = private(index)
     if (
         index.dtype is _INT64
@@ -163,12 +165,20 @@ def still_writable(self, name: str, *read):
 _MANY = 1 << 15  # elements, from which on a sparse product pays
 
 
-def update(ufunc, self, places, values) -> None:
-    """Set `self[place] = ufunc(self[place], value)` for each of the flat places in turn."""
+def update(ufunc, self, places, values, is_private=True) -> None:
+    """Set `self[place] = ufunc(self[place], value)` for each of the flat places in turn.
+
+    Places that are not private are copied in parts, into memory that stays in the cache; `ufunc.at` checks each part.
+    """
     work = workspace(self)
     if type(values) is not _ndarray or values.dtype is not work.dtype:
         values = values.astype(work.dtype, copy=False)
-    ufunc.at(work.reshape(-1), places.reshape(-1), values.reshape(-1))
+    flat, places, values = work.reshape(-1), places.reshape(-1), values.reshape(-1)
+    if is_private:
+        ufunc.at(flat, places, values)
+    else:
+        for start in range(0, places.size, _PART):
+            ufunc.at(flat, private(places[start : start + _PART]), values[start : start + _PART])
     if work is not self:
         self[...] = work
 
