@@ -57,7 +57,7 @@ AUTOCASTS = ("lower_precision", "fp32", "promote", "lower_result")
 # For a tensor given as out=: its dtype, the memory that it may share with the inputs, and what a wrong size does.
 OUT_DTYPES = ("castable", "same_dtype", "same_kind", "computed", "any_dtype")
 OUT_MEMORY = ("shared", "aligned", "apart")
-OUT_SIZE = ("quiet", "counted", "counted_aloud")
+OUT_SIZE = ("quiet", "counted", "counted_aloud", "fixed")
 
 KEYS = {
     "func": Key("text", "the schema", required=True),

@@ -285,7 +285,7 @@ class Calls:
         given = [p for p in self.parameters if not (self.guard and p.argument.kwarg_only)]
         names = [p.name for p in given]
         if self.makes_leaf:
-            names = [_factory_dtype(p.argument.default) if p.name == "dtype" else p.name for p in given]
+            names = ["factory_dtype(dtype, out)" if p.name == "dtype" else p.name for p in given]
         return ", ".join(names) + ("," if len(names) == 1 else "")
 
     @property
@@ -397,13 +397,10 @@ def overload_parameters(wrapper: Calls) -> tuple[object, ...]:
     numbers = {p.argument.name for p in wrapper.parameters if p.number}
     found = parameters([p.argument for p in wrapper.parameters], numbers)
     more: tuple[object, ...] = (("requires_grad", "bool?", False),) if wrapper.makes_leaf else ()
+    if wrapper.has_out and wrapper.makes_leaf:  # a dtype that is given must be that of `out`; one by default need not
+        found = tuple([(*p[:2], None) if p[0] == "dtype" else p for p in found])
     if wrapper.has_out:
         returns = wrapper.schema.returns
         many = f"[{len(returns)}]" if len(returns) > 1 else "[]" if returns[0].type.is_list else ""
         more += (("out", f"Tensor{many}?", None),)
     return (*found, *(() if not more or KEYWORD_ONLY in found else (KEYWORD_ONLY,)), *more)
-
-
-def _factory_dtype(default: object) -> str:
-    """Return the call that gives a factory the dtype of `out`; `default` is what the schema has for none."""
-    return "factory_dtype(dtype, out)" if str(default) == "None" else f'factory_dtype(dtype, out, "{default}")'

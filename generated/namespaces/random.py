@@ -125,10 +125,10 @@ ENTRIES = {
         ((('self', 'Tensor'), '*', ('generator', 'Generator?'), ('dtype', 'ScalarType?', None), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('memory_format', 'MemoryFormat?', None), ('requires_grad', 'bool?', False)), random.rand_like_generator),
     ),
     "randint": (
-        ((('high', 'int'), ('size', 'int[]'), '*', ('dtype', 'ScalarType?', 'long'), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('requires_grad', 'bool?', False), ('out', 'Tensor?', None)), random.randint),
-        ((('high', 'int'), ('size', 'int[]'), '*', ('generator', 'Generator?'), ('dtype', 'ScalarType?', 'long'), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('requires_grad', 'bool?', False), ('out', 'Tensor?', None)), random.randint_generator),
-        ((('low', 'int'), ('high', 'int'), ('size', 'int[]'), '*', ('dtype', 'ScalarType?', 'long'), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('requires_grad', 'bool?', False), ('out', 'Tensor?', None)), random.randint_low),
-        ((('low', 'int'), ('high', 'int'), ('size', 'int[]'), '*', ('generator', 'Generator?'), ('dtype', 'ScalarType?', 'long'), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('requires_grad', 'bool?', False), ('out', 'Tensor?', None)), random.randint_low_generator),
+        ((('high', 'int'), ('size', 'int[]'), '*', ('dtype', 'ScalarType?', None), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('requires_grad', 'bool?', False), ('out', 'Tensor?', None)), random.randint),
+        ((('high', 'int'), ('size', 'int[]'), '*', ('generator', 'Generator?'), ('dtype', 'ScalarType?', None), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('requires_grad', 'bool?', False), ('out', 'Tensor?', None)), random.randint_generator),
+        ((('low', 'int'), ('high', 'int'), ('size', 'int[]'), '*', ('dtype', 'ScalarType?', None), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('requires_grad', 'bool?', False), ('out', 'Tensor?', None)), random.randint_low),
+        ((('low', 'int'), ('high', 'int'), ('size', 'int[]'), '*', ('generator', 'Generator?'), ('dtype', 'ScalarType?', None), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('requires_grad', 'bool?', False), ('out', 'Tensor?', None)), random.randint_low_generator),
     ),
     "randint_like": (
         ((('self', 'Tensor'), ('high', 'int'), '*', ('dtype', 'ScalarType?', None), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('memory_format', 'MemoryFormat?', None), ('requires_grad', 'bool?', False)), random.randint_like),
@@ -152,8 +152,8 @@ ENTRIES = {
         ((('self', 'Tensor'), '*', ('generator', 'Generator?', None)), random.random_),
     ),
     "randperm": (
-        ((('n', 'int'), '*', ('dtype', 'ScalarType?', 'long'), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('requires_grad', 'bool?', False), ('out', 'Tensor?', None)), random.randperm),
-        ((('n', 'int'), '*', ('generator', 'Generator?'), ('dtype', 'ScalarType?', 'long'), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('requires_grad', 'bool?', False), ('out', 'Tensor?', None)), random.randperm_generator),
+        ((('n', 'int'), '*', ('dtype', 'ScalarType?', None), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('requires_grad', 'bool?', False), ('out', 'Tensor?', None)), random.randperm),
+        ((('n', 'int'), '*', ('generator', 'Generator?'), ('dtype', 'ScalarType?', None), ('layout', 'Layout?', None), ('device', 'Device?', None), ('pin_memory', 'bool?', None), ('requires_grad', 'bool?', False), ('out', 'Tensor?', None)), random.randperm_generator),
     ),
     "rrelu": (
         ((('self', 'Tensor'), ('lower', 'Scalar', 0.125), ('upper', 'Scalar', 0.3333333333333333), ('training', 'bool', False), ('generator', 'Generator?', None)), random.rrelu),

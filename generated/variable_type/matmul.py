@@ -157,7 +157,7 @@ def _int_mm(input=MISSING, mat2=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_int_mm, (input, mat2), out, "same_dtype shared")
+            return write_out(_int_mm, (input, mat2), out, "same_dtype shared fixed")
         try:
             result_ = kernels_matmul.int_mm(self_, mat2_)
         except Exception as error:

@@ -354,7 +354,7 @@ def randint(high, size, dtype=None, layout=None, device=None, pin_memory=None, r
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randint, (high, size, factory_dtype(dtype, out, "long"), layout, device, pin_memory), out, "shared")
+            return write_out(randint, (high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
         if device is not None and elsewhere(device):
             return intercept(randint, (high, size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -386,7 +386,7 @@ def randint_generator(high, size, generator, dtype=None, layout=None, device=Non
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out, "long"), layout, device, pin_memory), out, "shared")
+            return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
         if device is not None and elsewhere(device):
             return intercept(randint_generator, (high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -418,7 +418,7 @@ def randint_low(low, high, size, dtype=None, layout=None, device=None, pin_memor
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randint_low, (low, high, size, factory_dtype(dtype, out, "long"), layout, device, pin_memory), out, "shared")
+            return write_out(randint_low, (low, high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
         if device is not None and elsewhere(device):
             return intercept(randint_low, (low, high, size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -450,7 +450,7 @@ def randint_low_generator(low, high, size, generator, dtype=None, layout=None, d
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out, "long"), layout, device, pin_memory), out, "shared")
+            return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
         if device is not None and elsewhere(device):
             return intercept(randint_low_generator, (low, high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -704,7 +704,7 @@ def randperm(n, dtype=None, layout=None, device=None, pin_memory=None, requires_
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randperm, (n, factory_dtype(dtype, out, "long"), layout, device, pin_memory), out, "shared")
+            return write_out(randperm, (n, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
         if device is not None and elsewhere(device):
             return intercept(randperm, (n, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -736,7 +736,7 @@ def randperm_generator(n, generator, dtype=None, layout=None, device=None, pin_m
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out, "long"), layout, device, pin_memory), out, "shared")
+            return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
         if device is not None and elsewhere(device):
             return intercept(randperm_generator, (n, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:

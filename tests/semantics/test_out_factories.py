@@ -104,3 +104,26 @@ def test_sizes_that_pytorch_resizes_without_a_warning(torch):
             warnings.simplefilter("always")
             call(torch.empty(1, dtype=torch.int64 if name == "multinomial" else torch.float32))
         assert [str(w.message)[:9] for w in caught] == (["An output"] if name == "add" else []), name
+
+
+@pytest.mark.parametrize("given", ["int64", "int32"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda torch, **options: torch.randint(2, (3,), **options),
+        lambda torch, **options: torch.randint(0, 2, (3,), **options),
+        lambda torch, **options: torch.randint(0, 2, (3,), generator=torch.Generator(), **options),
+        lambda torch, **options: torch.randperm(3, **options),
+        lambda torch, **options: torch.randperm(3, generator=torch.Generator(), **options),
+    ],
+)
+def test_a_dtype_that_is_given_must_be_that_of_the_output(torch, call, given):
+    for dtype in (torch.int64, torch.int32, torch.float32, torch.uint8):
+        out = torch.empty(3, dtype=dtype)
+        assert call(torch, out=out) is out
+        if dtype is getattr(torch, given):
+            assert call(torch, out=out, dtype=dtype) is out
+        else:
+            name = {"int64": "Long", "int32": "Int"}[given]
+            with pytest.raises(RuntimeError, match=f"dtype {name} does not match dtype of out parameter"):
+                call(torch, out=out, dtype=getattr(torch, given))

@@ -102,3 +102,28 @@ def test_functions_have_words_of_their_own(torch, words, call):
 def test_all_and_any_also_write_to_uint8(torch):
     out = torch.empty(0, dtype=torch.uint8)
     assert torch.all(torch.ones(2, 3), 0, out=out) is out and out.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda z: z(3, 5).long(), RuntimeError, "Expected result dtype to be of type kInt but got long int"),
+        (lambda z: z(3, 4).float(), RuntimeError, "Expected result dtype to be of type kInt but got float"),
+        (lambda z: z(5, 3), RuntimeError, r"Expected result.size\(0\) to be 3 but got 5"),
+        (lambda z: z(0), RuntimeError, r"Expected result.size\(0\) to be 3 but got 0"),
+        (lambda z: z(15), RuntimeError, r"Expected result.size\(0\) to be 3 but got 15"),
+        (lambda z: z(3, 4), RuntimeError, r"Expected result.size\(1\) to be 5 but got 4"),
+        (lambda z: z(3, 5, 1), RuntimeError, "Expected result to be of dimension 2 but got 3"),
+        (lambda z: z(5, 3).t(), RuntimeError, "int_mm_out_cpu: Expected result to be contiguous"),
+        (lambda z: z(6, 5)[::2], RuntimeError, "int_mm_out_cpu: Expected result to be contiguous"),
+        (lambda z: z(3, 10)[:, :5], RuntimeError, "int_mm_out_cpu: Expected result to be contiguous"),
+        (lambda z: z(1, 5).expand(3, 5), RuntimeError, "int_mm_out_cpu: Expected result to be contiguous"),
+        (lambda z: z(()), IndexError, "Dimension specified as 0 but tensor has no dimensions"),
+    ],
+)
+def test_products_of_bytes_write_to_their_dtype_and_shape_alone(torch, make, error, words):
+    a, b = torch.ones(3, 4, dtype=torch.int8), torch.ones(4, 5, dtype=torch.int8)
+    out = make(lambda *sizes: torch.zeros(*sizes, dtype=torch.int32))
+    with pytest.raises(error, match=words):
+        torch._int_mm(a, b, out=out)
+    assert not out.any()

@@ -36,7 +36,7 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
             the result fits every dtype; `shared` if `out` may overlap inputs, `apart` if it must not. By default `out`
             may coincide with an input, but not overlap it in part. `quiet` if it is resized without a warning,
             `counted` if it keeps its shape where that has as many elements as the result, and `counted_aloud` if
-            another number of elements is then warned of.
+            another number of elements is then warned of. `fixed` if it must be contiguous and have the result's shape.
 
     Returns:
         `out`.
@@ -88,6 +88,9 @@ def write_out(wrapper, args, out, takes="", /, **keywords):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if len(results) != len(outs):
         raise TypeError(f"{name}(): expected a tuple of {len(results)} elements as 'out', got {len(outs)}")
+    if "fixed" in takes:
+        for target, result in zip(outs, results, strict=True):
+            _check_fixed(f"{name.lstrip('_')}_out_cpu", target._array, result._array)
     check = _check_same_dtype if "same_dtype" in takes else _check_same_kind if "same_kind" in takes else _check_cast
     for position, (target, result) in enumerate(zip(outs, results, strict=True) if "any_dtype" not in takes else ()):
         check(result._array.dtype, target._array.dtype, name, position)
@@ -108,6 +111,22 @@ def _check_same_shape(target, result, inputs) -> None:
         raise RuntimeError(
             f"output with shape {list(target.shape)} doesn't match the broadcast shape {list(result.shape)}"
         )
+
+
+def _check_fixed(called: str, target: np.ndarray, result: np.ndarray) -> None:
+    """Raise RuntimeError unless `out` has the dtype and shape of the result and is contiguous."""
+    if target.dtype is not result.dtype:
+        wanted = scalar_type_name(TYPE_OF[result.dtype])
+        raise RuntimeError(f"{called}: Expected result dtype to be of type k{wanted} but got {c_name(target.dtype)}")
+    if not target.ndim:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    for i, (n, wanted) in enumerate(zip(target.shape, result.shape, strict=False)):
+        if n != wanted:
+            raise RuntimeError(f"{called}: Expected result.size({i}) to be {wanted} but got {n}")
+    if target.ndim != result.ndim:
+        raise RuntimeError(f"{called}: Expected result to be of dimension {result.ndim} but got {target.ndim}")
+    if not target.flags.c_contiguous:
+        raise RuntimeError(f"{called}: Expected result to be contiguous.")
 
 
 def _check_no_gradients(name, tensors):
@@ -277,17 +296,17 @@ def require_gradient(tensor) -> None:
     tensor.requires_grad = True
 
 
-def factory_dtype(dtype, out, default=None):
+def factory_dtype(dtype, out):
     """Return the dtype of what a factory writes to `out`.
 
     Args:
-        dtype: the argument.
-        default: the name of the dtype that the argument has if it is not given, which fits any `out`.
+        dtype: the argument, or None.
+        out: a tensor.
 
     Raises RuntimeError if `dtype` is given and differs from that of `out`.
     """
     if isinstance(out, _operators.Tensor):
-        if dtype is not None and dtype is not out.dtype and scalar_type_name(dtype).lower() != default:
+        if dtype is not None and dtype is not out.dtype:
             raise RuntimeError(
                 f"dtype {scalar_type_name(dtype)} does not match dtype of out parameter ({scalar_type_name(out.dtype)})"
             )
