@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, overload
 
 from .core.tensor import Tensor
 from .dispatch import _operators
+from .dispatch.overloads import parsed as _parsed
 from .types import DType, IntList
 from .types.public import found_in as _found_in, found_in_tensors as _found_in_tensors
 from .types.size import Size
@@ -62,6 +63,7 @@ def is_tensor(obj: object) -> bool:
     return isinstance(obj, Tensor)
 
 
+@_parsed(("self", "Tensor"))
 def is_inference(input: Tensor) -> bool:
     """Return whether a tensor was made in inference mode, so that autograd can never record it.
 
@@ -71,8 +73,6 @@ def is_inference(input: Tensor) -> bool:
     Raises:
         TypeError: for anything else.
     """
-    if not isinstance(input, Tensor):
-        raise TypeError(f"is_inference(): argument 'input' (position 1) must be Tensor, not {type(input).__name__}")
     return input.is_inference()
 
 
@@ -100,6 +100,7 @@ def typename(obj: object, /) -> str:
     return named.__qualname__ if module in ("", "builtins") else f"{module}.{named.__qualname__}"
 
 
+@_parsed(("self", "Tensor"))
 def numel(input: Tensor) -> int:
     """Return the number of elements of a tensor.
 

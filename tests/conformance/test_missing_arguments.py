@@ -1,6 +1,6 @@
 """Calls without their required arguments: functions and methods of operators raise PyTorch's errors.
 
-The names are those of all operators whose wrappers are public or behind an argument parser. Functions that either
+The names are those of all functions that are public wrappers or behind an argument parser. Others that either
 library has in Python raise the errors of Python.
 """
 
@@ -17,6 +17,7 @@ pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: m
 import torch
 
 import gradloom
+from gradloom.dispatch.overloads import Overloads
 from gradloom.generated.namespaces import ENTRIES, GUARDS
 
 SPACES = ("", "nn.functional", "linalg", "fft", "special", "Tensor")
@@ -31,12 +32,13 @@ KNOWN = {
 
 def functions() -> Iterator[tuple[str, str, Any, Any]]:
     """Yield namespace, name, PyTorch's function and gradloom's, of those that are written in C in PyTorch."""
-    names = {*GUARDS, *ENTRIES}
+    public = {n: getattr(gradloom, n, None) for n in dir(torch)}
+    parsed = {n for n, f in public.items() if isinstance(getattr(f, "__wrapped__", None), Overloads)}
     for space in SPACES:
         theirs, ours = torch, gradloom
         for part in filter(None, space.split(".")):
             theirs, ours = getattr(theirs, part), getattr(ours, part)
-        for name in sorted(names):
+        for name in sorted({*GUARDS, *ENTRIES, *(() if space == "Tensor" else parsed)}):
             short = name.removeprefix(f"{space}_")
             found = vars(torch._C.TensorBase).get(name) if space == "Tensor" else getattr(theirs, short, None)
             if found is not None and callable(found) and not hasattr(found, "__code__") and hasattr(ours, short):

@@ -16,6 +16,7 @@ from gradloom.dispatch.overloads import (
     Overloads,
     overloaded_function,
     overloaded_method,
+    parsed,
     plain_classes,
     register_types,
 )
@@ -592,6 +593,25 @@ def test_a_guard_that_refuses_normal_arguments_does_not_recurse(x):
     for dims in [(1, 2), [1, 2], [np.int64(1), True]]:
         with pytest.raises(TypeError, match="guard refuses arguments that its signature accepts"):
             stubborn(x, dims)
+
+
+def test_a_python_function_gets_a_parser(x):
+    @parsed(("self", "Tensor"), ("dim", "int", 0))
+    def size(input, dim=0):
+        """Return a size."""
+        return input, dim
+
+    assert size(x) == size(input=x, dim=0) == (x, 0) and size(x, axis=np.int64(1)) == (x, 1)
+    assert (size.__name__, size.__doc__) == ("size", "Return a size.")
+    for call, message in [
+        (lambda: size(), 'size() missing 1 required positional arguments: "input"'),
+        (lambda: size(x, 1, 2), "size() takes from 1 to 2 positional arguments but 3 were given"),
+        (lambda: size(x, d=1), "size() got an unexpected keyword argument 'd'"),
+        (lambda: size(x, "a"), "size(): argument 'dim' (position 2) must be int, not str"),
+    ]:
+        with pytest.raises(TypeError) as info:
+            call()
+        assert str(info.value) == message
 
 
 # --- the public function ------------------------------------------------------------------------------------

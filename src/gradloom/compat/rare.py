@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, Generic, NoReturn, TypeVar
 
 import gradloom as gl
+from gradloom.dispatch.overloads import parsed
 from gradloom.types import Device, DType
 from gradloom.types.public import found_in
 
@@ -19,6 +20,7 @@ torch: ModuleType = gl  # which PyTorch's package has, too: some programs write 
 legacy_contiguous_format = gl.contiguous_format
 
 
+@parsed(("self", "Tensor"))
 def get_device(input: gl.Tensor) -> int:
     """Return the number of a tensor's device, -1 for the CPU."""
     return input.get_device()
@@ -51,6 +53,7 @@ def thread_safe_generator() -> gl.Generator | None:
     return None
 
 
+@parsed(("self", "Tensor"))
 def is_distributed(input: gl.Tensor) -> bool:
     """Return False; kept for programs written for PyTorch."""
     return False
@@ -74,6 +77,7 @@ def profiler_allow_cudagraph_cupti_lazy_reinit_cuda12() -> bool:
     return True
 
 
+@parsed(("self", "Tensor"), ("the_template", "Tensor"))
 def resize_as_sparse_(input: gl.Tensor, the_template: gl.Tensor) -> gl.Tensor:
     """Give a sparse tensor the sizes of another one, in place; see `Tensor.sparse_resize_`."""
     return input.resize_as_sparse_(the_template)
@@ -91,7 +95,7 @@ def _copying(name: str) -> Callable[[gl.Tensor], gl.Tensor]:
 
     copied.__name__ = copied.__qualname__ = f"{name}_copy"
     copied.__doc__ = f"Return a copy of `input.{name}()`, which only compressed sparse tensors have."
-    return copied
+    return parsed(("self", "Tensor"))(copied)
 
 
 class classproperty(Generic[T]):
@@ -161,6 +165,7 @@ set_autocast_ipu_dtype: Callable[[DType], None] = _set_autocast_dtype("ipu")
 set_autocast_xla_dtype: Callable[[DType], None] = _set_autocast_dtype("xla")
 
 
+@parsed(("self", "Tensor"), ("running_mean", "Tensor?"), ("running_var", "Tensor?"), ("momentum", "float"))
 def batch_norm_update_stats(
     input: gl.Tensor, running_mean: gl.Tensor | None, running_var: gl.Tensor | None, momentum: float
 ) -> tuple[gl.Tensor, gl.Tensor]:
@@ -182,6 +187,14 @@ def batch_norm_update_stats(
     return mean, variance
 
 
+@parsed(
+    ("self", "Tensor"),
+    ("src", "Tensor"),
+    ("dim", "int", 0),
+    ("start", "int?", None),
+    ("end", "int?", None),
+    ("step", "int", 1),
+)
 def slice_inverse(
     input: gl.Tensor, src: gl.Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> gl.Tensor:

@@ -6,9 +6,11 @@ from collections.abc import Callable
 
 from ..core.tensor import Tensor
 from ..dispatch import _operators as ops
+from ..dispatch.overloads import parsed
 from .construction import sparse_coo_tensor
 
 
+@parsed(("mat1", "Tensor"), ("mat2", "Tensor"))
 def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     """Return mat1 @ mat2 of a sparse (n, m) and a dense (m, p) matrix as a hybrid tensor: the rows that mat1 has.
 
@@ -18,6 +20,7 @@ def hspmm(mat1: Tensor, mat2: Tensor) -> Tensor:
     return sparse_coo_tensor(rows.unsqueeze(0), values, (mat1.shape[0], mat2.shape[1]))
 
 
+@parsed(("self", "Tensor"), ("mat2", "Tensor"))
 def smm(self: Tensor, mat2: Tensor) -> Tensor:
     """Return self @ mat2 of a sparse (n, m) and a dense (m, p) matrix, sparse: the elements of the rows that self has.
 

@@ -44,7 +44,7 @@ Layout: `registry` (types and hooks from outside), `types` (the values that a ty
 messages).
 """
 
-from .parser import GuardedOverload, Overloads, overloaded_function, overloaded_method
+from .parser import GuardedOverload, Overloads, overloaded_function, overloaded_method, parsed
 from .registry import MISSING, learn_plain, overrides, plain_classes, register_types
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "overloaded_function",
     "overloaded_method",
     "overrides",
+    "parsed",
     "plain_classes",
     "register_types",
 ]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import takewhile
+from typing import TypeVar
 
 from ..interception import has_operand, intercept
 from .plans import Bound, bind, in_turn, make_plan, no_plan, tail_of
@@ -11,6 +13,7 @@ from .signature import REQUIRED, Signature, in_order_of_trial
 from .types import keep
 
 PLANS = 256
+_Function = TypeVar("_Function", bound=Callable)
 
 
 class Overloads:
@@ -290,6 +293,19 @@ def overloaded_method(name: str, entries, doc: str | None = None, module: str = 
     overloads = Overloads(name, entries, method=True)
     function = _public(overloads, f"Tensor.{name}", doc, module)
     return _taking_sizes(overloads, function) if takes_sizes(entries) else function
+
+
+def parsed(*parameters) -> Callable[[_Function], _Function]:
+    """Return a decorator for a Python function that is an operator in PyTorch: its arguments are parsed as those are.
+
+    Args:
+        parameters: in the form of entries: `("self", "Tensor"), ("dim", "int", 0)`.
+    """
+
+    def decorate(function):
+        return overloaded_function(function.__name__, ((parameters, function),), function.__doc__)
+
+    return decorate
 
 
 def takes_sizes(entries) -> bool:
