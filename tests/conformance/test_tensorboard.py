@@ -292,3 +292,57 @@ def test_bfloat16_is_written_as_its_values(folder):
     assert {(e.width, e.height) for tag in ("image", "images") for e in found.Images(tag)} == {(4, 4)}
     assert list(found.Tensors("curve")[0].tensor_proto.float_val)[:2] == [1.0, 1.0]
     assert next(folder.glob("**/tensors.tsv")).read_text().split() == ["0.5", "1.0"]
+
+
+KINDS = "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex64 complex128".split()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_tensors_of_every_dtype_are_written(folder, name):
+    kind = getattr(gl, name)
+    x = gl.tensor([[1.0, 2.0, 0.0], [3.0, 1.0, 2.0]]).to(kind)
+    values = x.t() * 1j if kind.is_complex else x.t()
+    with SummaryWriter(folder) as writer:
+        writer.add_tensor("values", values.conj() if kind.is_complex else values)
+        writer.add_tensor("one", x[0, 1])
+    make = pytest.importorskip("tensorboard.util.tensor_util").make_ndarray
+    found = events(folder)
+    protos = [found.Tensors(tag)[0].tensor_proto for tag in ("values", "one")]
+    if name != "bfloat16":  # which tensorboard does not decode
+        assert make(protos[0]).tolist() == (values.conj().resolve_conj() if kind.is_complex else values).tolist()
+        assert make(protos[1]).item() == x[0, 1].item()
+    torch = pytest.importorskip("torch", reason="PyTorch, the reference")
+    summary = pytest.importorskip("torch.utils.tensorboard.summary")
+    given = torch.tensor([[1.0, 2.0, 0.0], [3.0, 1.0, 2.0]]).to(getattr(torch, name))
+    theirs = summary.tensor_proto("one", given[0, 1]).value[0].tensor
+    if kind.itemsize == 2 and kind.is_floating_point:  # of which PyTorch writes the bits of float32
+        assert protos[1].dtype == theirs.dtype and list(protos[1].half_val) == [0x4000]
+    elif name != "uint8":  # which PyTorch writes to a field that tensorboard does not read
+        assert protos[1] == theirs
+
+
+@pytest.mark.parametrize("name", ["uint16", "uint32", "uint64", "float8_e4m3fn"])
+def test_tensors_that_files_have_no_type_for_are_refused(folder, name):
+    with SummaryWriter(folder) as writer, pytest.raises(ValueError, match="values has unsupported tensor dtype torch"):
+        writer.add_tensor("values", gl.ones(2).to(getattr(gl, name)))
+
+
+def test_images_of_int8_are_0_or_1_as_those_of_other_ints():
+    from gradloom.utils.tensorboard.summary import pixels
+
+    image = gl.tensor([-100, -1, 0, 1, 2, 127], dtype=gl.int8).view(1, 1, 6).numpy()
+    assert pixels(image, "CHW").reshape(-1).tolist() == [0, 0, 0, 255, 255, 255]
+
+
+def test_settings_are_numbers_or_tensors_with_a_dimension(folder):
+    with SummaryWriter(folder) as writer:
+        writer.add_hparams({"rate": gl.tensor([0.5])}, {"loss": gl.tensor(1.0)})
+        with pytest.raises(IndexError, match="too many indices for array: array is 0-dimensional"):
+            writer.add_hparams({"rate": gl.tensor(0.5)}, {"loss": 1.0})
+
+
+@pytest.mark.parametrize("part", ["vertices", "colors", "faces"])
+def test_meshes_of_complex_numbers_are_refused(folder, part):
+    parts = {"vertices": gl.ones(1, 3, 3), part: gl.ones(1, 3, 3, dtype=gl.complex64)}
+    with SummaryWriter(folder) as writer, pytest.raises(TypeError, match="must be real number, not complex"):
+        writer.add_mesh("mesh", **parts)

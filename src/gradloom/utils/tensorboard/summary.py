@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...core.tensor import Tensor
-from ...types.dtype import bfloat16
+from ...types.dtype import bfloat16, uint16
 
 
 def package(name: str) -> Any:
@@ -46,6 +46,39 @@ def number(value: Any) -> float:
     return float(array(value).reshape(-1)[0].item())
 
 
+# Names of dtypes -> TensorBoard's name of the type, and the field that has its numbers.
+_CONTENTS = {
+    "bool": ("DT_BOOL", "bool_val"),
+    "uint8": ("DT_UINT8", "int_val"),
+    "int8": ("DT_INT8", "int_val"),
+    "int16": ("DT_INT16", "int_val"),
+    "int32": ("DT_INT32", "int_val"),
+    "int64": ("DT_INT64", "int64_val"),
+    "float16": ("DT_HALF", "half_val"),
+    "bfloat16": ("DT_BFLOAT16", "half_val"),
+    "float32": ("DT_FLOAT", "float_val"),
+    "float64": ("DT_DOUBLE", "double_val"),
+    "complex64": ("DT_COMPLEX64", "scomplex_val"),
+    "complex128": ("DT_COMPLEX128", "dcomplex_val"),
+}
+
+
+def tensor_content(tag: str, tensor: Tensor) -> tuple[str, str, list[Any]]:
+    """Return TensorBoard's name of a tensor's dtype, the field that has its numbers, and these: bits of 16-bit floats,
+    and pairs of complex numbers. Raises ValueError for another dtype."""
+    kind = tensor.dtype
+    name = str(kind).removeprefix("torch.")
+    if name not in _CONTENTS:
+        raise ValueError(f"{tag} has unsupported tensor dtype {kind}")
+    elements = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    if kind.itemsize == 2 and kind.is_floating_point:
+        elements = elements.view(uint16)
+    numbers = elements.numpy()
+    if kind.is_complex:
+        numbers = numbers.view(np.float32 if kind.itemsize == 8 else np.float64)
+    return *_CONTENTS[name], numbers.tolist()
+
+
 def buckets() -> Any:
     """Return TensorBoard's limits of buckets: 0 and powers of 1.1 from 1e-12 to 1e20, of both signs."""
     positive = 1e-12 * 1.1 ** np.arange(775)
@@ -65,6 +98,8 @@ def pixels(array: Any, order: str) -> Any:
     every = "".join(set("NCHW") - set(order)) + order  # dimensions that are not there have size 1
     whole = array.reshape((1,) * (4 - array.ndim) + array.shape)
     batch = whole.transpose([every.index(dim) for dim in "NHWC"])
+    if array.dtype == np.int8:
+        batch = batch.astype(np.int16)  # which has 255
     if array.dtype != np.uint8:
         batch = (np.clip(batch, 0, 1) * 255).astype(np.uint8)
     count, height, width, channels = batch.shape
@@ -156,6 +191,8 @@ def mesh(tag: str, parts: Mapping[str, Any], config: Mapping[str, Any] | None) -
     components = metadata.get_components_bitmask(list(numbers.values()))
     values = []
     for kind, part in parts.items():
+        if part.dtype.kind == "c":
+            raise TypeError(f"must be real number, not complex: {kind.lower()} of a mesh")
         name = metadata.get_instance_name(tag, numbers[kind])
         made = metadata.create_summary_metadata(
             tag,
@@ -238,6 +275,10 @@ def _plain(name: str, value: Any) -> Any:
     """Return a setting as TensorBoard holds it."""
     if isinstance(value, (str, bool, int, float)):
         return value
+    if isinstance(value, Tensor) and not value.ndim:
+        raise IndexError(
+            f"too many indices for array: array is 0-dimensional, but 1 were indexed: {name} is a number by item()"
+        )
     if isinstance(value, (Tensor, np.ndarray, np.generic)):
         return number(value)
     raise ValueError(

@@ -20,7 +20,20 @@ import numpy as np
 from ...core.tensor import Tensor
 from ._file_writer import FileWriter
 from ._projector import write_embedding
-from .summary import array, buckets, custom_scalars, gif, hparams, mesh, number, package, pixels, png, with_boxes
+from .summary import (
+    array,
+    buckets,
+    custom_scalars,
+    gif,
+    hparams,
+    mesh,
+    number,
+    package,
+    pixels,
+    png,
+    tensor_content,
+    with_boxes,
+)
 
 __all__ = ["FileWriter", "SummaryWriter"]
 
@@ -167,14 +180,14 @@ class SummaryWriter:
     def add_tensor(
         self, tag: str, tensor: Tensor, global_step: int | None = None, walltime: float | None = None
     ) -> None:
-        """Write the values of a float32 or float64 tensor."""
-        elements = array(tensor)
-        kinds = {"float32": ("DT_FLOAT", "float_val"), "float64": ("DT_DOUBLE", "double_val")}
-        if elements.dtype.name not in kinds:
-            raise ValueError(f"add_tensor takes float32 and float64 tensors, not {elements.dtype.name}")
-        kind, field = kinds[elements.dtype.name]
-        shape = self._shape(dim=[self._shape.Dim(size=size) for size in elements.shape])
-        proto = self._tensor(dtype=kind, tensor_shape=shape, **{field: elements.reshape(-1).tolist()})
+        """Write the values of a tensor.
+
+        Raises:
+            ValueError: for unsigned ints of more than 8 bits and 8-bit floats, for which files have no type.
+        """
+        kind, field, numbers = tensor_content(tag, tensor)
+        shape = self._shape(dim=[self._shape.Dim(size=size) for size in tensor.shape])
+        proto = self._tensor(dtype=kind, tensor_shape=shape, **{field: numbers})
         self._write(self._value(tag, tensor=proto, metadata=self._metadata("tensor")), global_step, walltime)
 
     def add_histogram(
