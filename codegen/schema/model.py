@@ -347,8 +347,8 @@ MODULE_NAMES = frozenset(
     promote_numbers
     promote_quotient promote_to_float promote_to_float_exact rebase_history refusal refuse_tangents
     refused_write remember replace_history require_gradient result_class save save_list save_output edges_of
-    TYPE_OF set_tangent share_version silence state take_kernel tangent_of tangent_to_write unpack unpack_list update_tangent
-    warn_deprecated wrap wrapped_number write_inplace write_out xp zeros_for zeros_of exact""".split()
+    TYPE_OF set_tangent share_version silence state take_kernel tangent_of tangent_to_write unpack unpack_list
+    update_tangent warn_deprecated wrap wrapped_number write_inplace write_out xp zeros_for zeros_of exact""".split()
 )
 
 # Local variables and keyword parameters of wrappers and nodes.

@@ -281,7 +281,7 @@ def test_threads_draw_sequences_of_one_generator():
 @pytest.mark.parametrize(
     "write",
     [
-        lambda: places._take(Writer(("x", "index", "out"), ("size", "count", "nbytes"))),
+        lambda: places._take(Writer(("x", "index", "out"), ("size", "count", "each", "item"))),
         lambda: places._scatter_add(Writer(("out", "index", "src"), ("size", "count", "after")), "float32"),
         lambda: places._add_parts(
             Writer(("out", "index", "src"), ("before", "size", "count", "after", "omitted")), "float32"

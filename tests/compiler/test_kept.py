@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 import numpy as np
@@ -110,7 +111,10 @@ def test_rows_of_two_dimensions(shape):
     program = LoopProgram.parse(text)
     memory = np.random.default_rng(0).standard_normal((3, shape[0] * strides[0] * 4)).astype("float32")
     mask = np.random.default_rng(1).random(shape[1:]) < 0.7
-    found, expected = ([memory[0].copy(), mask, memory[1].copy(), np.zeros(shape[0], "float32")] for _ in range(2))
+    laid = partial(np.lib.stride_tricks.as_strided, shape=shape, strides=[4 * s for s in strides])
+    found, expected = (
+        [laid(memory[0].copy()), mask, laid(memory[1].copy()), np.zeros(shape[0], "float32")] for _ in range(2)
+    )
     run(program, expected, [2.5])
     _llvm.compile(program)(found, [2.5])
     for a, b in zip(found[2:], expected[2:], strict=True):

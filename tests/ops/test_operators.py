@@ -14,6 +14,7 @@ import pytest
 import gradloom.tools.verify.samples
 from gradloom.codegen.reading.python_files import families_in
 from gradloom.tools.verify import own_operators, verify_operator
+from gradloom.tools.verify.findings import WRONG
 from gradloom.tools.verify.operators import family_constants, family_samples
 
 ROOT = Path(__file__).parents[2]
@@ -25,7 +26,9 @@ def test_operator(operator):
     """Variants, first and second derivatives, both modes: nothing is wrong, and nothing is missing."""
     result = verify_operator(operator)
     assert result.counts, "nothing was checked"
-    assert not result.findings, "\n\n".join(map(str, result.findings))
+    undeclared = operator.joined.strategy == "not_implemented"  # as in PyTorch, it has no entry in derivatives.yaml
+    wrong = [f for f in result.findings if f.severity == WRONG or not undeclared]
+    assert not wrong, "\n\n".join(map(str, wrong))
 
 
 def test_families_have_the_same_names_in_every_room():

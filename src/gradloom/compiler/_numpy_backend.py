@@ -18,6 +18,7 @@ from ..kernels.elementwise.arithmetic import modulo
 from ..kernels.elementwise.erf import error_function
 from ..kernels.elementwise.special import digamma, erfinv, lgamma
 from ..types.dtype import bfloat16
+from ..types.silence import silence
 from ._loops import HALVES, Instruction, LoopProgram, const_value
 from ._memory import strided
 
@@ -227,6 +228,7 @@ class Blocked:
     def function(self) -> Callable[..., None]:
         """Return that function."""
         names = dict(self.names)
+        silence(names)
         exec(compile(self.source(), "<numpy kernel>", "exec"), names)
         return names["block"]  # type: ignore[no-any-return]
 

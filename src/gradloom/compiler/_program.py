@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core.tensor import wrap
 from ..kernels.matmul import multiply
+from ..types.silence import silence
 from ._build import Kernel, Kernels
 from ._chains import DROP, SETUP, Call, Memory, chained
 from ._fuse import Fuser, Group
@@ -408,6 +409,7 @@ def compile_program(
     writer = _Writer(fuser.steps, given, results, backend, machine_code)
     source = writer.write()
     names = writer.names
+    silence(names)
     exec(compile(source, "<compiled graph>", "exec"), names)
     nodes = [s for s in fuser.steps if s.__class__ is Node]
     products = [n for n in nodes if n.wrapper is PRODUCT]

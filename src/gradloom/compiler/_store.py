@@ -38,6 +38,7 @@ from ..core.tensor import Tensor
 from ..dispatch.function_code import own_code
 from ..dispatch.state import state
 from ..types.dtype import default
+from ..types.silence import silence
 from ..version import __version__
 from ._known import NUMBERS, is_library_value, public_name
 from ._llvm import cache as disk
@@ -314,6 +315,7 @@ def _parts(program: Program) -> tuple[Any, ...]:
 
 
 def _program(code: CodeType, names: dict[str, Any], is_fused: bool) -> Program:
+    silence(names)
     program = Program(FunctionType(code, names), "", (), (), (), (), {})
     program.is_fused = is_fused
     return program
