@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.conv.convolution import _format, geometry
+from ..types.silence import silence
 from ._llvm import convolution as code
 from ._llvm.fits import MisfitError
 
@@ -120,3 +121,6 @@ def _gradient(kernels: dict[Any, Any], compiled: Any, name: str, char: str, size
         if getattr(code, f"for_{name}")(dtype, *sizes[1:]):
             compute = kernels[key] = getattr(code, name)(dtype, *sizes)
     return compute
+
+
+silence(globals())

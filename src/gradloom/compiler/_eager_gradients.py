@@ -17,6 +17,7 @@ from ..core.node import NO_EDGE, as_pair
 from ..core.saved_variable import SavedOutput, SavedVariable
 from ..core.tensor import Tensor, wrap
 from ..dispatch.state import GRAD_OFF, state
+from ..types.silence import silence
 from ._eager_pointwise import LARGE, deciding_in, exact, remember, replacement_by
 from ._eager_programs import pointwise
 from ._llvm import Unsupported
@@ -172,3 +173,6 @@ def _saved_array(saved: Any) -> Any:
     if tensor is None:
         return saved.array
     return tensor._array if tensor.__class__ is Tensor and tensor._detachments == saved.detachments else None
+
+
+silence(globals())

@@ -15,6 +15,7 @@ import numpy as np
 from ..kernels._common.layout import suggested_format
 from ..kernels.pool import pooling
 from ..kernels.random.streams import BLOCK
+from ..types.silence import silence
 from . import _eager_programs as programs
 from ._eager_random import box_muller
 from ._llvm import host
@@ -346,3 +347,6 @@ def normal_groups(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
         return kernel
 
     return make
+
+
+silence(globals())

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..types.silence import silence
 from ._eager_pointwise import LARGE, remember
 from ._eager_programs import pointwise
 from ._llvm import Unsupported
@@ -145,3 +146,6 @@ def by_code(kept: Kept, compiled: Callable[..., Any]) -> Callable[[Any], Any]:
         return kernel
 
     return make
+
+
+silence(globals())

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..types.silence import silence
 from ._eager_programs import pointwise
 from ._llvm import Unsupported
 from ._loops import LoopProgram
@@ -245,3 +246,6 @@ def remember(recent: dict[Any, Any], key: Any, found: Any) -> None:
     if len(recent) >= RECENT:
         recent.clear()
     recent[key] = found
+
+
+silence(globals())

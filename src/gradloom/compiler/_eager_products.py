@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..kernels._common import blas
+from ..types.silence import silence
 from ._llvm.fits import MisfitError
 
 ndarray, empty = np.ndarray, np.empty
@@ -90,3 +91,6 @@ def _found(a: np.ndarray, b: np.ndarray, out: Any, key: Any) -> Any:
         _kept.clear()
     _kept[key] = found
     return found
+
+
+silence(globals())

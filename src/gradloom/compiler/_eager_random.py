@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels.random import normal
+from ..types.silence import silence
 
 
 def _number(value: Any) -> str:
@@ -158,3 +159,6 @@ def box_muller(groups: int, word: str | None = None) -> str:
     head = [f"loop [{groups}, 8] inner 0"]
     head += [f"{way} {i}: {dtype} strides [16, 1]" for way, dtype in buffers for i in (0, 1)]
     return "\n".join([*head, "number 0: float64", "number 1: float64", *aliases, "pass 0:", text])
+
+
+silence(globals())

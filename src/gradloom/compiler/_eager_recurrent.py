@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..kernels import recurrent
+from ..types.silence import silence
 from ._eager_products import gemm_or_blas
 from ._loops import Buffer, Instruction, LoopProgram, Pass
 from ._scalar import Exprs, expression, ordered
@@ -262,3 +263,6 @@ def gru_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
         return kernel
 
     return make
+
+
+silence(globals())

@@ -16,6 +16,7 @@ import numpy as np
 
 from ..kernels.indexing.places import writable
 from ..kernels.random.streams import BLOCK, WORDS, Stream
+from ..types.silence import silence
 from ._llvm import places, scans, words as random_words
 from ._llvm.orders import ROWS, bytes_of_keys, order
 
@@ -357,3 +358,6 @@ def draw_integers(original: Any) -> Any:
         return original(stream, low, high, shape, dtype)
 
     return kernel
+
+
+silence(globals())

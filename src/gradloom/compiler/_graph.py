@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..types.silence import silence
 from ._memory import same_layout, size_of
 from ._numbers import number_of
 
@@ -242,3 +243,6 @@ def shown(value: Any) -> str:
         return str(free.source)
     number = getattr(value, "_wrapped_number", None)
     return str(value) if number is None else repr(number)
+
+
+silence(globals())

@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from ..kernels.elementwise.arithmetic import modulo
 from ..kernels.elementwise.special import digamma, erfinv, lgamma
+from ..types.silence import silence
 from ._loops import Buffer, Instruction, LoopProgram, const_value
 
 
@@ -171,3 +172,6 @@ def function_of(op: str) -> Callable[..., Any]:
     if op in _KERNELS:
         return _KERNELS[op]
     return getattr(np, op)  # type: ignore[no-any-return]
+
+
+silence(globals())

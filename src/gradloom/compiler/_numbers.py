@@ -25,6 +25,7 @@ from typing import Any
 
 from ..core.tensor import wrap, wrapped_number
 from ..dispatch.overloads.registry import types
+from ..types.silence import silence
 
 LARGEST = 1 << 53  # integers up to here are exact as float64
 
@@ -462,3 +463,6 @@ def operand(value: Any, dtype: Any) -> Any:
     out = wrap(np.array(value, dtype))
     out._wrapped_number = value
     return out
+
+
+silence(globals())

@@ -325,3 +325,6 @@ class _Runner:
 def seen(array: Any, shape: Any, strides: Any, dtype: Any) -> Any:
     """Return a view of an array's memory from its first element."""
     return strided(array, shape, strides, 0, dtype)
+
+
+silence(globals())

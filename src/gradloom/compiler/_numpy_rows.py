@@ -18,6 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from ..kernels._common.threads import get_num_threads, share
+from ..types.silence import silence
 from ._interpreter import function_of, run
 from ._loops import Instruction, LoopProgram, const_value
 from ._numpy_backend import BLOCK, SHARED, Blocked, compile_pointwise, gathered, numpy_type
@@ -275,3 +276,6 @@ def _nothing(kind: str, dtype: Any, shape: tuple[int, ...], outer: int) -> Any:
     """Return what a reduction of no elements gives."""
     identity = _COMBINE[kind].identity
     return np.full((*shape[:outer], *(1 for _ in shape[outer:])), identity, dtype)
+
+
+silence(globals())

@@ -14,6 +14,7 @@ from ..core.saved_variable import RELEASED, modified_message, save, unpack
 from ..core.tensor import Tensor, wrap
 from ..dispatch import _operators
 from ..dispatch.state import GRAD_OFF, state
+from ..types.silence import silence
 from ._memory import laid
 from ._numbers import evaluated, hold
 from ._recorder import STANDS_FOR, Recording, filled, learn
@@ -326,3 +327,6 @@ def _version_of(result: Any) -> tuple[list[int], int, np.ndarray]:
     if result._vc is None:
         result._vc = [0]
     return result._vc, result._vc[0], result._array
+
+
+silence(globals())

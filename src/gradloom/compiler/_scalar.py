@@ -20,6 +20,7 @@ import numpy as np
 from ..dispatch.promotion import result_type_of
 from ..dispatch.records import Record, RecordIndex
 from ..types.dtype import FLOATING, bfloat16, default, float16
+from ..types.silence import silence
 from ._graph import Content, Node, Value, dtype_name
 from ._loops import FLOATS, HALVES, OPERATORS, VALUE_DTYPES, widened
 from ._numbers import TRACED, called as called_on_numbers
@@ -564,3 +565,6 @@ def _on_numbers(symbol: str, left: Any, right: Any) -> Any:
         return functions[symbol](left, right)
     except (ArithmeticError, KeyError, TypeError) as error:
         raise CannotFuseError(f"{left} {symbol} {right}") from error
+
+
+silence(globals())

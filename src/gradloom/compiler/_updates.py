@@ -26,6 +26,7 @@ import numpy as np
 
 from ..core.node import bump_version
 from ..dispatch.state import state
+from ..types.silence import silence
 from ._build import Passes
 from ._loops import Buffer, Instruction, LoopProgram, Pass
 from ._numbers import Numbers, function_of
@@ -341,3 +342,6 @@ class Updates:
         for _, parameter, _, _ in collected:
             if not parameter._inference:
                 bump_version(parameter)
+
+
+silence(globals())
