@@ -12,18 +12,12 @@ import numpy as np
 import pytest
 
 import gradloom
-from gradloom.generated import overloads
+from gradloom.generated.records import RECORDS
 from tests.ops.test_out_tensors import OPERATORS, outputs, samples
 
 torch = pytest.importorskip("torch")
 
 LAYOUTS = ("same", "empty", "one element", "larger", "as many")
-OUT_NAMES: dict[str, tuple[str, str]] = {}  # wrapper -> its operator and first out= overload
-for operator_name, table in overloads.OVERLOADS.items():
-    for row in table:
-        if "out" in row[3].split():
-            OUT_NAMES.setdefault(row[1], (operator_name, row[0]))
-
 # Operators -> why PyTorch's out= overload cannot be the reference.
 NO_REFERENCE = {
     "binary_cross_entropy": "it does not resize a wrong size, and gives a sum of rows for a mean",
@@ -45,12 +39,11 @@ _SKIPPED = {name for names in NO_REFERENCE for name in names.split()}
 
 def overloads_of(operator: Any) -> tuple[Any, Any] | None:
     """Return gradloom's out= overload and PyTorch's with the same inputs; None if it has none."""
-    unambiguous = operator.joined.schema.name.unambiguous
-    name, overload = OUT_NAMES.get(unambiguous) or OUT_NAMES.get(f"{unambiguous}_overload") or (None, None)
-    packet = getattr(torch.ops.aten, name, None) if name else None
-    if packet is None:
+    record = RECORDS.out_of(RECORDS[operator.name])
+    packet = getattr(torch.ops.aten, record.operator, None) if record is not None else None
+    if record is None or packet is None:
         return None
-    mine = getattr(getattr(gradloom.ops.aten, name), overload)
+    mine = getattr(getattr(gradloom.ops.aten, record.operator), record.overload)
     wanted = [(a.name, str(a.type)) for a in mine._schema.arguments if not a.is_out]
     for other in packet.overloads():
         found = getattr(packet, other)
