@@ -332,6 +332,7 @@ COMPILER = {
         "_attributes",
         "_backends",
         "_classes",
+        "_counters",
         "_effects",
         "_entry",
         "_hooks",

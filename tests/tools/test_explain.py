@@ -246,7 +246,7 @@ def test_the_text_of_an_operator():
         "What MulBackward0 saves",
         "Generated code",
         "variable_type/elementwise.py:",
-        "def mul(input, other, *, out=None):",
+        "def mul(input=MISSING, other=MISSING, *, out=None):",
         "functions/elementwise.py:",
         "class MulBackward0(Node):",
     ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..core.tensor_base import TensorBase
 from ..dispatch.overloads.registry import types
-from ..memory.metadata import MetaArray
+from ..memory.metadata import MetaArray, Metadata
 from ..memory.ownership import address, extent, flat, is_resizable, owner
 
 
@@ -26,6 +26,8 @@ def move(moved: dict[int, tuple[np.ndarray, np.ndarray]]) -> None:
         kind = type(thing)
         if issubclass(kind, TensorBase):
             array = getattr(thing, "_array", None)
+            if isinstance(array, Metadata):
+                continue  # it has no memory
             array = array if type(array) is np.ndarray else getattr(array, "memory", None)
             if type(array) is np.ndarray and (found := moved.get(id(owner(array)))):
                 thing._array = at(thing._array, *found)

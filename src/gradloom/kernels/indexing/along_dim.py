@@ -87,11 +87,11 @@ scatter_operation = on_a_copy(scatter_operation_)
 
 def scatter_add_(self, dim, index, src):
     """Add src[i][j] to self[index[i][j]][j] for dim 0, and so on."""
-    array, places, values, axis = along("scatter", self, dim, index, src, is_copied=False)
+    array, places, values, axis = along("scatter", self, dim, index, src)
     writable(self, index, src)
     if index.size:
         flat = flat_places(places, axis, array.shape)  # a new array, except for one dimension
-        update(np.add, array, flat, values, is_private=flat is not places)
+        update(np.add, array, flat, values, is_private=True)
     return self
 
 
