@@ -63,7 +63,7 @@ def test_an_operator_that_was_defined_in_memory(softabs):
         f"{os.path.basename(__file__)}:",
         "def softabs_kernel(self, eps):",
         "def softabs_slope(grad, self, result):",
-        "def softabs(input, eps=0.1, *, out=None):",
+        "def softabs(input=MISSING, eps=0.1, *, out=None):",
         "class SoftabsBackward0(Node):",
     ]
     places = [text.index(words) for words in order]

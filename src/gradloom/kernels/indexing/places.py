@@ -28,7 +28,7 @@ _UNSIGNED = {char: np.dtype(char.upper()) for char in "ilq"}  # char of a dtype 
 
 def private(index):
     """Return a copy of an index or mask that nobody else can write to. See Note [Private indices]."""
-    return index.copy()
+    return index.copy(order="K")  # the layout of the result follows it
 
 
 _PART = 1 << 15  # places that are copied at once

@@ -266,7 +266,9 @@ def _empty_at(self, axis, start):
     lead = (_every,) * axis
     start = _slice(start, None).indices(self.shape[axis])[0]
     found = self[(*lead, _slice(start, start + 1))][(*lead, _slice(0))]
-    return found if start < self.shape[axis] else found.copy()  # there is no memory to begin at
+    if start < self.shape[axis] or type(found) is not np.ndarray:  # a copy would lose a conjugate or negative bit
+        return found
+    return found.copy()  # there is no memory to begin at
 
 
 def unfold(self, dimension, size, step):
