@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...memory.metadata import reshape_view, view_geometry
-from ...memory.ownership import negative_strides, offset_in_elements, strided_view
+from ...memory.ownership import negative_strides, offset_in_elements, owner, strided_view
 from ...types.dtype import TYPE_OF, type_text
 from .._common.dims import infer_size, wrap_dim, wrap_dims
 from .._common.errors import check_count, type_name
@@ -268,6 +268,10 @@ def _empty_at(self, axis, start):
     found = self[(*lead, _slice(start, start + 1))][(*lead, _slice(0))]
     if start < self.shape[axis] or type(found) is not np.ndarray:  # a copy would lose a conjugate or negative bit
         return found
+    memory = owner(self)
+    offset = self.ctypes.data + start * self.strides[axis] - memory.ctypes.data
+    if memory.flags.c_contiguous and 0 <= offset <= memory.nbytes:
+        return np.ndarray(found.shape, found.dtype, memory, offset, found.strides)
     return found.copy()  # there is no memory to begin at
 
 
