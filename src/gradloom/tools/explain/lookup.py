@@ -13,7 +13,7 @@ from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.errors import did_you_mean
 from gradloom.codegen.wrappers.wrappers import chosen_from
 from gradloom.core.node import Node
-from gradloom.dispatch.records import name_of
+from gradloom.dispatch.records import name_of, record_of
 from gradloom.types.public import home_of
 
 from .library import Library
@@ -167,7 +167,7 @@ def _by_function(function: Callable[..., Any], libraries: Sequence[Library]) -> 
     wrappers = [e[1] for e in function.entries] if hasattr(function, "entries") else [function]
     library = _home(home_of(wrappers[0]), libraries)
     if library is not None:
-        names = [name for name in map(name_of, wrappers) if name in library.derivatives]
+        names = [name for name in map(_operator_of, wrappers) if name in library.derivatives]
         if names:
             return Target(title, tuple([(library, library.derivatives[name]) for name in names]))
     if inspect.isfunction(function) and home_of(function).split(".")[0] == "gradloom":
@@ -178,3 +178,9 @@ def _by_function(function: Callable[..., Any], libraries: Sequence[Library]) -> 
         f"{title} is not a function of gradloom: explain() takes operators, functions of gradloom, "
         "nodes and custom Functions"
     )
+
+
+def _operator_of(wrapper: Any) -> str:
+    """Return the full name of a generated wrapper's operator; that of a copy stands at the start of its docstring."""
+    doc = getattr(wrapper, "__doc__", None)
+    return str(doc).partition("(")[0] if record_of(wrapper) is None and doc else name_of(wrapper)
