@@ -10,10 +10,15 @@ import pytest
 import gradloom as torch
 from gradloom.compiler._api import optimized_of
 from gradloom.compiler._llvm import convolution
+from gradloom.compiler._llvm.host import host
 from gradloom.kernels._common.windows import Windows
 
 pytestmark = pytest.mark.skipif("llvm" not in torch.compiler.list_backends(), reason="needs llvmlite")
-OF_WIDE_VECTORS = pytest.mark.xfail(strict=False, reason="holds with vectors of 16 floats; others choose otherwise")
+OF_WIDE_VECTORS = pytest.mark.xfail(
+    "llvm" in torch.compiler.list_backends() and host().register < 512,
+    strict=False,
+    reason="seen to fail where vectors have 8 floats",
+)
 SHAPES = [(2, 3, 16, 16), (1, 2, 33, 37), (2, 2, 7, 9), (3, 8, 8)]
 POOLINGS = {
     "halves": (2, 2, 0),
