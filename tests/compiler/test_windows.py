@@ -9,16 +9,11 @@ import pytest
 
 import gradloom as torch
 from gradloom.compiler._api import optimized_of
-from gradloom.compiler._llvm import convolution
+from gradloom.compiler._llvm import convolution, convolution_copies, convolution_rows
 from gradloom.compiler._llvm.host import host
 from gradloom.kernels._common.windows import Windows
 
 pytestmark = pytest.mark.skipif("llvm" not in torch.compiler.list_backends(), reason="needs llvmlite")
-OF_WIDE_VECTORS = pytest.mark.xfail(
-    "llvm" in torch.compiler.list_backends() and host().register < 512,
-    strict=False,
-    reason="seen to fail where vectors have 8 floats",
-)
 SHAPES = [(2, 3, 16, 16), (1, 2, 33, 37), (2, 2, 7, 9), (3, 8, 8)]
 POOLINGS = {
     "halves": (2, 2, 0),
@@ -190,6 +185,7 @@ def test_convolutions_and_their_gradients_are_those_of_eager_mode(name, dtype, c
     assert "convolution_backward" in [n.name for n in backward.tasks]
 
 
+@pytest.mark.parametrize("register", [512, 256])
 @pytest.mark.parametrize(
     ("channels", "out_channels", "width", "kernel", "stride", "expected"),
     [
@@ -198,20 +194,27 @@ def test_convolutions_and_their_gradients_are_those_of_eager_mode(name, dtype, c
         (128, 256, 28, 3, 2, ("channels", "channels", "channels")),
         (3, 192, 224, 16, 16, ("channels", None, "channels")),
         (64, 1, 112, 3, 1, ("rows", "rows", "rows")),
-        pytest.param(8, 8, 7, 3, 1, ("rows", "rows", "rows"), marks=OF_WIDE_VECTORS),
+        (8, 8, 7, 3, 1, {512: ("rows", "rows", "rows"), 256: ("channels", "channels", "channels")}),
         (4, 4, 32, 3, 1, ("rows", "rows", "rows")),
         (64, 2, 3, 3, 1, (None, "channels", None)),
         (2, 64, 3, 3, 1, ("channels", None, "channels")),
         (64, 64, 56, 1, 1, (None, None, None)),
     ],
 )
-def test_sizes_choose_what_vectors_are_of(channels, out_channels, width, kernel, stride, expected):
+def test_sizes_choose_what_vectors_are_of(
+    channels, out_channels, width, kernel, stride, expected, register, monkeypatch
+):
+    a_host = host()._replace(register=register)
+    for module in (convolution_copies, convolution_rows):
+        monkeypatch.setattr(module, "host", lambda: a_host)
+    monkeypatch.setattr(convolution, "_chosen", convolution._chosen.__wrapped__)
     padding = kernel // 2 if stride < 3 else 0
     places = (width + 2 * padding - kernel) // stride + 1
     numbers = [(n, n) for n in (width, kernel, stride, padding, 1, places)]
     sizes = "float32", channels, out_channels, Windows(*numbers)
     chosen = [getattr(convolution, f"for_{name}")(*sizes) for name in ("forward", "input_gradient", "weight_gradient")]
-    assert tuple([module and module.__name__.rpartition("_")[2] for module in chosen]) == expected
+    found = tuple([module and module.__name__.rpartition("_")[2] for module in chosen])
+    assert found == (expected[register] if type(expected) is dict else expected)
 
 
 def test_the_gradient_of_a_bias_is_a_sum_in_the_loop_before():
@@ -261,9 +264,8 @@ def test_other_convolutions_stay_calls(settings):
     assert not forward.tasks and not backward.tasks
 
 
-@OF_WIDE_VECTORS
 def test_sums_of_convolutions_do_not_depend_on_the_number_of_threads():
-    compiled = torch.compile(lambda x, w: torch.conv2d(x * 2, w, padding=1).sum(), backend="llvm")
+    compiled = torch.compile(lambda x, w: torch.conv2d(x * 2, w, padding=1).square().sum(), backend="llvm")
     leaves = [torch.randn(s, requires_grad=True) for s in [(9, 16, 32, 32), (24, 16, 3, 3)]]
     found = []
     before = torch.get_num_threads()
@@ -275,3 +277,4 @@ def test_sums_of_convolutions_do_not_depend_on_the_number_of_threads():
         finally:
             torch.set_num_threads(before)
     assert all(torch.equal(a, b) for a, b in zip(found[1], found[2], strict=True))
+    assert [[n.name for n in p.tasks] for p in programs(compiled)] == [["convolution"], ["convolution_backward"] * 2]
