@@ -33,41 +33,63 @@ WITH_MATRIX = {
     "scatter": lambda x, s, i: torch.scatter(x, 0, i, s),
     "scatter a number": lambda x, s, i: torch.scatter(x, 0, i, 2.5),
     "scatter_add": lambda x, s, i: torch.scatter_add(x, 0, i, s),
-    "scatter_reduce": lambda x, s, i: torch.scatter_reduce(x, 0, i, s, "mean"),
+    "scatter with a product": lambda x, s, i: torch.scatter(x, 0, i, s, reduce="multiply"),
+    "scatter_reduce": lambda x, s, i: torch.scatter_reduce(x, 0, i, s, "amax"),
+    "scatter_reduce to means": lambda x, s, i: torch.scatter_reduce(x, 0, i, s, "mean"),
+    "scatter_reduce without self": lambda x, s, i: torch.scatter_reduce(x, 0, i, s, "sum", include_self=False),
+    "put": lambda x, s, i: torch.put(x, i, s),
 }
-READS = ("index_select", "gather")  # by `take`, which compares what it loads
+# Kernels that copy the index before the check. Others check what they use again: `take`, NumPy's assignments and sums.
+COPY = {
+    *("index_add", "index_add of columns", "index_reduce", "embedding_backward"),
+    *("scatter_reduce to means", "scatter_reduce without self"),
+}
 
 
 @pytest.fixture
 def change_after_check(monkeypatch):
-    """Return a function that makes the next check write zeros to an index, as another thread could."""
+    """Return a function that makes the next check fill an index with a number, as another thread could."""
     changed = []
     original = places.is_in_range
 
     def checked(index, n):
         found = original(index, n)
-        for target in changed:
-            target[...] = 0
+        for target, value in changed:
+            target[...] = value
         return found
 
     for module in (places, vectors, along_dim, tensors):
         if hasattr(module, "is_in_range"):
             monkeypatch.setattr(module, "is_in_range", checked)
-    return changed.append
+    original_of_put = along_dim._check_range
+
+    def checked_of_put(index, n):
+        original_of_put(index, n)
+        checked(index, n)
+
+    monkeypatch.setattr(along_dim, "_check_range", checked_of_put)
+    return lambda target, value: changed.append((target, value))
 
 
-@pytest.mark.filterwarnings("ignore:index_reduce")
+@pytest.mark.filterwarnings("ignore:index_reduce", "ignore:The reduce argument")
+@pytest.mark.parametrize("value", [0, 1 << 44, -(1 << 44)])
 @pytest.mark.parametrize("name", [*WITH_VECTOR, *WITH_MATRIX])
-def test_an_index_that_changes_after_its_check_is_used_as_it_was_checked(name, change_after_check):
+def test_an_index_that_changes_after_its_check_is_used_as_it_was_checked_or_checked_again(
+    name, value, change_after_check
+):
     x, source = operands()
     vector = torch.tensor([5, 2, 2, 4])
     index = vector if name in WITH_VECTOR else vector[:, None].expand(4, WIDTH).contiguous()
     call = {**WITH_VECTOR, **WITH_MATRIX}[name]
     expected, of_zeros = call(x, source, index.clone()), call(x, source, torch.zeros_like(index))
-    change_after_check(index.numpy())
+    change_after_check(index.numpy(), value)
+    if value and name not in COPY:
+        with pytest.raises(IndexError):
+            call(x, source, index)
+        return
     found = call(x, source, index)
-    assert not index.any(), "nothing was checked"
-    assert found.tolist() == (of_zeros if name in READS else expected).tolist()
+    assert (index == value).all(), "nothing was checked"
+    assert found.tolist() == (expected if name in COPY else of_zeros).tolist()
 
 
 def test_a_mask_that_changes_is_read_once():

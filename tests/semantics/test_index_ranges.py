@@ -1,4 +1,4 @@
-"""Indices out of range: the class of the error, and its words."""
+"""Indices out of range, and indices in memory that is written to: the class of the error, and its words."""
 
 import pytest
 
@@ -47,3 +47,32 @@ def test_other_operators_refuse_an_index(torch, expression):
     error, text = OTHERS[expression]
     with pytest.raises(error, match=text):
         eval(expression, names)
+
+
+WRITES = {
+    "scatter": lambda x, i, s: x.scatter_(0, i, s),
+    "scatter a product": lambda x, i, s: x.scatter_(0, i, s, reduce="multiply"),
+    "scatter_add": lambda x, i, s: x.scatter_add_(0, i, s),
+    "scatter_reduce": lambda x, i, s: x.scatter_reduce_(0, i, s, "sum"),
+    "scatter_reduce to means": lambda x, i, s: x.scatter_reduce_(0, i, s, "mean"),
+    "scatter_reduce without self": lambda x, i, s: x.scatter_reduce_(0, i, s, "amax", include_self=False),
+    "index_add": lambda x, i, s: x.index_add_(0, i, s),
+    "index_copy": lambda x, i, s: x.index_copy_(0, i, s),
+    "index_reduce": lambda x, i, s: x.index_reduce_(0, i, s, "amin"),
+    "put": lambda x, i, s: x.put_(i, s),
+    "accumulating put": lambda x, i, s: x.put_(i, s, accumulate=True),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The reduce argument", "ignore:index_reduce")
+@pytest.mark.parametrize("name", WRITES)
+def test_indices_and_sources_must_not_share_the_memory_that_is_written_to(torch, name):
+    numbers = [2, 0, 1, 3, 0, 1, 2]
+    for index, source in (slice(0, 4), None), (slice(1, 5), None), (None, slice(0, 4)), (None, slice(2, 6)):
+        memory, other = torch.tensor(numbers), torch.tensor(numbers)
+        index, source = (other[:4] if part is None else memory[part] for part in (index, source))
+        with pytest.raises(RuntimeError, match="refer to a single memory location"):
+            WRITES[name](memory[:4], index, source)
+        assert memory.tolist() == numbers
+    x = torch.tensor([5, 6, 7, 8])
+    assert torch.equal(WRITES[name](x.clone(), other[:4], other[:4]), WRITES[name](x, other[:4].clone(), other[:4]))

@@ -9,7 +9,7 @@ from .._common.errors import type_name
 from .._common.numbers import number_as
 from .._common.tables import flat_places
 from ..shape.copies import clone
-from .places import along, on_a_copy, private, update, writable
+from .places import along, on_a_copy, private, private_places, update, writable
 
 _REDUCTIONS = {"sum": np.add, "prod": np.multiply, "mean": np.add, "amax": np.maximum, "amin": np.minimum}
 _OPERATIONS = {"add": np.add, "multiply": np.multiply}
@@ -25,7 +25,7 @@ def gather(self, dim, index, sparse_grad=False):
         found = array.take(flat_places(places, axis, array.shape))
         return found if index.ndim else found.reshape(())
     part = tuple([slice(None) if i == axis else slice(n) for i, n in enumerate(places.shape)])
-    return np.ascontiguousarray(np.take_along_axis(array[part], places, axis)).reshape(index.shape)
+    return np.ascontiguousarray(np.take_along_axis(array[part], private(places), axis)).reshape(index.shape)
 
 
 def scatter_(self, dim, index, src):
@@ -54,10 +54,10 @@ scatter_value = on_a_copy(scatter_value_)
 
 def _assign(array, places, axis, values):
     if array.flags.c_contiguous:
-        array.reshape(-1)[flat_places(places, axis, array.shape)] = values
+        array.reshape(-1)[private_places(places, axis, array.shape)] = values
     else:
         grid = list(np.ogrid[tuple(map(slice, places.shape))])
-        grid[axis] = places
+        grid[axis] = private(places)
         array[tuple(grid)] = values
 
 
@@ -78,7 +78,7 @@ def scatter_operation_(self, dim, index, src, reduce):
         writable(self, index)
         values = np.broadcast_to(number_as(src, self.dtype), places.shape)
     if index.size:
-        update(ufunc, array, flat_places(places, axis, array.shape), values)
+        update(ufunc, array, private_places(places, axis, array.shape), values)
     return self
 
 
@@ -90,8 +90,7 @@ def scatter_add_(self, dim, index, src):
     array, places, values, axis = along("scatter", self, dim, index, src)
     writable(self, index, src)
     if index.size:
-        flat = flat_places(places, axis, array.shape)  # a new array, except for one dimension
-        update(np.add, array, flat, values, is_private=True)
+        update(np.add, array, private_places(places, axis, array.shape), values)
     return self
 
 
@@ -107,10 +106,11 @@ def scatter_reduce_(self, dim, index, src, reduce, include_self=True):
     """
     if reduce not in _REDUCTIONS:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
-    array, places, values, axis = along("scatter", self, dim, index, src)
+    is_read_again = reduce == "mean" or not include_self
+    array, places, values, axis = along("scatter", self, dim, private(index) if is_read_again else index, src)
     writable(self, index, src)
     if index.size:
-        combine(array, flat_places(places, axis, array.shape), values, reduce, include_self)
+        combine(array, private_places(places, axis, array.shape), values, reduce, include_self)
     return self
 
 
@@ -175,7 +175,6 @@ def put_(self, index, source, accumulate=False):
             "put_(): Expected source and index to have the same number of elements, but got "
             f"source.numel() = {source.size}, index.numel() = {index.size}"
         )
-    index = private(index)
     if index.size and not self.size:
         raise IndexError("put_(): Tried to put elements into an empty tensor")
     _check_range(index, self.size)
@@ -185,7 +184,7 @@ def put_(self, index, source, accumulate=False):
     if accumulate:
         update(np.add, self, np.where(index < 0, index + self.size, index), source)
     elif self.flags.c_contiguous:
-        self.reshape(-1)[index.reshape(-1)] = source.reshape(-1)
+        self.reshape(-1)[private(index).reshape(-1)] = source.reshape(-1)
     else:
         places = np.unravel_index(np.where(index < 0, index + self.size, index).reshape(-1), self.shape)
         self[places] = source.reshape(-1)

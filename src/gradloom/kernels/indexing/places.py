@@ -8,8 +8,10 @@ values are added in the order of the index.
 Note [Private indices]
 Another thread, or another process on shared memory, may write to an index at any time. NumPy's assignments, `ufunc.at`,
 `bincount` and `repeat`, and SciPy's products check all indices, or count a mask, and read them again when they use
-them: what was written between is used unchecked. A kernel that passes an index or mask to one of these works on a copy,
-which it checks; `take` needs none, since it compares what it loads.
+them: what was written between is used unchecked. A kernel that passes an index or mask to one of these passes a copy:
+all of them compare what they load from it, so that nothing outside of an array is read or written. Checks that give
+PyTorch's errors may read the index itself. `take` needs no copy, since it compares what it loads, nor do the results of
+index arithmetic (`private_places`). Copies in parts that stay in the cache are not faster.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import numpy as np
 from ...types.silence import warn_user
 from .._common.dims import wrap_dim
 from .._common.layout import check_apart, check_no_internal_overlap
+from .._common.tables import flat_places
 
 _ndarray = np.ndarray
 _UNSIGNED = {char: np.dtype(char.upper()) for char in "ilq"}  # char of a dtype -> its unsigned one
@@ -31,7 +34,12 @@ def private(index):
     return index.copy(order="K")  # the layout of the result follows it
 
 
-_PART = 1 << 15  # places that are copied at once
+def private_places(index, axis: int, shape: tuple):
+    """Return the places of an index along an axis, as `flat_places` does, in memory that nobody else can write to."""
+    found = flat_places(index, axis, shape)
+    return private(found) if found is index else found
+
+
 _FEW = 4096  # elements, up to which argmax is faster than a reduction
 
 
@@ -58,9 +66,8 @@ def _is_alike(src, self, index) -> bool:
     return src is None or src.dtype is self.dtype and src.shape == index.shape
 
 
-def along(name: str, self, dim: int, index, src=None, is_copied=True):
-    """Check the arguments of gather and the scatters, and copy the index where the kernel does not only `take`. Raises
-    RuntimeError and IndexError in PyTorch's words.
+def along(name: str, self, dim: int, index, src=None):
+    """Check the arguments of gather and the scatters. Raises RuntimeError and IndexError in PyTorch's words.
 
     Args:
         name: gather or scatter.
@@ -68,14 +75,12 @@ def along(name: str, self, dim: int, index, src=None, is_copied=True):
         index: integers, with as many dimensions as `self`; not larger than it outside `dim`, nor than `src` in any
             dimension.
         src: the values of a scatter.
-        is_copied: whether the result's index must be private; False for a caller that copies it itself.
 
     Returns:
-        `self`, `index` and `src` with at least one dimension, `src` cut to the size of the index; and the axis.
+        `self`, `index` and `src` with at least one dimension, `src` cut to the size of the index; and the axis. The
+        index is not copied: see Note [Private indices].
     """
     axis = wrap_dim(dim, self.ndim)
-    if is_copied and (name != "gather" or not self.flags.c_contiguous):
-        index = private(index)
     if (
         index.dtype is _INT64
         and index.ndim == self.ndim
@@ -165,20 +170,12 @@ def still_writable(self, name: str, *read):
 _MANY = 1 << 15  # elements, from which on a sparse product pays
 
 
-def update(ufunc, self, places, values, is_private=True) -> None:
-    """Set `self[place] = ufunc(self[place], value)` for each of the flat places in turn.
-
-    Places that are not private are copied in parts, into memory that stays in the cache; `ufunc.at` checks each part.
-    """
+def update(ufunc, self, places, values) -> None:
+    """Set `self[place] = ufunc(self[place], value)` for each of the flat places, which are private, in turn."""
     work = workspace(self)
     if type(values) is not _ndarray or values.dtype is not work.dtype:
         values = values.astype(work.dtype, copy=False)
-    flat, places, values = work.reshape(-1), places.reshape(-1), values.reshape(-1)
-    if is_private:
-        ufunc.at(flat, places, values)
-    else:
-        for start in range(0, places.size, _PART):
-            ufunc.at(flat, private(places[start : start + _PART]), values[start : start + _PART])
+    ufunc.at(work.reshape(-1), places.reshape(-1), values.reshape(-1))
     if work is not self:
         self[...] = work
 
