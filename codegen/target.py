@@ -23,6 +23,7 @@ OWN = "own"  # the same for a package
 
 FILES = ("native_functions.yaml", "derivatives.yaml")
 PROJECT = "pyproject.toml"
+GENERATOR = Path(__file__).resolve().parent  # the folder of the generator itself
 METHODS_OF = "methods_of"  # the function in the stubs of a package besides its operators
 
 
@@ -77,9 +78,8 @@ class Target:
 def own(checkout: Path | None = None) -> Target:
     """Return the target gradloom: a checkout, or by default the running library, which may be an installed wheel.
     Raises UsageError if the installed gradloom has lost its YAML files."""
-    here = Path(__file__).resolve().parent
     if checkout is None:
-        checkout = here.parent
+        checkout = GENERATOR.parent
         if (checkout / "_spec").is_dir():  # a wheel: gradloom/codegen, gradloom/_spec
             return Target("gradloom", checkout, checkout / "_spec", checkout / "generated")
     if not all((checkout / name).is_file() for name in FILES):
@@ -153,7 +153,7 @@ def find_root(given: Path | None) -> Path:
     for folder in (here, *here.parents):
         if all((folder / f).exists() for f in FILES) and (folder / "codegen").is_dir():
             return folder
-    source = Path(__file__).resolve().parent.parent
+    source = GENERATOR.parent
     if all((source / f).exists() for f in FILES):
         return source
     raise UsageError(

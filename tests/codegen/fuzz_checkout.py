@@ -7,11 +7,11 @@ import ast
 import re
 from pathlib import Path
 
-from gradloom.codegen import cli
 from gradloom.codegen.derivatives import derivatives
 from gradloom.codegen.errors import SpecError
 from gradloom.codegen.operators import native_functions
 from gradloom.codegen.reading.yaml_files import load_entries
+from gradloom.tools import cli
 
 ROOT = Path(__file__).parents[2]
 FILES = ("native_functions.yaml", "derivatives.yaml")

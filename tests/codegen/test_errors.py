@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from gradloom.codegen import cli
+from gradloom.tools import cli
 from tests.codegen import cases
 from tests.codegen.cases import CaseError, check_form
 

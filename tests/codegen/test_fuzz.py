@@ -15,8 +15,8 @@ from contextlib import contextmanager
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings, strategies as st
 
-from gradloom.codegen import cli
 from gradloom.codegen.operators.keys import KEYS
+from gradloom.tools import cli
 from tests.codegen.cases import BASE, check_form
 from tests.codegen.fuzz_checkout import FILES, Checkout
 from tests.codegen.generated_code import problems

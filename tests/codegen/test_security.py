@@ -14,12 +14,12 @@ import jinja2
 import numpy
 import pytest
 
-from gradloom.codegen import cli
 from gradloom.codegen.errors import SpecError, UsageError
 from gradloom.codegen.language import array_language
 from gradloom.codegen.outputs import render as templating
 from gradloom.codegen.reading.yaml_files import MAX_BYTES, load_entries, parse_entries
 from gradloom.codegen.target import project
+from gradloom.tools import cli
 from tests.codegen.attacks import DEFAULTS, EXPRESSIONS, NAMES, SCHEMAS
 from tests.codegen.cases import BASE
 from tests.codegen.generated_code import problems

@@ -258,7 +258,7 @@ def test_exchange_is_one_step_or_none(tmp_path):
 
 
 def generate(folder):
-    command = [sys.executable, "-m", "gradloom.codegen", "generate", "--root", "checkout"]
+    command = [sys.executable, "-m", "gradloom", "generate", "--root", "checkout"]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=LIMIT)
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from gradloom.codegen.cli import COMMANDS
+from gradloom.tools.cli import COMMANDS
 from tests.docs.pages import PAGES, README, ROOT, anchors, links
 
 IDS = [str(page.relative_to(ROOT)) for page in PAGES]

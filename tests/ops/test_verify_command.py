@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import gradloom
-from gradloom.codegen.cli import main
 from gradloom.codegen.errors import UsageError
+from gradloom.tools.cli import main
 from gradloom.tools.verify import CHECKS, operators_of, verify
 from tests.waiting import LIMIT
 
@@ -150,7 +150,7 @@ def project(tmp_path):
 
 
 def run(*arguments, cwd=None):
-    command = [sys.executable, "-m", "gradloom.codegen", *arguments]
+    command = [sys.executable, "-m", "gradloom", *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT)
 
 

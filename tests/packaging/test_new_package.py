@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen.cli import main
-from gradloom.codegen.commands import new as new_command
 from gradloom.codegen.errors import UsageError
 from gradloom.codegen.target import installed, project
 from gradloom.ops._registry import RESERVED
+from gradloom.tools.cli import main
+from gradloom.tools.commands import new as new_command
 from tests.waiting import LIMIT, started
 
-GRADLOOM = (sys.executable, "-m", "gradloom.codegen")
+GRADLOOM = (sys.executable, "-m", "gradloom")
 
 
 def run(*command, cwd, check=True, **environment):

@@ -184,7 +184,7 @@ def test_the_library_of_the_wheel_works(installed, tmp_path):
 
 
 def test_the_command_says_its_version(installed, tmp_path):
-    done = run(installed, "-m", "gradloom.codegen", "--version", cwd=tmp_path)
+    done = run(installed, "-m", "gradloom", "--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "gradloom 0.1.0\n"), done.stderr
     script = installed.with_name("gradloom")
     done = subprocess.run([script, "--version"], cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT)
@@ -192,18 +192,18 @@ def test_the_command_says_its_version(installed, tmp_path):
 
 
 def test_generate_outside_of_a_checkout_says_what_to_do(installed, tmp_path):
-    done = run(installed, "-m", "gradloom.codegen", "generate", cwd=tmp_path)
+    done = run(installed, "-m", "gradloom", "generate", cwd=tmp_path)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "checkout" in done.stderr and "gradloom new" in done.stderr
 
 
 def test_every_command_has_a_help_text(installed, tmp_path):
-    done = run(installed, "-m", "gradloom.codegen", "--help", cwd=tmp_path)
+    done = run(installed, "-m", "gradloom", "--help", cwd=tmp_path)
     assert done.returncode == 0
     for command in ("generate", "check", "new", "explain", "verify"):
         assert command in done.stdout
-        assert run(installed, "-m", "gradloom.codegen", command, "--help", cwd=tmp_path).returncode == 0
+        assert run(installed, "-m", "gradloom", command, "--help", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize("damage", ["__init__.py", "elementwise.py", "linalg.py", "absent", "half"])
@@ -220,7 +220,7 @@ def test_the_generator_mends_generated_code_that_cannot_be_imported(damage, tmp_
     shutil.copytree(source / "src" / "gradloom", tmp_path / "path" / "gradloom")
     (tmp_path / "path" / "gradloom" / "codegen").symlink_to(source / "codegen")
     (tmp_path / "path" / "gradloom" / "generated").symlink_to(source / "generated")
-    command = [sys.executable, "-m", "gradloom.codegen", "generate", "--root", source]
+    command = [sys.executable, "-m", "gradloom", "generate", "--root", source]
     environment = os.environ | {"PYTHONPATH": str(tmp_path / "path")}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr

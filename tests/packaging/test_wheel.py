@@ -93,22 +93,14 @@ def test_the_wheel_is_imported_from_itself(wheel, tmp_path):
 
 def test_the_gradloom_command_runs_from_the_wheel(wheel, tmp_path):
     (entry_points,) = wheel.glob("*.dist-info/entry_points.txt")
-    assert "gradloom = gradloom.codegen.cli:main" in entry_points.read_text()
-    shown = run(
-        sys.executable, "-m", "gradloom.codegen", "--help", cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(wheel)}
-    )
+    assert "gradloom = gradloom.tools.cli:main" in entry_points.read_text()
+    shown = run(sys.executable, "-m", "gradloom", "--help", cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(wheel)})
     assert "usage: gradloom" in shown
 
 
 def test_explain_shows_the_wheels_own_files(wheel, tmp_path):
     shown = run(
-        sys.executable,
-        "-m",
-        "gradloom.codegen",
-        "explain",
-        "asinh",
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": str(wheel)},
+        sys.executable, "-m", "gradloom", "explain", "asinh", cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(wheel)}
     )
     package = wheel / "gradloom"
     for path, text in (
@@ -123,7 +115,7 @@ def test_an_installed_gradloom_verifies_its_operators(wheel, tmp_path):
     shown = run(
         sys.executable,
         "-m",
-        "gradloom.codegen",
+        "gradloom",
         "verify",
         "--op",
         "tanh",

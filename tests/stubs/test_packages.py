@@ -38,7 +38,7 @@ def package(tmp_path_factory) -> Path:
 
 def gradloom(*arguments: str, cwd: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "gradloom.codegen", *arguments], cwd=cwd, capture_output=True, text=True, timeout=LIMIT
+        [sys.executable, "-m", "gradloom", *arguments], cwd=cwd, capture_output=True, text=True, timeout=LIMIT
     )
     assert done.returncode == 0, done.stderr
 

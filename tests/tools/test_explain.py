@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import gradloom
-from gradloom.codegen.cli import main
+from gradloom.tools.cli import main
 from gradloom.tools.explain import UnknownName, explain
 from gradloom.tools.explain.facts import saved_fields
 from gradloom.tools.explain.library import libraries, library
@@ -320,7 +320,7 @@ def test_the_command_says_why_a_page_cannot_be_written(tmp_path, capsys):
 
 def test_the_command_prints_where_the_signs_of_mathematics_are_missing():
     done = subprocess.run(
-        [sys.executable, "-m", "gradloom.codegen", "explain", "exp", "--brief"],
+        [sys.executable, "-m", "gradloom", "explain", "exp", "--brief"],
         capture_output=True,
         env={**os.environ, "PYTHONIOENCODING": "ascii"},
         cwd=ROOT,
@@ -330,7 +330,7 @@ def test_the_command_prints_where_the_signs_of_mathematics_are_missing():
 
 
 def test_the_command_may_be_cut_short():
-    command = f"{sys.executable} -m gradloom.codegen explain conv2d | head -1"
+    command = f"{sys.executable} -m gradloom explain conv2d | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
     assert (done.returncode, done.stdout, done.stderr) == (0, "== conv2d ==\n", "")
 

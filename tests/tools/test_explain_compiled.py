@@ -59,7 +59,7 @@ CASES = {
 }
 RUNNER = """
     import contextlib, io, json, sys
-    from gradloom.codegen.cli import main
+    from gradloom.tools.cli import main
 
     found = {}
     for name, arguments in json.load(sys.stdin).items():

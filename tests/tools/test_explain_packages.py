@@ -132,7 +132,7 @@ def run(*command, cwd, **environment):
 def myops(tmp_path_factory):
     """The project that `gradloom new` makes."""
     folder = tmp_path_factory.mktemp("new")
-    code, text = run(sys.executable, "-m", "gradloom.codegen", "new", "myops", cwd=folder)
+    code, text = run(sys.executable, "-m", "gradloom", "new", "myops", cwd=folder)
     assert code == 0, text
     return folder / "myops"
 
@@ -182,7 +182,7 @@ def test_the_command_knows_the_package_of_a_project(myops, where, tmp_path):
     code, text = run(
         sys.executable,
         "-m",
-        "gradloom.codegen",
+        "gradloom",
         "explain",
         f"myops.{name}",
         "--brief",
@@ -194,7 +194,5 @@ def test_the_command_knows_the_package_of_a_project(myops, where, tmp_path):
 
 
 def test_a_package_that_is_not_there_is_an_error_of_usage(tmp_path):
-    code, text = run(
-        sys.executable, "-m", "gradloom.codegen", "explain", "mul", "--package", "no_such_package", cwd=tmp_path
-    )
+    code, text = run(sys.executable, "-m", "gradloom", "explain", "mul", "--package", "no_such_package", cwd=tmp_path)
     assert code == 2 and "there is no package `no_such_package`" in text

@@ -1,1 +1,1 @@
-"""Tools that need both the library and its generator; the commands of the command line start them."""
+"""Tools that need both the library and its generator, and the command line that starts them (`cli`, `commands`)."""

@@ -6,12 +6,12 @@ import argparse
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    from gradloom.tools.launch import add_torchrun_arguments
+    from ..launch import add_torchrun_arguments
 
     add_torchrun_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from gradloom.tools.launch import torchrun
+    from ..launch import torchrun
 
     return torchrun(arguments)

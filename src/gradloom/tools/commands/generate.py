@@ -18,11 +18,11 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ..errors import SpecError, UsageError
-from ..operators.keys import SOURCE_FOLDERS
-from ..outputs.render import generated_files, has_debug
-from ..target import FILES, PROJECT, Target, find_target, own
-from ..writing.folder import exclusive, write
+from gradloom.codegen.errors import SpecError, UsageError
+from gradloom.codegen.operators.keys import SOURCE_FOLDERS
+from gradloom.codegen.outputs.render import generated_files, has_debug
+from gradloom.codegen.target import FILES, GENERATOR, PROJECT, Target, find_target, own
+from gradloom.codegen.writing.folder import exclusive, write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -60,7 +60,7 @@ def generate(target: Target, debug: bool = False) -> None:
 def _generate_afresh(root: Path | None) -> None:
     """Generate in a new process, which loads the generator's current code."""
     given = [] if root is None else ["--root", str(root)]
-    subprocess.run([sys.executable, "-m", __package__.partition(".commands")[0], "generate", *given])
+    subprocess.run([sys.executable, "-m", "gradloom", "generate", *given])
 
 
 INTERVAL = 0.2  # seconds between two looks; files must be unchanged for that long before they are read
@@ -123,8 +123,7 @@ def sources(target: Target) -> Stamps:
 
 def generator_files(target: Target) -> list[Path]:
     """Return the files that generation depends on and that a process reads once."""
-    generator = Path(__file__).parents[1]
-    paths = [p for kind in ("*.py", "*.yaml", "*.jinja") for p in generator.rglob(kind)]
+    paths = [p for kind in ("*.py", "*.yaml", "*.jinja") for p in GENERATOR.rglob(kind)]
     if not target.is_own:
         assert target.source is not None
         below = own()

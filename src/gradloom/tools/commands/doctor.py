@@ -11,6 +11,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from gradloom.tools.doctor import main
+    from ..doctor import main
 
     return main(arguments.programs, arguments.all)

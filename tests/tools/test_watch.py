@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from gradloom.codegen.commands import generate as watch
 from gradloom.codegen.target import own
+from gradloom.tools.commands import generate as watch
 from tests.waiting import LIMIT, started
 
 ROOT = Path(__file__).parents[2]
@@ -79,7 +79,7 @@ print(*sorted(opened), sep="\\n")
 @pytest.mark.slow
 def test_a_template_a_helper_and_the_generator_itself_are_watched(checkout, tmp_path):
     top, environment = checkout
-    command = [sys.executable, "-m", "gradloom.codegen", "generate", "--watch", "--root", str(top)]
+    command = [sys.executable, "-m", "gradloom", "generate", "--watch", "--root", str(top)]
     with started(command, tmp_path / "log", cwd=tmp_path, env=environment) as watching:
         watching.wait_for("watching")
         header = top / "codegen/templates/package.jinja"

@@ -1,8 +1,12 @@
 """The command line: what it says to wrong commands and options."""
 
+import subprocess
+import sys
+
 import pytest
 
-from gradloom.codegen import cli
+from gradloom.tools import cli
+from tests.waiting import LIMIT
 
 
 @pytest.mark.parametrize(
@@ -42,3 +46,11 @@ def test_options_behind_a_program_are_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr("gradloom.tools.launch.launch", lambda *call: given.append(call) or 0)
     assert cli.main(["run", "program.py", "--opp", "-x", "1"]) == 0
     assert given == [("program.py", ["--opp", "-x", "1"], False)]
+
+
+def test_a_program_is_run_without_the_generator(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text("import sys\nprint([name for name in sys.modules if name.startswith('gradloom.codegen')])")
+    command = [sys.executable, "-m", "gradloom", "run", str(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

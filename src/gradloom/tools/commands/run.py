@@ -13,6 +13,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from gradloom.tools.launch import launch
+    from ..launch import launch
 
     return launch(arguments.program, arguments.arguments, arguments.module)

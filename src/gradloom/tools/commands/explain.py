@@ -8,8 +8,8 @@ import os
 import sys
 from pathlib import Path
 
-from ..errors import UsageError
-from ..target import project
+from gradloom.codegen.errors import UsageError
+from gradloom.codegen.target import project
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -50,7 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from gradloom.tools.explain import UnknownName, explain
+    from ..explain import UnknownName, explain
 
     if arguments.compiled:
         return _run_compiled(arguments)
@@ -73,8 +73,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _run_compiled(arguments: argparse.Namespace) -> int:
-    from gradloom.tools.explain import UnknownName
-    from gradloom.tools.explain.compiled import explain_compiled
+    from ..explain import UnknownName
+    from ..explain.compiled import explain_compiled
 
     if arguments.html is not None:
         raise UsageError("--html shows operators and nodes; an account of a compiled function is text")
@@ -99,7 +99,7 @@ def _import_package(given: str | None) -> None:
     here = Path.cwd()
     folder = next((f for f in (here, *here.parents) if project(f) is not None), None) if given is None else given
     if folder is not None:
-        from gradloom.tools.verify.operators import import_package, target_of
+        from ..verify.operators import import_package, target_of
 
         import_package(target_of(folder))
 

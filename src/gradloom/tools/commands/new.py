@@ -16,10 +16,10 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from ..errors import UsageError, did_you_mean
-from ..outputs.render import TEMPLATES, fill, generated_files
-from ..target import FILES, project
-from ..writing.folder import write
+from gradloom.codegen.errors import UsageError, did_you_mean
+from gradloom.codegen.outputs.render import TEMPLATES, fill, generated_files
+from gradloom.codegen.target import FILES, project
+from gradloom.codegen.writing.folder import write
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

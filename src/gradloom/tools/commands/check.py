@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ..outputs.render import generated_files, has_debug
-from ..target import find_target
-from ..writing.folder import difference
+from gradloom.codegen.outputs.render import generated_files, has_debug
+from gradloom.codegen.target import find_target
+from gradloom.codegen.writing.folder import difference
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,7 +1,0 @@
-"""`python -m gradloom.codegen` is the `gradloom` command."""
-
-import sys
-
-from .cli import main
-
-sys.exit(main())
