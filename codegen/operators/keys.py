@@ -1,8 +1,8 @@
 """The keys of an entry in native_functions.yaml, and their structured values.
 
 A new key is one line in `KEYS`. `Families` finds the file in generated/ that an operator goes to, `batch_of` reads a
-batching rule (Note [Batching rules] in src/gradloom/batching/rules/__init__.py describes the rules), and `out_takes`
-returns an operator's requirements for a tensor given as `out=`.
+batching rule (Note [Batching rules] in src/gradloom/batching/rules/__init__.py describes the rules). The keys about a
+tensor given as `out=` are read in out_tensors.py.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,7 +55,7 @@ TYPE_PROMOTIONS = (
 AUTOCASTS = ("lower_precision", "fp32", "promote", "lower_result")
 
 # For a tensor given as out=: its dtype, the memory that it may share with the inputs, and what a wrong size does.
-OUT_DTYPES = ("castable", "same_dtype", "same_kind", "computed", "any_dtype")
+OUT_DTYPES = ("castable", "as_cat", "same_dtype", "same_or_uint8", "same_kind", "computed", "any_dtype")
 OUT_MEMORY = ("shared", "aligned", "apart")
 OUT_SIZE = ("quiet", "counted", "counted_aloud", "fixed")
 
@@ -88,6 +88,7 @@ KEYS = {
     "batch": Key("text", "how vmap computes it for a batch, where that does not follow from the rest"),
     "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments, or its result", AUTOCASTS),
     "out": Key("words", "what it asks of `out=`, where that does not follow", (*OUT_DTYPES, *OUT_MEMORY, *OUT_SIZE)),
+    "out_error": Key("any", "the error for an `out=` tensor of another dtype, where it has one of its own"),
     "half_numbers": Key("text", "`exact` if a number keeps its digits beside half precision", ("exact",)),
     "on_real": Key("text", "`self` where it gives a real tensor back as it is", ("self",)),
     "domain": Key("any", "where tests may take samples from"),
@@ -355,39 +356,3 @@ _FOREIGN_KEYS = {
     "method": "write `variants: method`",
     "amp": "write `autocast:`",
 }
-
-
-def out_words(entry: Entry, schema: FunctionSchema, has_out: bool) -> tuple[str, ...]:
-    """Return the words of `out:`. Raises SpecError for two words about one thing, or if no variant takes `out=`."""
-    words = words_of(entry, "out")
-    if words and not has_out:
-        hint = "remove it, or list the variant under `autogen:`"
-        raise entry.keys["out"].error(f"`{schema.name}` has no out variant, so that `out` has no meaning", hint)
-    for kind in (OUT_DTYPES, OUT_MEMORY, OUT_SIZE):
-        same: list[SpecError] = [
-            w.error(f"`{w.value}` contradicts another word of `out`", f"keep one of {', '.join(kind)}")
-            for w in words
-            if w.value in kind
-        ]
-        if len(same) > 1:
-            raise same[-1]
-    return tuple(w.value for w in words)
-
-
-def out_takes(
-    words: Sequence[str], type_promotion: str | None, tags: Sequence[str], is_composite: bool
-) -> tuple[str, ...]:
-    """Return the words for `write_out` if an operator's requirements are not the usual ones: 'same_dtype',
-    'same_kind' (floating or complex), 'computed' (in the dtype of `out`), 'any_dtype', 'shared', 'apart', and a word
-    of OUT_SIZE.
-
-    Elementwise operators and others that promote their inputs' dtypes cast to any dtype that can hold the result.
-    PyTorch's write while they read, so that `out` must coincide with an input or share nothing with it; so do most
-    composites. An operator with a kernel that promotes nothing returns its input's dtype, and may write to its inputs.
-    """
-    promotes = type_promotion not in (None, "none")
-    dtype = next((w for w in words if w in OUT_DTYPES), "castable" if promotes or is_composite else "same_dtype")
-    writes_while_reading = promotes or "pointwise" in tags or (is_composite and "reduction" not in tags)
-    memory = next((w for w in words if w in OUT_MEMORY), "aligned" if writes_while_reading else "shared")
-    size = [w for w in words if w in OUT_SIZE]
-    return tuple(w for w in (dtype, memory, *size) if w not in ("castable", "aligned"))

@@ -22,19 +22,8 @@ from ..language.scalars import Scalar, analyse_scalar, array_expression, from_ke
 from ..reading.python_files import FunctionIndex
 from ..reading.yaml_files import Entry, Node, Source, Text, load_entries
 from ..schema import IDENTIFIER, FunctionSchema, OperatorName, SchemaError, Type, check_names, parse
-from .keys import (
-    DEFAULT_FAMILY,
-    WHOLE,
-    Batch,
-    Families,
-    batch_of,
-    check_domain,
-    check_keys,
-    out_takes,
-    out_words,
-    word_of,
-    words_of,
-)
+from .keys import DEFAULT_FAMILY, WHOLE, Batch, Families, batch_of, check_domain, check_keys, word_of, words_of
+from .out_tensors import out_errors, out_takes, out_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +55,9 @@ class NativeFunction:
     )
     on_real: str | None = None  # 'self' if it returns a real tensor unchanged; else None
     out: tuple[str, ...] = ()  # the words of `out:`; `out_takes` derives the requirements from them
+    out_errors: tuple[
+        str, ...
+    ] = ()  # for each result the error for an `out=` tensor of another dtype, if it is its own
     # 'exact' if a number is not rounded to half precision beside such a tensor; else None
     half_numbers: str | None = None
     # 'lower_precision', 'fp32', 'promote' or 'lower_result': autocast's rule; None for none
@@ -233,6 +225,7 @@ class _Loader:
         kernel, composite = self.implementation(entry, text, schema, scalar)
         self.check_method(entry, schema, variants)
         derived = tuple(derive(schema, word) for word in words_of(entry, "autogen"))
+        has_out = any(v.kind in ("out", "copy_out") for v in derived)
         self.check_inplace_function(entry, variants, derived)
         tags = tuple(w.value for w in words_of(entry, "tags"))
         return NativeFunction(
@@ -258,7 +251,8 @@ class _Loader:
             infix=word_of(entry, "infix"),
             domain=check_domain(entry, schema),
             on_real=word_of(entry, "on_real"),
-            out=out_words(entry, schema, any(v.kind in ("out", "copy_out") for v in derived)),
+            out=out_words(entry, schema, has_out),
+            out_errors=out_errors(entry, schema, has_out),
             half_numbers=word_of(entry, "half_numbers"),
             autocast=self.autocast(entry, schema),
             batch=batch_of(entry, schema, self.rules),

@@ -105,6 +105,10 @@ def _own(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Iterator[tuple[str, obje
         rule = _rule(w, by_name)
         yield "batch", (rule.rule, *_arguments(w, rule, by_name))
         yield from _present(promotes=tuple(p.argument.python_name for p in w.promotes))
+    if w.strategy == "not_differentiable":
+        yield "is_differentiable", False
+    if w.has_out:
+        yield from _present(out=native.out_takes, out_errors=native.out_errors)
     if native.schema is not w.schema:
         return
     if native.scalar is not None:

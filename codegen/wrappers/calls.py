@@ -289,12 +289,6 @@ class Calls:
         return ", ".join(names) + ("," if len(names) == 1 else "")
 
     @property
-    def out_takes(self) -> str:
-        """The further argument of `write_out` about the target tensor."""
-        words = " ".join(self.native.out_takes)
-        return f', "{words}"' if words else ""
-
-    @property
     def call_keywords(self) -> str:
         """The arguments that a call passes by keyword, after others."""
         return "".join(f", {p.name}={p.name}" for p in self.parameters if self.guard and p.argument.kwarg_only)

@@ -19,7 +19,7 @@ RECORDS = Records(
     Record('conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor', "conv", "conv_transpose1d", is_composite=True, batch=('composite',)),
     Record('conv_transpose2d.input(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor', "conv", "conv_transpose2d_input", is_composite=True, batch=('composite',)),
     Record('conv_transpose3d.input(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor', "conv", "conv_transpose3d_input", is_composite=True, batch=('composite',)),
-    Record('conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor', "conv", "conv_tbc", batch=('conv.conv_tbc',)),
+    Record('conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor', "conv", "conv_tbc", batch=('conv.conv_tbc',), out=('same_dtype', 'shared')),
     Record('conv_tbc.out(Tensor self, Tensor weight, Tensor bias, int pad=0, *, Tensor(a!) out) -> Tensor(a!)', "conv", "conv_tbc", tags=('out',)),
     Record('im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor', "conv", "im2col", batch=('fold', '3')),
     Record('col2im(Tensor self, int[2] output_size, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor', "conv", "col2im", batch=('fold', '2')),

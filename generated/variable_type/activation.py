@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels.activation import piecewise as kernels_activation_piecewise, smooth as kernels_activation_smooth, softmax as kernels_activation_softmax
 from gradloom.composite import activation as composite_activation
 from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_jvp, mish_second, silu_second, softmax_backward_jvp, softplus_second
@@ -106,7 +107,7 @@ def relu(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(relu, (input,), out, "same_dtype")
+            return write_out(relu, (input,), out)
         try:
             result_ = kernels_activation_piecewise.relu(self_)
         except Exception as error:
@@ -284,7 +285,7 @@ def threshold(input=MISSING, threshold=MISSING, value=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(threshold_wrapper, (input, threshold, value), out, "same_dtype")
+            return write_out(threshold_wrapper, (input, threshold, value), out)
         try:
             result_ = kernels_activation_piecewise.threshold(self_, threshold, value)
         except Exception as error:
@@ -505,7 +506,7 @@ def hardtanh(input=MISSING, min_val=-1, max_val=1, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(hardtanh, (input, min_val, max_val), out, "same_dtype")
+            return write_out(hardtanh, (input, min_val, max_val), out)
         try:
             result_ = kernels_activation_piecewise.hardtanh(self_, min_val, max_val)
         except Exception as error:
@@ -723,7 +724,7 @@ def elu(input=MISSING, alpha=1, scale=1, input_scale=1, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(elu, (input, alpha, scale, input_scale), out, "same_dtype")
+            return write_out(elu, (input, alpha, scale, input_scale), out)
         try:
             result_ = kernels_activation_smooth.elu(self_, alpha, scale, input_scale)
         except Exception as error:
@@ -1003,7 +1004,7 @@ def celu(input=MISSING, alpha=1.0, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(celu, (input, alpha), out, "same_dtype")
+            return write_out(celu, (input, alpha), out)
         try:
             result_ = kernels_activation_smooth.celu(self_, alpha)
         except Exception as error:
@@ -1146,7 +1147,7 @@ def leaky_relu(input=MISSING, negative_slope=0.01, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(leaky_relu, (input, negative_slope), out, "same_dtype")
+            return write_out(leaky_relu, (input, negative_slope), out)
         try:
             result_ = kernels_activation_piecewise.leaky_relu(self_, negative_slope)
         except Exception as error:
@@ -1550,7 +1551,7 @@ def hardsigmoid(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(hardsigmoid, (input,), out, "same_dtype")
+            return write_out(hardsigmoid, (input,), out)
         try:
             result_ = kernels_activation_piecewise.hardsigmoid(self_)
         except Exception as error:
@@ -1756,7 +1757,7 @@ def hardswish(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(hardswish, (input,), out, "same_dtype shared")
+            return write_out(hardswish, (input,), out)
         try:
             result_ = kernels_activation_piecewise.hardswish(self_)
         except Exception as error:
@@ -1971,7 +1972,7 @@ def hardshrink(input=MISSING, lambd=0.5, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(hardshrink, (input, lambd), out, "same_dtype")
+            return write_out(hardshrink, (input, lambd), out)
         try:
             result_ = kernels_activation_piecewise.hardshrink(self_, lambd)
         except Exception as error:
@@ -2119,7 +2120,7 @@ def softshrink(input=MISSING, lambd=0.5, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(softshrink, (input, lambd), out, "same_dtype")
+            return write_out(softshrink, (input, lambd), out)
         try:
             result_ = kernels_activation_piecewise.softshrink(self_, lambd)
         except Exception as error:
@@ -2266,7 +2267,7 @@ def gelu(input=MISSING, *, approximate='none', out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(gelu, (input,), out, "same_dtype", approximate=approximate)
+            return write_out(gelu, (input,), out, approximate=approximate)
         try:
             result_ = kernels_activation_smooth.gelu(self_, approximate)
         except Exception as error:
@@ -2498,7 +2499,7 @@ def silu(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(silu, (input,), out, "same_dtype")
+            return write_out(silu, (input,), out)
         try:
             result_ = kernels_activation_smooth.silu(self_)
         except Exception as error:
@@ -2714,7 +2715,7 @@ def mish(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(mish, (input,), out, "same_dtype")
+            return write_out(mish, (input,), out)
         try:
             result_ = kernels_activation_smooth.mish(self_)
         except Exception as error:
@@ -2930,7 +2931,7 @@ def softplus(input=MISSING, beta=1, threshold=20, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(softplus, (input, beta, threshold), out, "same_dtype")
+            return write_out(softplus, (input, beta, threshold), out)
         try:
             result_ = kernels_activation_smooth.softplus(self_, beta, threshold)
         except Exception as error:
@@ -3079,7 +3080,7 @@ def log_sigmoid(input=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(log_sigmoid, (input,), out, composite_activation.log_sigmoid)
     if out is not None:
-        return write_out(log_sigmoid, (input,), out, "same_dtype shared quiet")
+        return write_out(log_sigmoid, (input,), out)
     return composite_activation.log_sigmoid(input)
 
 
@@ -3260,7 +3261,7 @@ def glu(input, dim=-1, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(glu, (input, dim), out, "shared")
+            return write_out(glu, (input, dim), out)
         try:
             result_ = kernels_activation_smooth.glu(self_, dim)
         except Exception as error:
@@ -3394,7 +3395,7 @@ def softmax_int(input, dim, dtype=None, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(softmax_int, (input, dim, dtype), out, composite_activation.softmax)
     if out is not None:
-        return write_out(softmax_int, (input, dim, dtype), out, "same_dtype shared")
+        return write_out(softmax_int, (input, dim, dtype), out)
     return composite_activation.softmax(input, dim, dtype)
 
 
@@ -3423,7 +3424,7 @@ def _softmax(input=MISSING, dim=MISSING, half_to_float=MISSING, *, axis=MISSING,
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_softmax, (input, dim, half_to_float), out, "same_dtype shared")
+            return write_out(_softmax, (input, dim, half_to_float), out)
         try:
             result_ = kernels_activation_softmax.softmax(self_, dim, half_to_float)
         except Exception as error:
@@ -3619,7 +3620,7 @@ def log_softmax_int(input, dim, dtype=None, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(log_softmax_int, (input, dim, dtype), out, composite_activation.log_softmax)
     if out is not None:
-        return write_out(log_softmax_int, (input, dim, dtype), out, "same_dtype shared")
+        return write_out(log_softmax_int, (input, dim, dtype), out)
     return composite_activation.log_softmax(input, dim, dtype)
 
 
@@ -3648,7 +3649,7 @@ def _log_softmax(input=MISSING, dim=MISSING, half_to_float=MISSING, *, axis=MISS
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_log_softmax, (input, dim, half_to_float), out, "same_dtype shared")
+            return write_out(_log_softmax, (input, dim, half_to_float), out)
         try:
             result_ = kernels_activation_softmax.log_softmax(self_, dim, half_to_float)
         except Exception as error:

@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels import complex as kernels_complex
 from gradloom.composite import complex as composite_complex
 from gradloom.formulas.complex import angle_jvp, polar_jvp
@@ -78,7 +79,7 @@ def complex(real=MISSING, imag=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(complex, (real, imag), out, "same_dtype")
+            return write_out(complex, (real, imag), out)
         try:
             result_ = kernels_complex.complex(real_, imag_)
         except Exception as error:
@@ -156,7 +157,7 @@ def polar(abs=MISSING, angle=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(polar, (abs, angle), out, "same_dtype")
+            return write_out(polar, (abs, angle), out)
         try:
             result_ = kernels_complex.polar(abs_, angle_)
         except Exception as error:
@@ -394,7 +395,7 @@ def _conj_copy(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_conj_copy, (input,), out, "same_dtype shared")
+            return write_out(_conj_copy, (input,), out)
         try:
             result_ = kernels_complex.conj(self_).copy()
         except Exception as error:
@@ -526,7 +527,7 @@ def _neg_view_copy(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_neg_view_copy, (input,), out, "same_dtype shared")
+            return write_out(_neg_view_copy, (input,), out)
         try:
             result_ = kernels_complex.neg_view(self_).copy()
         except Exception as error:
@@ -586,7 +587,7 @@ def conj_physical(input=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(conj_physical, (input,), out, composite_complex.conj_physical)
     if out is not None:
-        return write_out(conj_physical, (input,), out, "same_dtype")
+        return write_out(conj_physical, (input,), out)
     return composite_complex.conj_physical(input)
 
 
@@ -620,7 +621,7 @@ def _conj_physical(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_conj_physical, (input,), out, "same_dtype")
+            return write_out(_conj_physical, (input,), out)
         try:
             result_ = kernels_complex.conj_physical(self_)
         except Exception as error:
@@ -907,7 +908,7 @@ def view_as_real_copy(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(view_as_real_copy, (input,), out, "same_dtype shared")
+            return write_out(view_as_real_copy, (input,), out)
         try:
             result_ = kernels_complex.view_as_real(self_).copy()
         except Exception as error:
@@ -1039,7 +1040,7 @@ def view_as_complex_copy(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(view_as_complex_copy, (input,), out, "same_dtype shared")
+            return write_out(view_as_complex_copy, (input,), out)
         try:
             result_ = kernels_complex.view_as_complex(self_).copy()
         except Exception as error:

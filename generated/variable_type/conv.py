@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels.conv import convolution as kernels_conv_convolution
 from gradloom.composite import conv as composite_conv
 from gradloom.formulas.conv import convolution_backward_jvp, convolution_jvp
@@ -340,7 +341,7 @@ def conv_tbc(input=MISSING, weight=MISSING, bias=MISSING, pad=0, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(conv_tbc, (input, weight, bias, pad), out, "same_dtype shared")
+            return write_out(conv_tbc, (input, weight, bias, pad), out)
         try:
             result_ = kernels_conv_convolution.conv_tbc(self_, weight_, bias_, pad)
         except Exception as error:

@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels import creation as kernels_creation
 
 
@@ -47,7 +48,7 @@ def zeros(size, dtype=None, layout=None, device=None, pin_memory=None, requires_
         result_ = result._array
     else:
         if out is not None:
-            return write_out(zeros, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(zeros, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(zeros, (size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -79,7 +80,7 @@ def ones(size, dtype=None, layout=None, device=None, pin_memory=None, requires_g
         result_ = result._array
     else:
         if out is not None:
-            return write_out(ones, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(ones, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(ones, (size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -111,7 +112,7 @@ def full(size, fill_value, dtype=None, layout=None, device=None, pin_memory=None
         result_ = result._array
     else:
         if out is not None:
-            return write_out(full, (size, fill_value, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(full, (size, fill_value, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(full, (size, fill_value, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -143,7 +144,7 @@ def empty_memory_format(size, dtype=None, layout=None, device=None, pin_memory=N
         result_ = result._array
     else:
         if out is not None:
-            return write_out(empty_memory_format, (size, factory_dtype(dtype, out), layout, device, pin_memory, memory_format), out, "same_dtype shared")
+            return write_out(empty_memory_format, (size, factory_dtype(dtype, out), layout, device, pin_memory, memory_format), out)
         if device is not None and elsewhere(device):
             return intercept(empty_memory_format, (size, dtype, layout, device, pin_memory, memory_format, requires_grad), out)
         if layout is not None:
@@ -598,7 +599,7 @@ def arange(end, dtype=None, layout=None, device=None, pin_memory=None, requires_
         result_ = result._array
     else:
         if out is not None:
-            return write_out(arange, (end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted_aloud")
+            return write_out(arange, (end, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(arange, (end, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -630,7 +631,7 @@ def arange_start(start, end, dtype=None, layout=None, device=None, pin_memory=No
         result_ = result._array
     else:
         if out is not None:
-            return write_out(arange_start, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted_aloud")
+            return write_out(arange_start, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(arange_start, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -662,7 +663,7 @@ def arange_start_step(start, end, step=1, dtype=None, layout=None, device=None, 
         result_ = result._array
     else:
         if out is not None:
-            return write_out(arange_start_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted_aloud")
+            return write_out(arange_start_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(arange_start_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -696,7 +697,7 @@ def range_step(start, end, step=1, dtype=None, layout=None, device=None, pin_mem
         result_ = result._array
     else:
         if out is not None:
-            return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared counted")
+            return write_out(range_step, (start, end, step, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(range_step, (start, end, step, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -730,7 +731,7 @@ def range(start, end, dtype=None, layout=None, device=None, pin_memory=None, req
         result_ = result._array
     else:
         if out is not None:
-            return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared counted")
+            return write_out(range, (start, end, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(range, (start, end, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -762,7 +763,7 @@ def linspace(start, end, steps, dtype=None, layout=None, device=None, pin_memory
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linspace, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
+            return write_out(linspace, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(linspace, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -801,7 +802,7 @@ def linspace_Tensor_Tensor(start, end, steps, dtype=None, layout=None, device=No
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
+            return write_out(linspace_Tensor_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(linspace_Tensor_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -840,7 +841,7 @@ def linspace_Tensor_Scalar(start, end, steps, dtype=None, layout=None, device=No
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
+            return write_out(linspace_Tensor_Scalar, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(linspace_Tensor_Scalar, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -879,7 +880,7 @@ def linspace_Scalar_Tensor(start, end, steps, dtype=None, layout=None, device=No
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
+            return write_out(linspace_Scalar_Tensor, (start, end, steps, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(linspace_Scalar_Tensor, (start, end, steps, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -911,7 +912,7 @@ def logspace(start, end, steps, base=10.0, dtype=None, layout=None, device=None,
         result_ = result._array
     else:
         if out is not None:
-            return write_out(logspace, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
+            return write_out(logspace, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(logspace, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -950,7 +951,7 @@ def logspace_Tensor_Tensor(start, end, steps, base=10.0, dtype=None, layout=None
         result_ = result._array
     else:
         if out is not None:
-            return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
+            return write_out(logspace_Tensor_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(logspace_Tensor_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -989,7 +990,7 @@ def logspace_Tensor_Scalar(start, end, steps, base=10.0, dtype=None, layout=None
         result_ = result._array
     else:
         if out is not None:
-            return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
+            return write_out(logspace_Tensor_Scalar, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(logspace_Tensor_Scalar, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -1028,7 +1029,7 @@ def logspace_Scalar_Tensor(start, end, steps, base=10.0, dtype=None, layout=None
         result_ = result._array
     else:
         if out is not None:
-            return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted")
+            return write_out(logspace_Scalar_Tensor, (start, end, steps, base, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(logspace_Scalar_Tensor, (start, end, steps, base, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -1060,7 +1061,7 @@ def eye(n, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=
         result_ = result._array
     else:
         if out is not None:
-            return write_out(eye, (n, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(eye, (n, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(eye, (n, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -1092,7 +1093,7 @@ def eye_m(n, m, dtype=None, layout=None, device=None, pin_memory=None, requires_
         result_ = result._array
     else:
         if out is not None:
-            return write_out(eye_m, (n, m, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(eye_m, (n, m, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(eye_m, (n, m, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:

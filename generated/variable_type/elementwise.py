@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels.elementwise import arithmetic as kernels_elementwise_arithmetic, choices as kernels_elementwise_choices, dtypes as kernels_elementwise_dtypes, functions as kernels_elementwise_functions, special as kernels_elementwise_special
 from gradloom.composite import elementwise as composite_elementwise
 from gradloom.formulas.elementwise import abs_jvp, acosh_backward, clamp_backward, clamp_jvp, div_mode_jvp, div_mode_self_backward, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
@@ -343,7 +344,7 @@ def add_Scalar(input, other, alpha=1, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(add_Scalar, (input, other, alpha), out, "same_dtype")
+            return write_out(add_Scalar, (input, other, alpha), out)
         try:
             result_ = kernels_elementwise_arithmetic.add_scalar(self_, other, alpha)
         except Exception as error:
@@ -625,7 +626,7 @@ def sub_Scalar(input, other, alpha=1, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(sub_Scalar, (input, other, alpha), out, "same_dtype")
+            return write_out(sub_Scalar, (input, other, alpha), out)
         try:
             result_ = kernels_elementwise_arithmetic.sub_scalar(self_, other, alpha)
         except Exception as error:
@@ -6282,7 +6283,7 @@ def neg(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(neg, (input,), out, "same_dtype")
+            return write_out(neg, (input,), out)
         try:
             result_ = xp.negative(self_) if self_.size < LARGE else on_threads(xp.negative, self_)
         except Exception as error:
@@ -6439,7 +6440,7 @@ def abs(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(abs, (input,), out, "same_dtype")
+            return write_out(abs, (input,), out)
         try:
             result_ = kernels_elementwise_functions.abs(self_)
         except Exception as error:
@@ -6574,7 +6575,7 @@ def sgn(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(sgn, (input,), out, "same_dtype")
+            return write_out(sgn, (input,), out)
         try:
             result_ = kernels_elementwise_functions.sgn(self_)
         except Exception as error:
@@ -6711,7 +6712,7 @@ def sign(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(sign, (input,), out, "same_dtype")
+            return write_out(sign, (input,), out)
         try:
             result_ = kernels_elementwise_functions.sign(self_)
         except Exception as error:
@@ -6840,7 +6841,7 @@ def floor(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(floor, (input,), out, "same_dtype")
+            return write_out(floor, (input,), out)
         try:
             result_ = kernels_elementwise_functions.floor(self_)
         except Exception as error:
@@ -6969,7 +6970,7 @@ def ceil(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(ceil, (input,), out, "same_dtype")
+            return write_out(ceil, (input,), out)
         try:
             result_ = kernels_elementwise_functions.ceil(self_)
         except Exception as error:
@@ -7098,7 +7099,7 @@ def trunc(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(trunc, (input,), out, "same_dtype")
+            return write_out(trunc, (input,), out)
         try:
             result_ = kernels_elementwise_functions.trunc(self_)
         except Exception as error:
@@ -7225,7 +7226,7 @@ def round(input, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(round, (input,), out, "same_dtype")
+            return write_out(round, (input,), out)
         try:
             result_ = kernels_elementwise_functions.round(self_)
         except Exception as error:
@@ -7337,7 +7338,7 @@ def round_decimals(input, decimals, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(round_decimals, (input, decimals), out, "same_dtype")
+            return write_out(round_decimals, (input, decimals), out)
         try:
             result_ = kernels_elementwise_functions.round_decimals(self_, decimals)
         except Exception as error:
@@ -7452,7 +7453,7 @@ def frac(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(frac, (input,), out, "same_dtype")
+            return write_out(frac, (input,), out)
         try:
             result_ = kernels_elementwise_functions.frac(self_)
         except Exception as error:
@@ -8422,7 +8423,7 @@ def mvlgamma(input=MISSING, p=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(mvlgamma, (input, p), out, "shared")
+            return write_out(mvlgamma, (input, p), out)
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
@@ -9258,7 +9259,7 @@ def nan_to_num(input=MISSING, nan=None, posinf=None, neginf=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(nan_to_num, (input, nan, posinf, neginf), out, "same_dtype")
+            return write_out(nan_to_num, (input, nan, posinf, neginf), out)
         try:
             result_ = kernels_elementwise_choices.nan_to_num(self_, nan, posinf, neginf)
         except Exception as error:
@@ -9395,7 +9396,7 @@ def frexp(input=MISSING, *, out=None):
         exponent_ = None if exponent is None else exponent._array
     else:
         if out is not None:
-            return write_out(frexp, (input,), out, "same_dtype")
+            return write_out(frexp, (input,), out)
         try:
             mantissa_, exponent_ = kernels_elementwise_functions.frexp(self_)
         except Exception as error:
@@ -9535,7 +9536,7 @@ def bitwise_not(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(bitwise_not, (input,), out, "same_dtype")
+            return write_out(bitwise_not, (input,), out)
         try:
             result_ = xp.invert(self_) if self_.size < LARGE else on_threads(xp.invert, self_)
         except Exception as error:
@@ -9754,7 +9755,7 @@ def isposinf(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(isposinf, (input,), out, "same_dtype")
+            return write_out(isposinf, (input,), out)
         try:
             result_ = kernels_elementwise_choices.isposinf(self_)
         except Exception as error:
@@ -9797,7 +9798,7 @@ def isneginf(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(isneginf, (input,), out, "same_dtype")
+            return write_out(isneginf, (input,), out)
         try:
             result_ = kernels_elementwise_choices.isneginf(self_)
         except Exception as error:
@@ -9881,7 +9882,7 @@ def signbit(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(signbit, (input,), out, "same_dtype")
+            return write_out(signbit, (input,), out)
         try:
             result_ = xp.signbit(self_) if self_.size < LARGE else on_threads(xp.signbit, self_)
         except Exception as error:
@@ -12646,7 +12647,7 @@ def heaviside(input=MISSING, values=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(heaviside, (input, values), out, "same_dtype")
+            return write_out(heaviside, (input, values), out)
         try:
             result_ = kernels_elementwise_functions.heaviside(self_, values_)
         except Exception as error:
@@ -14020,7 +14021,7 @@ def clamp(input, min=None, max=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(clamp, (input, min, max), out, "same_dtype")
+            return write_out(clamp, (input, min, max), out)
         if self_.dtype.kind not in 'fcV' or min.__class__ is complex or max.__class__ is complex:
             self_, = promote((input,), (min, max))
         try:
@@ -14148,7 +14149,7 @@ def clamp_min(input, min, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(clamp_min, (input, min), out, "same_dtype")
+            return write_out(clamp_min, (input, min), out)
         if self_.dtype.kind not in 'fcV' or min.__class__ is complex:
             self_, = promote((input,), (min,))
         try:
@@ -14415,7 +14416,7 @@ def clamp_max(input, max, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(clamp_max, (input, max), out, "same_dtype")
+            return write_out(clamp_max, (input, max), out)
         if self_.dtype.kind not in 'fcV' or max.__class__ is complex:
             self_, = promote((input,), (max,))
         try:
@@ -14683,7 +14684,7 @@ def where_self(condition, self, other, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(where_self, (condition, self, other), out, "same_dtype")
+            return write_out(where_self, (condition, self, other), out)
         if self_.dtype is not other_.dtype:
             self_, other_ = promote_fitting((self, other,), ())
         try:
@@ -15037,7 +15038,7 @@ def zero(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(zero, (input,), out, "same_dtype")
+            return write_out(zero, (input,), out)
         try:
             result_ = xp.zeros_like(self_)
         except Exception as error:
@@ -15364,7 +15365,7 @@ def absolute(input=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(absolute, (input,), out, composite_elementwise.absolute)
     if out is not None:
-        return write_out(absolute, (input,), out, "same_dtype")
+        return write_out(absolute, (input,), out)
     return composite_elementwise.absolute(input)
 
 
@@ -15700,7 +15701,7 @@ def negative(input=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(negative, (input,), out, composite_elementwise.negative)
     if out is not None:
-        return write_out(negative, (input,), out, "same_dtype")
+        return write_out(negative, (input,), out)
     return composite_elementwise.negative(input)
 
 
@@ -15748,7 +15749,7 @@ def fix(input=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(fix, (input,), out, composite_elementwise.fix)
     if out is not None:
-        return write_out(fix, (input,), out, "same_dtype")
+        return write_out(fix, (input,), out)
     return composite_elementwise.fix(input)
 
 
@@ -16484,7 +16485,7 @@ def float_power_Tensor_Tensor(input, exponent, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(float_power_Tensor_Tensor, (input, exponent), out, composite_elementwise.float_power)
     if out is not None:
-        return write_out(float_power_Tensor_Tensor, (input, exponent), out, "same_dtype")
+        return write_out(float_power_Tensor_Tensor, (input, exponent), out)
     return composite_elementwise.float_power(input, exponent)
 
 
@@ -16508,7 +16509,7 @@ def float_power_Scalar(input, exponent, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(float_power_Scalar, (input, exponent), out, composite_elementwise.float_power_of_scalar)
     if out is not None:
-        return write_out(float_power_Scalar, (input, exponent), out, "same_dtype")
+        return write_out(float_power_Scalar, (input, exponent), out)
     return composite_elementwise.float_power_of_scalar(input, exponent)
 
 
@@ -16521,7 +16522,7 @@ def float_power_Tensor_Scalar(input, exponent, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(float_power_Tensor_Scalar, (input, exponent), out, composite_elementwise.float_power)
     if out is not None:
-        return write_out(float_power_Tensor_Scalar, (input, exponent), out, "same_dtype")
+        return write_out(float_power_Tensor_Scalar, (input, exponent), out)
     return composite_elementwise.float_power(input, exponent)
 
 

@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels import fft as kernels_fft
 from gradloom.composite import fft as composite_fft
 from gradloom.generated.functions.fft import (
@@ -65,7 +66,7 @@ def _fft_r2c(input, dim, normalization, onesided, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_fft_r2c, (input, dim, normalization, onesided), out, "shared")
+            return write_out(_fft_r2c, (input, dim, normalization, onesided), out)
         try:
             result_ = kernels_fft.r2c(self_, dim, normalization, onesided)
         except Exception as error:
@@ -130,7 +131,7 @@ def _fft_c2r(input, dim, normalization, last_dim_size, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_fft_c2r, (input, dim, normalization, last_dim_size), out, "shared")
+            return write_out(_fft_c2r, (input, dim, normalization, last_dim_size), out)
         try:
             result_ = kernels_fft.c2r(self_, dim, normalization, last_dim_size)
         except Exception as error:
@@ -192,7 +193,7 @@ def _fft_c2c(input, dim, normalization, forward, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_fft_c2c, (input, dim, normalization, forward), out, "shared")
+            return write_out(_fft_c2c, (input, dim, normalization, forward), out)
         try:
             result_ = kernels_fft.c2c(self_, dim, normalization, forward)
         except Exception as error:
@@ -243,7 +244,7 @@ def fft_fft(input, n=None, dim=-1, norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_fft, (input, n, dim, norm), out, composite_fft.fft)
     if out is not None:
-        return write_out(fft_fft, (input, n, dim, norm), out, "same_kind")
+        return write_out(fft_fft, (input, n, dim, norm), out)
     return composite_fft.fft(input, n, dim, norm)
 
 
@@ -256,7 +257,7 @@ def fft_ifft(input, n=None, dim=-1, norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_ifft, (input, n, dim, norm), out, composite_fft.ifft)
     if out is not None:
-        return write_out(fft_ifft, (input, n, dim, norm), out, "same_kind")
+        return write_out(fft_ifft, (input, n, dim, norm), out)
     return composite_fft.ifft(input, n, dim, norm)
 
 
@@ -269,7 +270,7 @@ def fft_rfft(input, n=None, dim=-1, norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_rfft, (input, n, dim, norm), out, composite_fft.rfft)
     if out is not None:
-        return write_out(fft_rfft, (input, n, dim, norm), out, "same_kind")
+        return write_out(fft_rfft, (input, n, dim, norm), out)
     return composite_fft.rfft(input, n, dim, norm)
 
 
@@ -282,7 +283,7 @@ def fft_irfft(input, n=None, dim=-1, norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_irfft, (input, n, dim, norm), out, composite_fft.irfft)
     if out is not None:
-        return write_out(fft_irfft, (input, n, dim, norm), out, "same_kind")
+        return write_out(fft_irfft, (input, n, dim, norm), out)
     return composite_fft.irfft(input, n, dim, norm)
 
 
@@ -295,7 +296,7 @@ def fft_hfft(input, n=None, dim=-1, norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_hfft, (input, n, dim, norm), out, composite_fft.hfft)
     if out is not None:
-        return write_out(fft_hfft, (input, n, dim, norm), out, "same_kind")
+        return write_out(fft_hfft, (input, n, dim, norm), out)
     return composite_fft.hfft(input, n, dim, norm)
 
 
@@ -308,7 +309,7 @@ def fft_ihfft(input, n=None, dim=-1, norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_ihfft, (input, n, dim, norm), out, composite_fft.ihfft)
     if out is not None:
-        return write_out(fft_ihfft, (input, n, dim, norm), out, "same_kind")
+        return write_out(fft_ihfft, (input, n, dim, norm), out)
     return composite_fft.ihfft(input, n, dim, norm)
 
 
@@ -321,7 +322,7 @@ def fft_fft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_fft2, (input, s, dim, norm), out, composite_fft.fftn)
     if out is not None:
-        return write_out(fft_fft2, (input, s, dim, norm), out, "same_kind")
+        return write_out(fft_fft2, (input, s, dim, norm), out)
     return composite_fft.fftn(input, s, dim, norm)
 
 
@@ -334,7 +335,7 @@ def fft_ifft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_ifft2, (input, s, dim, norm), out, composite_fft.ifftn)
     if out is not None:
-        return write_out(fft_ifft2, (input, s, dim, norm), out, "same_kind")
+        return write_out(fft_ifft2, (input, s, dim, norm), out)
     return composite_fft.ifftn(input, s, dim, norm)
 
 
@@ -347,7 +348,7 @@ def fft_rfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_rfft2, (input, s, dim, norm), out, composite_fft.rfftn)
     if out is not None:
-        return write_out(fft_rfft2, (input, s, dim, norm), out, "same_kind")
+        return write_out(fft_rfft2, (input, s, dim, norm), out)
     return composite_fft.rfftn(input, s, dim, norm)
 
 
@@ -360,7 +361,7 @@ def fft_irfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_irfft2, (input, s, dim, norm), out, composite_fft.irfftn)
     if out is not None:
-        return write_out(fft_irfft2, (input, s, dim, norm), out, "same_kind")
+        return write_out(fft_irfft2, (input, s, dim, norm), out)
     return composite_fft.irfftn(input, s, dim, norm)
 
 
@@ -373,7 +374,7 @@ def fft_hfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(fft_hfft2, (input, s, dim, norm), out, composite_fft.hfftn)
     if out is not None:
-        return write_out(fft_hfft2, (input, s, dim, norm), out, "same_kind")
+        return write_out(fft_hfft2, (input, s, dim, norm), out)
     return composite_fft.hfftn(input, s, dim, norm)
 
 
@@ -386,7 +387,7 @@ def fft_ihfft2(input, s=None, dim=(-2, -1), norm=None, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(fft_ihfft2, (input, s, dim, norm), out, composite_fft.ihfftn)
     if out is not None:
-        return write_out(fft_ihfft2, (input, s, dim, norm), out, "same_kind")
+        return write_out(fft_ihfft2, (input, s, dim, norm), out)
     return composite_fft.ihfftn(input, s, dim, norm)
 
 
@@ -399,7 +400,7 @@ def fft_fftn(input, s=None, dim=None, norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_fftn, (input, s, dim, norm), out, composite_fft.fftn)
     if out is not None:
-        return write_out(fft_fftn, (input, s, dim, norm), out, "same_kind")
+        return write_out(fft_fftn, (input, s, dim, norm), out)
     return composite_fft.fftn(input, s, dim, norm)
 
 
@@ -412,7 +413,7 @@ def fft_ifftn(input, s=None, dim=None, norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_ifftn, (input, s, dim, norm), out, composite_fft.ifftn)
     if out is not None:
-        return write_out(fft_ifftn, (input, s, dim, norm), out, "same_kind")
+        return write_out(fft_ifftn, (input, s, dim, norm), out)
     return composite_fft.ifftn(input, s, dim, norm)
 
 
@@ -425,7 +426,7 @@ def fft_rfftn(input, s=None, dim=None, norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_rfftn, (input, s, dim, norm), out, composite_fft.rfftn)
     if out is not None:
-        return write_out(fft_rfftn, (input, s, dim, norm), out, "same_kind")
+        return write_out(fft_rfftn, (input, s, dim, norm), out)
     return composite_fft.rfftn(input, s, dim, norm)
 
 
@@ -438,7 +439,7 @@ def fft_irfftn(input, s=None, dim=None, norm=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(fft_irfftn, (input, s, dim, norm), out, composite_fft.irfftn)
     if out is not None:
-        return write_out(fft_irfftn, (input, s, dim, norm), out, "same_kind")
+        return write_out(fft_irfftn, (input, s, dim, norm), out)
     return composite_fft.irfftn(input, s, dim, norm)
 
 
@@ -451,7 +452,7 @@ def fft_hfftn(input, s=None, dim=None, norm=None, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(fft_hfftn, (input, s, dim, norm), out, composite_fft.hfftn)
     if out is not None:
-        return write_out(fft_hfftn, (input, s, dim, norm), out, "same_kind")
+        return write_out(fft_hfftn, (input, s, dim, norm), out)
     return composite_fft.hfftn(input, s, dim, norm)
 
 
@@ -464,7 +465,7 @@ def fft_ihfftn(input, s=None, dim=None, norm=None, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(fft_ihfftn, (input, s, dim, norm), out, composite_fft.ihfftn)
     if out is not None:
-        return write_out(fft_ihfftn, (input, s, dim, norm), out, "same_kind")
+        return write_out(fft_ihfftn, (input, s, dim, norm), out)
     return composite_fft.ihfftn(input, s, dim, norm)
 
 
@@ -528,7 +529,7 @@ def fft_fftfreq(n, d=1.0, dtype=None, layout=None, device=None, pin_memory=None,
         result_ = result._array
     else:
         if out is not None:
-            return write_out(fft_fftfreq, (n, d, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted_aloud")
+            return write_out(fft_fftfreq, (n, d, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(fft_fftfreq, (n, d, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -560,7 +561,7 @@ def fft_rfftfreq(n, d=1.0, dtype=None, layout=None, device=None, pin_memory=None
         result_ = result._array
     else:
         if out is not None:
-            return write_out(fft_rfftfreq, (n, d, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared counted_aloud")
+            return write_out(fft_rfftfreq, (n, d, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(fft_rfftfreq, (n, d, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:

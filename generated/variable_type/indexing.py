@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels.indexing import along_dim as kernels_indexing_along_dim, embedding as kernels_indexing_embedding, masks as kernels_indexing_masks, search as kernels_indexing_search, tensors as kernels_indexing_tensors, vectors as kernels_indexing_vectors
 from gradloom.composite import indexing as composite_indexing
 from gradloom.formulas.elementwise import maybe_multiply
@@ -104,7 +105,7 @@ def masked_fill_Scalar(input, mask, value, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(masked_fill_Scalar, (input, mask, value), out, "same_dtype shared")
+            return write_out(masked_fill_Scalar, (input, mask, value), out)
         try:
             result_ = kernels_indexing_masks.masked_fill(self_, mask_, value)
         except Exception as error:
@@ -218,7 +219,7 @@ def masked_fill_Tensor(input, mask, value, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(masked_fill_Tensor, (input, mask, value), out, "same_dtype shared")
+            return write_out(masked_fill_Tensor, (input, mask, value), out)
         try:
             result_ = kernels_indexing_masks.masked_fill(self_, mask_, value_)
         except Exception as error:
@@ -346,7 +347,7 @@ def index_Tensor(input, indices, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(index_Tensor, (input, indices), out, "same_dtype shared")
+            return write_out(index_Tensor, (input, indices), out)
         try:
             result_ = kernels_indexing_tensors.index(self_, indices_)
         except Exception as error:
@@ -678,7 +679,7 @@ def index_add(input=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, alph
         result_ = result._array
     else:
         if out is not None:
-            return write_out(index_add, (input, dim, index, source), out, "same_dtype", alpha=alpha)
+            return write_out(index_add, (input, dim, index, source), out, alpha=alpha)
         try:
             result_ = kernels_indexing_vectors.index_add(self_, dim, index_, source_, alpha)
         except Exception as error:
@@ -842,7 +843,7 @@ def index_reduce(input=MISSING, dim=MISSING, index=MISSING, source=MISSING, redu
         result_ = result._array
     else:
         if out is not None:
-            return write_out(index_reduce, (input, dim, index, source, reduce), out, "same_dtype", include_self=include_self)
+            return write_out(index_reduce, (input, dim, index, source, reduce), out, include_self=include_self)
         try:
             result_ = kernels_indexing_vectors.index_reduce(self_, dim, index_, source_, reduce, include_self)
         except Exception as error:
@@ -1015,7 +1016,7 @@ def index_copy(input=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, axi
         result_ = result._array
     else:
         if out is not None:
-            return write_out(index_copy, (input, dim, index, source), out, "same_dtype")
+            return write_out(index_copy, (input, dim, index, source), out)
         try:
             result_ = kernels_indexing_vectors.index_copy(self_, dim, index_, source_)
         except Exception as error:
@@ -1165,7 +1166,7 @@ def index_fill_int_Scalar(input, dim, index, value, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(index_fill_int_Scalar, (input, dim, index, value), out, "same_dtype shared")
+            return write_out(index_fill_int_Scalar, (input, dim, index, value), out)
         try:
             result_ = kernels_indexing_vectors.index_fill(self_, dim, index_, value)
         except Exception as error:
@@ -1281,7 +1282,7 @@ def index_fill_int_Tensor(input, dim, index, value, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(index_fill_int_Tensor, (input, dim, index, value), out, "same_dtype shared")
+            return write_out(index_fill_int_Tensor, (input, dim, index, value), out)
         try:
             result_ = kernels_indexing_vectors.index_fill(self_, dim, index_, value_)
         except Exception as error:
@@ -1412,7 +1413,7 @@ def index_put(input, indices, values, accumulate=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(index_put, (input, indices, values, accumulate), out, "same_dtype shared")
+            return write_out(index_put, (input, indices, values, accumulate), out)
         try:
             result_ = kernels_indexing_tensors.index_put(self_, indices_, values_, accumulate)
         except Exception as error:
@@ -1609,7 +1610,7 @@ def masked_scatter(input=MISSING, mask=MISSING, source=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(masked_scatter, (input, mask, source), out, "same_dtype shared")
+            return write_out(masked_scatter, (input, mask, source), out)
         try:
             result_ = kernels_indexing_masks.masked_scatter(self_, mask_, source_)
         except Exception as error:
@@ -1818,7 +1819,7 @@ def masked_select(input=MISSING, mask=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(masked_select, (input, mask), out, "same_dtype apart")
+            return write_out(masked_select, (input, mask), out)
         try:
             result_ = kernels_indexing_masks.masked_select(self_, mask_)
         except Exception as error:
@@ -1891,7 +1892,7 @@ def put(input=MISSING, index=MISSING, source=MISSING, accumulate=False, *, out=N
         result_ = result._array
     else:
         if out is not None:
-            return write_out(put, (input, index, source, accumulate), out, "same_dtype shared")
+            return write_out(put, (input, index, source, accumulate), out)
         try:
             result_ = kernels_indexing_along_dim.put(self_, index_, source_, accumulate)
         except Exception as error:
@@ -2041,7 +2042,7 @@ def take(input=MISSING, index=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(take, (input, index), out, "same_dtype apart")
+            return write_out(take, (input, index), out)
         try:
             result_ = kernels_indexing_along_dim.take(self_, index_)
         except Exception as error:
@@ -2097,7 +2098,7 @@ def take_along_dim(input, indices, dim=None, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(take_along_dim, (input, indices, dim), out, composite_indexing.take_along_dim)
     if out is not None:
-        return write_out(take_along_dim, (input, indices, dim), out, "same_dtype apart")
+        return write_out(take_along_dim, (input, indices, dim), out)
     return composite_indexing.take_along_dim(input, indices, dim)
 
 
@@ -2126,7 +2127,7 @@ def index_select(input=MISSING, dim=MISSING, index=MISSING, *, axis=MISSING, out
         result_ = result._array
     else:
         if out is not None:
-            return write_out(index_select, (input, dim, index), out, "same_dtype apart")
+            return write_out(index_select, (input, dim, index), out)
         try:
             result_ = kernels_indexing_vectors.index_select(self_, dim, index_)
         except Exception as error:
@@ -2199,7 +2200,7 @@ def gather(input=MISSING, dim=MISSING, index=MISSING, *, sparse_grad=False, axis
         result_ = result._array
     else:
         if out is not None:
-            return write_out(gather, (input, dim, index), out, "same_dtype apart", sparse_grad=sparse_grad)
+            return write_out(gather, (input, dim, index), out, sparse_grad=sparse_grad)
         try:
             result_ = kernels_indexing_along_dim.gather(self_, dim, index_, sparse_grad)
         except Exception as error:
@@ -2273,7 +2274,7 @@ def scatter_src(input, dim, index, src, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(scatter_src, (input, dim, index, src), out, "same_dtype")
+            return write_out(scatter_src, (input, dim, index, src), out)
         try:
             result_ = kernels_indexing_along_dim.scatter(self_, dim, index_, src_)
         except Exception as error:
@@ -2403,7 +2404,7 @@ def scatter_value(input, dim, index, value, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(scatter_value, (input, dim, index, value), out, "same_dtype")
+            return write_out(scatter_value, (input, dim, index, value), out)
         try:
             result_ = kernels_indexing_along_dim.scatter_value(self_, dim, index_, value)
         except Exception as error:
@@ -2514,7 +2515,7 @@ def scatter_reduce_overload(input, dim, index, src, reduce, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(scatter_reduce_overload, (input, dim, index, src, reduce), out, "same_dtype")
+            return write_out(scatter_reduce_overload, (input, dim, index, src, reduce), out)
         try:
             result_ = kernels_indexing_along_dim.scatter_operation(self_, dim, index_, src_, reduce)
         except Exception as error:
@@ -2582,7 +2583,7 @@ def scatter_value_reduce(input, dim, index, value, reduce, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(scatter_value_reduce, (input, dim, index, value, reduce), out, "same_dtype")
+            return write_out(scatter_value_reduce, (input, dim, index, value, reduce), out)
         try:
             result_ = kernels_indexing_along_dim.scatter_operation(self_, dim, index_, value, reduce)
         except Exception as error:
@@ -2659,7 +2660,7 @@ def scatter_add(input=MISSING, dim=MISSING, index=MISSING, src=MISSING, *, axis=
         result_ = result._array
     else:
         if out is not None:
-            return write_out(scatter_add, (input, dim, index, src), out, "same_dtype")
+            return write_out(scatter_add, (input, dim, index, src), out)
         try:
             result_ = kernels_indexing_along_dim.scatter_add(self_, dim, index_, src_)
         except Exception as error:
@@ -2813,7 +2814,7 @@ def scatter_reduce(input=MISSING, dim=MISSING, index=MISSING, src=MISSING, reduc
         result_ = result._array
     else:
         if out is not None:
-            return write_out(scatter_reduce, (input, dim, index, src, reduce), out, "same_dtype", include_self=include_self)
+            return write_out(scatter_reduce, (input, dim, index, src, reduce), out, include_self=include_self)
         try:
             result_ = kernels_indexing_along_dim.scatter_reduce(self_, dim, index_, src_, reduce, include_self)
         except Exception as error:
@@ -2979,7 +2980,7 @@ def nonzero(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(nonzero, (input,), out, "same_dtype apart")
+            return write_out(nonzero, (input,), out)
         try:
             result_ = kernels_indexing_masks.nonzero(self_)
         except Exception as error:
@@ -3026,7 +3027,7 @@ def embedding(weight=MISSING, indices=MISSING, padding_idx=-1, scale_grad_by_fre
         result_ = result._array
     else:
         if out is not None:
-            return write_out(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out, "same_dtype shared")
+            return write_out(embedding, (weight, indices, padding_idx, scale_grad_by_freq, sparse), out)
         try:
             result_ = kernels_indexing_embedding.embedding(weight_, indices_, padding_idx, scale_grad_by_freq, sparse)
         except Exception as error:
@@ -3127,7 +3128,7 @@ def embedding_dense_backward(grad_output=MISSING, indices=MISSING, num_weights=M
         result_ = result._array
     else:
         if out is not None:
-            return write_out(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out, "same_dtype shared")
+            return write_out(embedding_dense_backward, (grad_output, indices, num_weights, padding_idx, scale_grad_by_freq), out)
         try:
             result_ = kernels_indexing_embedding.embedding_dense_backward(grad_output_, indices_, num_weights, padding_idx, scale_grad_by_freq)
         except Exception as error:
@@ -3411,7 +3412,7 @@ def nonzero_static(input=MISSING, *, size=MISSING, fill_value=-1, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(nonzero_static, (input,), out, "same_dtype shared", size=size, fill_value=fill_value)
+            return write_out(nonzero_static, (input,), out, size=size, fill_value=fill_value)
         try:
             result_ = kernels_indexing_masks.nonzero_static(self_, size, fill_value)
         except Exception as error:
@@ -3499,7 +3500,7 @@ def searchsorted_Tensor(sorted_sequence, self, out_int32=False, right=False, sid
         result_ = result._array
     else:
         if out is not None:
-            return write_out(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out, "same_dtype shared")
+            return write_out(searchsorted_Tensor, (sorted_sequence, self, out_int32, right, side, sorter), out)
         try:
             result_ = kernels_indexing_search.searchsorted(sorted_sequence_, self_, out_int32, right, side, sorter_)
         except Exception as error:
@@ -3532,7 +3533,7 @@ def searchsorted_Scalar(sorted_sequence, self, out_int32=False, right=False, sid
         result_ = result._array
     else:
         if out is not None:
-            return write_out(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out, "same_dtype shared")
+            return write_out(searchsorted_Scalar, (sorted_sequence, self, out_int32, right, side, sorter), out)
         try:
             result_ = kernels_indexing_search.searchsorted(sorted_sequence_, self, out_int32, right, side, sorter_)
         except Exception as error:
@@ -3565,7 +3566,7 @@ def bucketize_Tensor(input, boundaries, out_int32=False, right=False, *, out=Non
         result_ = result._array
     else:
         if out is not None:
-            return write_out(bucketize_Tensor, (input, boundaries, out_int32, right), out, "same_dtype shared")
+            return write_out(bucketize_Tensor, (input, boundaries, out_int32, right), out)
         try:
             result_ = kernels_indexing_search.bucketize(self_, boundaries_, out_int32, right)
         except Exception as error:
@@ -3598,7 +3599,7 @@ def bucketize_Scalar(input, boundaries, out_int32=False, right=False, *, out=Non
         result_ = result._array
     else:
         if out is not None:
-            return write_out(bucketize_Scalar, (input, boundaries, out_int32, right), out, "same_dtype shared")
+            return write_out(bucketize_Scalar, (input, boundaries, out_int32, right), out)
         try:
             result_ = kernels_indexing_search.bucketize(input, boundaries_, out_int32, right)
         except Exception as error:
@@ -3635,7 +3636,7 @@ def _convert_indices_from_coo_to_csr(input=MISSING, size=MISSING, *, out_int32=F
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_convert_indices_from_coo_to_csr, (input, size), out, "same_dtype shared", out_int32=out_int32)
+            return write_out(_convert_indices_from_coo_to_csr, (input, size), out, out_int32=out_int32)
         try:
             result_ = kernels_indexing_search.coo_to_csr(self_, size, out_int32)
         except Exception as error:
@@ -3681,7 +3682,7 @@ def _convert_indices_from_csr_to_coo(crow_indices=MISSING, col_indices=MISSING, 
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_convert_indices_from_csr_to_coo, (crow_indices, col_indices), out, "same_dtype shared", out_int32=out_int32, transpose=transpose)
+            return write_out(_convert_indices_from_csr_to_coo, (crow_indices, col_indices), out, out_int32=out_int32, transpose=transpose)
         try:
             result_ = kernels_indexing_search.csr_to_coo(crow_indices_, col_indices_, out_int32, transpose)
         except Exception as error:
@@ -3723,7 +3724,7 @@ def isin_Tensor_Tensor(elements, test_elements, assume_unique=False, invert=Fals
         result_ = result._array
     else:
         if out is not None:
-            return write_out(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out, "same_dtype shared")
+            return write_out(isin_Tensor_Tensor, (elements, test_elements, assume_unique, invert), out)
         try:
             result_ = kernels_indexing_search.isin(elements_, test_elements_, assume_unique, invert)
         except Exception as error:
@@ -3756,7 +3757,7 @@ def isin_Tensor_Scalar(elements, test_element, assume_unique=False, invert=False
         result_ = result._array
     else:
         if out is not None:
-            return write_out(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out, "same_dtype shared")
+            return write_out(isin_Tensor_Scalar, (elements, test_element, assume_unique, invert), out)
         try:
             result_ = kernels_indexing_search.isin(elements_, test_element, assume_unique, invert)
         except Exception as error:
@@ -3789,7 +3790,7 @@ def isin_Scalar_Tensor(element, test_elements, assume_unique=False, invert=False
         result_ = result._array
     else:
         if out is not None:
-            return write_out(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out, "same_dtype shared")
+            return write_out(isin_Scalar_Tensor, (element, test_elements, assume_unique, invert), out)
         try:
             result_ = kernels_indexing_search.isin(element, test_elements_, assume_unique, invert)
         except Exception as error:

@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels.linalg import factorizations as kernels_linalg_factorizations, reflections as kernels_linalg_reflections, solve as kernels_linalg_solve, spectral as kernels_linalg_spectral
 from gradloom.composite.linalg import factorizations as composite_linalg_factorizations, norms as composite_linalg_norms, solve as composite_linalg_solve, spectral as composite_linalg_spectral
 from gradloom.formulas.linalg.factorizations import linalg_qr_jvp
@@ -119,7 +120,7 @@ def linalg_inv_ex(A=MISSING, *, check_errors=False, out=None):
         info_ = None if info is None else info._array
     else:
         if out is not None:
-            return write_out(linalg_inv_ex, (A,), out, "same_dtype shared", check_errors=check_errors)
+            return write_out(linalg_inv_ex, (A,), out, check_errors=check_errors)
         try:
             inverse_, info_ = kernels_linalg_factorizations.inv_ex(A_, check_errors)
         except Exception as error:
@@ -179,7 +180,7 @@ def linalg_inv(A=MISSING, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_inv, (A,), out, composite_linalg_factorizations.inv)
     if out is not None:
-        return write_out(linalg_inv, (A,), out, "same_dtype shared")
+        return write_out(linalg_inv, (A,), out)
     return composite_linalg_factorizations.inv(A)
 
 
@@ -204,7 +205,7 @@ def inverse(input=MISSING, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(inverse, (input,), out, composite_linalg_factorizations.inverse)
     if out is not None:
-        return write_out(inverse, (input,), out, "same_dtype shared")
+        return write_out(inverse, (input,), out)
     return composite_linalg_factorizations.inverse(input)
 
 
@@ -242,7 +243,7 @@ def linalg_qr(A=MISSING, mode='reduced', *, out=None):
         R_ = None if R is None else R._array
     else:
         if out is not None:
-            return write_out(linalg_qr, (A, mode), out, "same_dtype shared")
+            return write_out(linalg_qr, (A, mode), out)
         try:
             Q_, R_ = kernels_linalg_factorizations.qr(A_, mode)
         except Exception as error:
@@ -306,7 +307,7 @@ def qr(input=MISSING, some=True, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(qr, (input, some), out, composite_linalg_factorizations.qr)
     if out is not None:
-        return write_out(qr, (input, some), out, "same_dtype shared")
+        return write_out(qr, (input, some), out)
     return composite_linalg_factorizations.qr(input, some)
 
 
@@ -344,7 +345,7 @@ def linalg_cholesky_ex(input=MISSING, *, upper=False, check_errors=False, out=No
         info_ = None if info is None else info._array
     else:
         if out is not None:
-            return write_out(linalg_cholesky_ex, (input,), out, "same_dtype shared", upper=upper, check_errors=check_errors)
+            return write_out(linalg_cholesky_ex, (input,), out, upper=upper, check_errors=check_errors)
         try:
             L_, info_ = kernels_linalg_solve.cholesky_ex(self_, upper, check_errors)
         except Exception as error:
@@ -407,7 +408,7 @@ def linalg_cholesky(input=MISSING, *, upper=False, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_cholesky, (input, upper), out, composite_linalg_solve.linalg_cholesky)
     if out is not None:
-        return write_out(linalg_cholesky, (input,), out, "same_dtype shared", upper=upper)
+        return write_out(linalg_cholesky, (input,), out, upper=upper)
     return composite_linalg_solve.linalg_cholesky(input, upper)
 
 
@@ -448,7 +449,7 @@ def cholesky(input=MISSING, upper=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(cholesky, (input, upper), out, "shared")
+            return write_out(cholesky, (input, upper), out)
         try:
             result_ = kernels_linalg_solve.cholesky(self_, upper)
         except Exception as error:
@@ -521,7 +522,7 @@ def cholesky_solve(input=MISSING, input2=MISSING, upper=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(cholesky_solve, (input, input2, upper), out, "shared")
+            return write_out(cholesky_solve, (input, input2, upper), out)
         try:
             result_ = kernels_linalg_solve.cholesky_solve(self_, input2_, upper)
         except Exception as error:
@@ -602,7 +603,7 @@ def cholesky_inverse(input=MISSING, upper=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(cholesky_inverse, (input, upper), out, "shared")
+            return write_out(cholesky_inverse, (input, upper), out)
         try:
             result_ = kernels_linalg_solve.cholesky_inverse(self_, upper)
         except Exception as error:
@@ -677,7 +678,7 @@ def linalg_solve_triangular(input=MISSING, B=MISSING, *, upper=MISSING, left=Tru
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linalg_solve_triangular, (input, B), out, "same_dtype shared", upper=upper, left=left, unitriangular=unitriangular)
+            return write_out(linalg_solve_triangular, (input, B), out, upper=upper, left=left, unitriangular=unitriangular)
         try:
             result_ = kernels_linalg_solve.solve_triangular(self_, B_, upper, left, unitriangular)
         except Exception as error:
@@ -766,7 +767,7 @@ def triangular_solve(input=MISSING, A=MISSING, upper=True, transpose=False, unit
         cloned_coefficient_ = None if cloned_coefficient is None else cloned_coefficient._array
     else:
         if out is not None:
-            return write_out(triangular_solve, (input, A, upper, transpose, unitriangular), out, "same_dtype shared")
+            return write_out(triangular_solve, (input, A, upper, transpose, unitriangular), out)
         try:
             solution_, cloned_coefficient_ = kernels_linalg_solve.triangular_solve(self_, A_, upper, transpose, unitriangular)
         except Exception as error:
@@ -853,7 +854,7 @@ def linalg_lu_factor_ex(A=MISSING, *, pivot=True, check_errors=False, out=None):
         info_ = None if info is None else info._array
     else:
         if out is not None:
-            return write_out(linalg_lu_factor_ex, (A,), out, "same_dtype shared", pivot=pivot, check_errors=check_errors)
+            return write_out(linalg_lu_factor_ex, (A,), out, pivot=pivot, check_errors=check_errors)
         try:
             LU_, pivots_, info_ = kernels_linalg_solve.lu_factor_ex(A_, pivot, check_errors)
         except Exception as error:
@@ -918,7 +919,7 @@ def linalg_lu_factor(A=MISSING, *, pivot=True, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_lu_factor, (A, pivot), out, composite_linalg_solve.lu_factor)
     if out is not None:
-        return write_out(linalg_lu_factor, (A,), out, "same_dtype shared", pivot=pivot)
+        return write_out(linalg_lu_factor, (A,), out, pivot=pivot)
     return composite_linalg_solve.lu_factor(A, pivot)
 
 
@@ -960,7 +961,7 @@ def linalg_lu(A=MISSING, *, pivot=True, out=None):
         U_ = None if U is None else U._array
     else:
         if out is not None:
-            return write_out(linalg_lu, (A,), out, "same_dtype shared", pivot=pivot)
+            return write_out(linalg_lu, (A,), out, pivot=pivot)
         try:
             P_, L_, U_ = kernels_linalg_solve.lu(A_, pivot)
         except Exception as error:
@@ -1038,7 +1039,7 @@ def linalg_lu_solve(LU=MISSING, pivots=MISSING, B=MISSING, *, left=True, adjoint
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linalg_lu_solve, (LU, pivots, B), out, "same_dtype shared", left=left, adjoint=adjoint)
+            return write_out(linalg_lu_solve, (LU, pivots, B), out, left=left, adjoint=adjoint)
         try:
             result_ = kernels_linalg_solve.lu_solve(LU_, pivots_, B_, left, adjoint)
         except Exception as error:
@@ -1117,7 +1118,7 @@ def lu_solve(input=MISSING, LU_data=MISSING, LU_pivots=MISSING, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(lu_solve, (input, LU_data, LU_pivots), out, composite_linalg_solve.lu_solve)
     if out is not None:
-        return write_out(lu_solve, (input, LU_data, LU_pivots), out, "same_dtype shared")
+        return write_out(lu_solve, (input, LU_data, LU_pivots), out)
     return composite_linalg_solve.lu_solve(input, LU_data, LU_pivots)
 
 
@@ -1156,7 +1157,7 @@ def lu_unpack(LU_data=MISSING, LU_pivots=MISSING, unpack_data=True, unpack_pivot
         U_ = None if U is None else U._array
     else:
         if out is not None:
-            return write_out(lu_unpack, (LU_data, LU_pivots, unpack_data, unpack_pivots), out, "same_dtype shared")
+            return write_out(lu_unpack, (LU_data, LU_pivots, unpack_data, unpack_pivots), out)
         try:
             P_, L_, U_ = kernels_linalg_solve.lu_unpack(LU_data_, LU_pivots_, unpack_data, unpack_pivots)
         except Exception as error:
@@ -1257,7 +1258,7 @@ def _linalg_solve_ex(A=MISSING, B=MISSING, *, left=True, check_errors=False, out
         info_ = None if info is None else info._array
     else:
         if out is not None:
-            return write_out(_linalg_solve_ex, (A, B), out, "same_dtype shared", left=left, check_errors=check_errors)
+            return write_out(_linalg_solve_ex, (A, B), out, left=left, check_errors=check_errors)
         try:
             result_, LU_, pivots_, info_ = kernels_linalg_solve.solve_ex(A_, B_, left, check_errors)
         except Exception as error:
@@ -1333,7 +1334,7 @@ def linalg_solve_ex(A=MISSING, B=MISSING, *, left=True, check_errors=False, out=
     if flags and flags & INTERCEPT:
         return intercept(linalg_solve_ex, (A, B, left, check_errors), out, composite_linalg_solve.solve_ex)
     if out is not None:
-        return write_out(linalg_solve_ex, (A, B), out, "same_dtype shared", left=left, check_errors=check_errors)
+        return write_out(linalg_solve_ex, (A, B), out, left=left, check_errors=check_errors)
     return composite_linalg_solve.solve_ex(A, B, left, check_errors)
 
 
@@ -1363,7 +1364,7 @@ def linalg_solve(A=MISSING, B=MISSING, *, left=True, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_solve, (A, B, left), out, composite_linalg_solve.solve)
     if out is not None:
-        return write_out(linalg_solve, (A, B), out, "same_dtype shared", left=left)
+        return write_out(linalg_solve, (A, B), out, left=left)
     return composite_linalg_solve.solve(A, B, left)
 
 
@@ -1403,7 +1404,7 @@ def _linalg_det(A=MISSING, *, out=None):
         pivots_ = None if pivots is None else pivots._array
     else:
         if out is not None:
-            return write_out(_linalg_det, (A,), out, "same_dtype shared")
+            return write_out(_linalg_det, (A,), out)
         try:
             result_, LU_, pivots_ = kernels_linalg_solve.det(A_)
         except Exception as error:
@@ -1465,7 +1466,7 @@ def linalg_det(A=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_det, (A,), out, composite_linalg_solve.det)
     if out is not None:
-        return write_out(linalg_det, (A,), out, "same_dtype shared")
+        return write_out(linalg_det, (A,), out)
     return composite_linalg_solve.det(A)
 
 
@@ -1526,7 +1527,7 @@ def _linalg_slogdet(A=MISSING, *, out=None):
         pivots_ = None if pivots is None else pivots._array
     else:
         if out is not None:
-            return write_out(_linalg_slogdet, (A,), out, "same_dtype shared")
+            return write_out(_linalg_slogdet, (A,), out)
         try:
             sign_, logabsdet_, LU_, pivots_ = kernels_linalg_solve.slogdet(A_)
         except Exception as error:
@@ -1591,7 +1592,7 @@ def linalg_slogdet(A=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_slogdet, (A,), out, composite_linalg_solve.linalg_slogdet)
     if out is not None:
-        return write_out(linalg_slogdet, (A,), out, "same_dtype shared")
+        return write_out(linalg_slogdet, (A,), out)
     return composite_linalg_solve.linalg_slogdet(A)
 
 
@@ -1616,7 +1617,7 @@ def slogdet(input=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(slogdet, (input,), out, composite_linalg_solve.slogdet)
     if out is not None:
-        return write_out(slogdet, (input,), out, "same_dtype shared")
+        return write_out(slogdet, (input,), out)
     return composite_linalg_solve.slogdet(input)
 
 
@@ -1672,7 +1673,7 @@ def geqrf(input=MISSING, *, out=None):
         tau_ = None if tau is None else tau._array
     else:
         if out is not None:
-            return write_out(geqrf, (input,), out, "shared")
+            return write_out(geqrf, (input,), out)
         try:
             a_, tau_ = kernels_linalg_reflections.geqrf(self_)
         except Exception as error:
@@ -1731,7 +1732,7 @@ def linalg_householder_product(input=MISSING, tau=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linalg_householder_product, (input, tau), out, "shared")
+            return write_out(linalg_householder_product, (input, tau), out)
         try:
             result_ = kernels_linalg_reflections.householder_product(input_, tau_)
         except Exception as error:
@@ -1802,7 +1803,7 @@ def orgqr(input=MISSING, input2=MISSING, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(orgqr, (input, input2), out, composite_linalg_solve.orgqr)
     if out is not None:
-        return write_out(orgqr, (input, input2), out, "shared")
+        return write_out(orgqr, (input, input2), out)
     return composite_linalg_solve.orgqr(input, input2)
 
 
@@ -1839,7 +1840,7 @@ def ormqr(input=MISSING, input2=MISSING, input3=MISSING, left=True, transpose=Fa
         result_ = result._array
     else:
         if out is not None:
-            return write_out(ormqr, (input, input2, input3, left, transpose), out, "same_dtype shared")
+            return write_out(ormqr, (input, input2, input3, left, transpose), out)
         try:
             result_ = kernels_linalg_reflections.ormqr(self_, input2_, input3_, left, transpose)
         except Exception as error:
@@ -1926,7 +1927,7 @@ def linalg_ldl_factor_ex(input=MISSING, *, hermitian=False, check_errors=False, 
         info_ = None if info is None else info._array
     else:
         if out is not None:
-            return write_out(linalg_ldl_factor_ex, (input,), out, "same_dtype shared", hermitian=hermitian, check_errors=check_errors)
+            return write_out(linalg_ldl_factor_ex, (input,), out, hermitian=hermitian, check_errors=check_errors)
         try:
             LD_, pivots_, info_ = kernels_linalg_solve.ldl_factor_ex(self_, hermitian, check_errors)
         except Exception as error:
@@ -1969,7 +1970,7 @@ def linalg_ldl_factor(input=MISSING, *, hermitian=False, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_ldl_factor, (input, hermitian), out, composite_linalg_solve.ldl_factor)
     if out is not None:
-        return write_out(linalg_ldl_factor, (input,), out, "same_dtype shared", hermitian=hermitian)
+        return write_out(linalg_ldl_factor, (input,), out, hermitian=hermitian)
     return composite_linalg_solve.ldl_factor(input, hermitian)
 
 
@@ -2003,7 +2004,7 @@ def linalg_ldl_solve(LD=MISSING, pivots=MISSING, B=MISSING, *, hermitian=False, 
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linalg_ldl_solve, (LD, pivots, B), out, "same_dtype shared", hermitian=hermitian)
+            return write_out(linalg_ldl_solve, (LD, pivots, B), out, hermitian=hermitian)
         try:
             result_ = kernels_linalg_solve.ldl_solve(LD_, pivots_, B_, hermitian)
         except Exception as error:
@@ -2049,7 +2050,7 @@ def linalg_tensorinv(input=MISSING, ind=2, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_tensorinv, (input, ind), out, composite_linalg_solve.tensorinv)
     if out is not None:
-        return write_out(linalg_tensorinv, (input, ind), out, "shared")
+        return write_out(linalg_tensorinv, (input, ind), out)
     return composite_linalg_solve.tensorinv(input, ind)
 
 
@@ -2068,7 +2069,7 @@ def linalg_tensorsolve(input, other, dims=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_tensorsolve, (input, other, dims), out, composite_linalg_solve.tensorsolve)
     if out is not None:
-        return write_out(linalg_tensorsolve, (input, other, dims), out, "shared")
+        return write_out(linalg_tensorsolve, (input, other, dims), out)
     return composite_linalg_solve.tensorsolve(input, other, dims)
 
 
@@ -2089,7 +2090,7 @@ def linalg_matrix_power(input=MISSING, n=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_matrix_power, (input, n), out, composite_linalg_solve.linalg_matrix_power)
     if out is not None:
-        return write_out(linalg_matrix_power, (input, n), out, "shared")
+        return write_out(linalg_matrix_power, (input, n), out)
     return composite_linalg_solve.linalg_matrix_power(input, n)
 
 
@@ -2116,7 +2117,7 @@ def matrix_power(input=MISSING, n=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(matrix_power, (input, n), out, composite_linalg_solve.matrix_power)
     if out is not None:
-        return write_out(matrix_power, (input, n), out, "same_dtype shared")
+        return write_out(matrix_power, (input, n), out)
     return composite_linalg_solve.matrix_power(input, n)
 
 
@@ -2207,7 +2208,7 @@ def _linalg_eigh(A=MISSING, UPLO='L', compute_v=True, *, out=None):
         eigenvectors_ = None if eigenvectors is None else eigenvectors._array
     else:
         if out is not None:
-            return write_out(_linalg_eigh, (A, UPLO, compute_v), out, "same_dtype shared")
+            return write_out(_linalg_eigh, (A, UPLO, compute_v), out)
         try:
             eigenvalues_, eigenvectors_ = kernels_linalg_spectral.eigh(A_, UPLO, compute_v)
         except Exception as error:
@@ -2269,7 +2270,7 @@ def linalg_eigh(input=MISSING, UPLO='L', *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_eigh, (input, UPLO), out, composite_linalg_spectral.eigh)
     if out is not None:
-        return write_out(linalg_eigh, (input, UPLO), out, "same_dtype shared")
+        return write_out(linalg_eigh, (input, UPLO), out)
     return composite_linalg_spectral.eigh(input, UPLO)
 
 
@@ -2296,7 +2297,7 @@ def linalg_eigvalsh(input=MISSING, UPLO='L', *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_eigvalsh, (input, UPLO), out, composite_linalg_spectral.eigvalsh)
     if out is not None:
-        return write_out(linalg_eigvalsh, (input, UPLO), out, "same_dtype shared")
+        return write_out(linalg_eigvalsh, (input, UPLO), out)
     return composite_linalg_spectral.eigvalsh(input, UPLO)
 
 
@@ -2332,7 +2333,7 @@ def linalg_eig(input=MISSING, *, out=None):
         eigenvectors_ = None if eigenvectors is None else eigenvectors._array
     else:
         if out is not None:
-            return write_out(linalg_eig, (input,), out, "shared")
+            return write_out(linalg_eig, (input,), out)
         try:
             eigenvalues_, eigenvectors_ = kernels_linalg_spectral.eig(self_)
         except Exception as error:
@@ -2435,7 +2436,7 @@ def linalg_eigvals(input=MISSING, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_eigvals, (input,), out, composite_linalg_spectral.eigvals)
     if out is not None:
-        return write_out(linalg_eigvals, (input,), out, "shared")
+        return write_out(linalg_eigvals, (input,), out)
     return composite_linalg_spectral.eigvals(input)
 
 
@@ -2474,7 +2475,7 @@ def _linalg_svd(A=MISSING, full_matrices=False, compute_uv=True, *, driver=None,
         Vh_ = None if Vh is None else Vh._array
     else:
         if out is not None:
-            return write_out(_linalg_svd, (A, full_matrices, compute_uv), out, "same_dtype shared", driver=driver)
+            return write_out(_linalg_svd, (A, full_matrices, compute_uv), out, driver=driver)
         try:
             U_, S_, Vh_ = kernels_linalg_spectral.svd(A_, full_matrices, compute_uv, driver)
         except Exception as error:
@@ -2545,7 +2546,7 @@ def linalg_svd(A=MISSING, full_matrices=True, *, driver=None, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_svd, (A, full_matrices, driver), out, composite_linalg_spectral.linalg_svd)
     if out is not None:
-        return write_out(linalg_svd, (A, full_matrices), out, "same_dtype shared", driver=driver)
+        return write_out(linalg_svd, (A, full_matrices), out, driver=driver)
     return composite_linalg_spectral.linalg_svd(A, full_matrices, driver)
 
 
@@ -2575,7 +2576,7 @@ def linalg_svdvals(A=MISSING, *, driver=None, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_svdvals, (A, driver), out, composite_linalg_spectral.svdvals)
     if out is not None:
-        return write_out(linalg_svdvals, (A,), out, "same_dtype shared", driver=driver)
+        return write_out(linalg_svdvals, (A,), out, driver=driver)
     return composite_linalg_spectral.svdvals(A, driver)
 
 
@@ -2605,7 +2606,7 @@ def svd(input=MISSING, some=True, compute_uv=True, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(svd, (input, some, compute_uv), out, composite_linalg_spectral.svd)
     if out is not None:
-        return write_out(svd, (input, some, compute_uv), out, "same_dtype shared")
+        return write_out(svd, (input, some, compute_uv), out)
     return composite_linalg_spectral.svd(input, some, compute_uv)
 
 
@@ -2624,7 +2625,7 @@ def linalg_matrix_norm(input, ord, dim=(-2, -1), keepdim=False, dtype=None, *, o
     if flags and flags & INTERCEPT:
         return intercept(linalg_matrix_norm, (input, ord, dim, keepdim, dtype), out, composite_linalg_norms.matrix_norm)
     if out is not None:
-        return write_out(linalg_matrix_norm, (input, ord, dim, keepdim, dtype), out, "same_dtype shared")
+        return write_out(linalg_matrix_norm, (input, ord, dim, keepdim, dtype), out)
     return composite_linalg_norms.matrix_norm(input, ord, dim, keepdim, dtype)
 
 
@@ -2637,7 +2638,7 @@ def linalg_matrix_norm_str_ord(input, ord='fro', dim=(-2, -1), keepdim=False, dt
     if flags and flags & INTERCEPT:
         return intercept(linalg_matrix_norm_str_ord, (input, ord, dim, keepdim, dtype), out, composite_linalg_norms.matrix_norm_by_name)
     if out is not None:
-        return write_out(linalg_matrix_norm_str_ord, (input, ord, dim, keepdim, dtype), out, "same_dtype shared")
+        return write_out(linalg_matrix_norm_str_ord, (input, ord, dim, keepdim, dtype), out)
     return composite_linalg_norms.matrix_norm_by_name(input, ord, dim, keepdim, dtype)
 
 
@@ -2650,7 +2651,7 @@ def linalg_norm(input, ord=None, dim=None, keepdim=False, dtype=None, *, out=Non
     if flags and flags & INTERCEPT:
         return intercept(linalg_norm, (input, ord, dim, keepdim, dtype), out, composite_linalg_norms.linalg_norm)
     if out is not None:
-        return write_out(linalg_norm, (input, ord, dim, keepdim, dtype), out, "same_dtype shared")
+        return write_out(linalg_norm, (input, ord, dim, keepdim, dtype), out)
     return composite_linalg_norms.linalg_norm(input, ord, dim, keepdim, dtype)
 
 
@@ -2663,7 +2664,7 @@ def linalg_norm_ord_str(input, ord, dim=None, keepdim=False, dtype=None, *, out=
     if flags and flags & INTERCEPT:
         return intercept(linalg_norm_ord_str, (input, ord, dim, keepdim, dtype), out, composite_linalg_norms.linalg_norm_by_name)
     if out is not None:
-        return write_out(linalg_norm_ord_str, (input, ord, dim, keepdim, dtype), out, "same_dtype shared")
+        return write_out(linalg_norm_ord_str, (input, ord, dim, keepdim, dtype), out)
     return composite_linalg_norms.linalg_norm_by_name(input, ord, dim, keepdim, dtype)
 
 
@@ -2676,7 +2677,7 @@ def nuclear_norm(input, keepdim=False, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(nuclear_norm, (input, keepdim), out, composite_linalg_norms.nuclear_norm)
     if out is not None:
-        return write_out(nuclear_norm, (input, keepdim), out, "same_dtype shared")
+        return write_out(nuclear_norm, (input, keepdim), out)
     return composite_linalg_norms.nuclear_norm(input, keepdim)
 
 
@@ -2689,7 +2690,7 @@ def nuclear_norm_dim(input, dim, keepdim=False, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(nuclear_norm_dim, (input, dim, keepdim), out, composite_linalg_norms.nuclear_norm_dim)
     if out is not None:
-        return write_out(nuclear_norm_dim, (input, dim, keepdim), out, "same_dtype shared")
+        return write_out(nuclear_norm_dim, (input, dim, keepdim), out)
     return composite_linalg_norms.nuclear_norm_dim(input, dim, keepdim)
 
 
@@ -2702,7 +2703,7 @@ def linalg_cond(input, p=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_cond, (input, p), out, composite_linalg_norms.cond)
     if out is not None:
-        return write_out(linalg_cond, (input, p), out, "shared")
+        return write_out(linalg_cond, (input, p), out)
     return composite_linalg_norms.cond(input, p)
 
 
@@ -2715,7 +2716,7 @@ def linalg_cond_p_str(input, p, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_cond_p_str, (input, p), out, composite_linalg_norms.cond_by_name)
     if out is not None:
-        return write_out(linalg_cond_p_str, (input, p), out, "shared")
+        return write_out(linalg_cond_p_str, (input, p), out)
     return composite_linalg_norms.cond_by_name(input, p)
 
 
@@ -2728,7 +2729,7 @@ def linalg_matrix_rank_atol_rtol_tensor(input, atol=None, rtol=None, hermitian=F
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_matrix_rank_atol_rtol_tensor, (input, atol, rtol, hermitian), out, composite_linalg_norms.matrix_rank)
     if out is not None:
-        return write_out(linalg_matrix_rank_atol_rtol_tensor, (input, atol, rtol, hermitian), out, "shared")
+        return write_out(linalg_matrix_rank_atol_rtol_tensor, (input, atol, rtol, hermitian), out)
     return composite_linalg_norms.matrix_rank(input, atol, rtol, hermitian)
 
 
@@ -2741,7 +2742,7 @@ def linalg_matrix_rank_atol_rtol_float(input, atol=None, rtol=None, hermitian=Fa
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_matrix_rank_atol_rtol_float, (input, atol, rtol, hermitian), out, composite_linalg_norms.matrix_rank)
     if out is not None:
-        return write_out(linalg_matrix_rank_atol_rtol_float, (input, atol, rtol, hermitian), out, "shared")
+        return write_out(linalg_matrix_rank_atol_rtol_float, (input, atol, rtol, hermitian), out)
     return composite_linalg_norms.matrix_rank(input, atol, rtol, hermitian)
 
 
@@ -2754,7 +2755,7 @@ def linalg_matrix_rank(input, tol, hermitian=False, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_matrix_rank, (input, tol, hermitian), out, composite_linalg_norms.matrix_rank_tol)
     if out is not None:
-        return write_out(linalg_matrix_rank, (input, tol, hermitian), out, "shared")
+        return write_out(linalg_matrix_rank, (input, tol, hermitian), out)
     return composite_linalg_norms.matrix_rank_tol(input, tol, hermitian)
 
 
@@ -2767,7 +2768,7 @@ def linalg_matrix_rank_tol_tensor(input, tol, hermitian=False, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_matrix_rank_tol_tensor, (input, tol, hermitian), out, composite_linalg_norms.matrix_rank_tol)
     if out is not None:
-        return write_out(linalg_matrix_rank_tol_tensor, (input, tol, hermitian), out, "shared")
+        return write_out(linalg_matrix_rank_tol_tensor, (input, tol, hermitian), out)
     return composite_linalg_norms.matrix_rank_tol(input, tol, hermitian)
 
 
@@ -2794,7 +2795,7 @@ def linalg_pinv_atol_rtol_tensor(input, atol=None, rtol=None, hermitian=False, *
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linalg_pinv_atol_rtol_tensor, (input, atol, rtol, hermitian), out, "shared")
+            return write_out(linalg_pinv_atol_rtol_tensor, (input, atol, rtol, hermitian), out)
         try:
             result_ = kernels_linalg_spectral.pinv(self_, atol_, rtol_, hermitian)
         except Exception as error:
@@ -2849,7 +2850,7 @@ def linalg_pinv_atol_rtol_float(input, atol=None, rtol=None, hermitian=False, *,
     if flags and flags & INTERCEPT:
         return intercept(linalg_pinv_atol_rtol_float, (input, atol, rtol, hermitian), out, composite_linalg_norms.pinv_float)
     if out is not None:
-        return write_out(linalg_pinv_atol_rtol_float, (input, atol, rtol, hermitian), out, "shared")
+        return write_out(linalg_pinv_atol_rtol_float, (input, atol, rtol, hermitian), out)
     return composite_linalg_norms.pinv_float(input, atol, rtol, hermitian)
 
 
@@ -2862,7 +2863,7 @@ def linalg_pinv(input, rcond, hermitian=False, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_pinv, (input, rcond, hermitian), out, composite_linalg_norms.pinv_rcond)
     if out is not None:
-        return write_out(linalg_pinv, (input, rcond, hermitian), out, "shared")
+        return write_out(linalg_pinv, (input, rcond, hermitian), out)
     return composite_linalg_norms.pinv_rcond(input, rcond, hermitian)
 
 
@@ -2875,7 +2876,7 @@ def linalg_pinv_rcond_tensor(input, rcond, hermitian=False, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_pinv_rcond_tensor, (input, rcond, hermitian), out, composite_linalg_norms.pinv_rcond_tensor)
     if out is not None:
-        return write_out(linalg_pinv_rcond_tensor, (input, rcond, hermitian), out, "shared")
+        return write_out(linalg_pinv_rcond_tensor, (input, rcond, hermitian), out)
     return composite_linalg_norms.pinv_rcond_tensor(input, rcond, hermitian)
 
 
@@ -2936,7 +2937,7 @@ def linalg_lstsq(input=MISSING, b=MISSING, rcond=None, *, driver=None, out=None)
         singular_values_ = None if singular_values is None else singular_values._array
     else:
         if out is not None:
-            return write_out(linalg_lstsq, (input, b, rcond), out, "shared", driver=driver)
+            return write_out(linalg_lstsq, (input, b, rcond), out, driver=driver)
         try:
             solution_, residuals_, rank_, singular_values_ = kernels_linalg_spectral.lstsq(self_, b_, rcond, driver)
         except Exception as error:

@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels.loss import classes as kernels_loss_classes, ctc as kernels_loss_ctc, pointwise as kernels_loss_pointwise
 from gradloom.composite import loss as composite_loss
 from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_jvp, bce_with_logits_jvp, huber_double_backward, multi_margin_jvp, multi_margin_second, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward
@@ -92,7 +93,7 @@ def mse_loss(input=MISSING, target=MISSING, reduction=1, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(mse_loss, (input, target, reduction), out, "shared")
+            return write_out(mse_loss, (input, target, reduction), out)
         try:
             result_ = kernels_loss_pointwise.mse_loss(self_, target_, reduction)
         except Exception as error:
@@ -290,7 +291,7 @@ def smooth_l1_loss(input=MISSING, target=MISSING, reduction=1, beta=1.0, *, out=
         result_ = result._array
     else:
         if out is not None:
-            return write_out(smooth_l1_loss, (input, target, reduction, beta), out, "shared")
+            return write_out(smooth_l1_loss, (input, target, reduction, beta), out)
         try:
             result_ = kernels_loss_pointwise.smooth_l1_loss(self_, target_, reduction, beta)
         except Exception as error:
@@ -465,7 +466,7 @@ def huber_loss(input=MISSING, target=MISSING, reduction=1, delta=1.0, *, out=Non
         result_ = result._array
     else:
         if out is not None:
-            return write_out(huber_loss, (input, target, reduction, delta), out, "shared")
+            return write_out(huber_loss, (input, target, reduction, delta), out)
         try:
             result_ = kernels_loss_pointwise.huber_loss(self_, target_, reduction, delta)
         except Exception as error:
@@ -638,7 +639,7 @@ def soft_margin_loss(input=MISSING, target=MISSING, reduction=1, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(soft_margin_loss, (input, target, reduction), out, "same_dtype shared")
+            return write_out(soft_margin_loss, (input, target, reduction), out)
         try:
             result_ = kernels_loss_pointwise.soft_margin_loss(self_, target_, reduction)
         except Exception as error:
@@ -802,7 +803,7 @@ def binary_cross_entropy(input=MISSING, target=MISSING, weight=None, reduction=1
         result_ = result._array
     else:
         if out is not None:
-            return write_out(binary_cross_entropy, (input, target, weight, reduction), out, "same_dtype shared")
+            return write_out(binary_cross_entropy, (input, target, weight, reduction), out)
         try:
             result_ = kernels_loss_pointwise.binary_cross_entropy(self_, target_, weight_, reduction)
         except Exception as error:
@@ -1070,7 +1071,7 @@ def multi_margin_loss(input=MISSING, target=MISSING, p=1, margin=1, weight=None,
         result_ = result._array
     else:
         if out is not None:
-            return write_out(multi_margin_loss, (input, target, p, margin, weight, reduction), out, "same_dtype shared quiet")
+            return write_out(multi_margin_loss, (input, target, p, margin, weight, reduction), out)
         try:
             result_ = kernels_loss_classes.multi_margin_loss(self_, target_, p, margin, weight_, reduction)
         except Exception as error:
@@ -1230,7 +1231,7 @@ def multilabel_margin_loss(input=MISSING, target=MISSING, reduction=1, *, out=No
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(multilabel_margin_loss, (input, target, reduction), out, composite_loss.multilabel_margin_loss)
     if out is not None:
-        return write_out(multilabel_margin_loss, (input, target, reduction), out, "same_dtype shared quiet")
+        return write_out(multilabel_margin_loss, (input, target, reduction), out)
     return composite_loss.multilabel_margin_loss(input, target, reduction)
 
 
@@ -1605,7 +1606,7 @@ def nll_loss(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_ind
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(nll_loss, (input, target, weight, reduction, ignore_index), out, composite_loss.nll_loss)
     if out is not None:
-        return write_out(nll_loss, (input, target, weight, reduction, ignore_index), out, "same_dtype shared")
+        return write_out(nll_loss, (input, target, weight, reduction, ignore_index), out)
     return composite_loss.nll_loss(input, target, weight, reduction, ignore_index)
 
 
@@ -1783,7 +1784,7 @@ def nll_loss2d(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_i
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(nll_loss2d, (input, target, weight, reduction, ignore_index), out, composite_loss.nll_loss2d)
     if out is not None:
-        return write_out(nll_loss2d, (input, target, weight, reduction, ignore_index), out, "same_dtype shared")
+        return write_out(nll_loss2d, (input, target, weight, reduction, ignore_index), out)
     return composite_loss.nll_loss2d(input, target, weight, reduction, ignore_index)
 
 

@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels import matmul as kernels_matmul
 from gradloom.composite.matmul import einsum as composite_matmul_einsum, products as composite_matmul_products
 from gradloom.formulas.elementwise import maybe_multiply
@@ -77,7 +78,7 @@ def mm(input=MISSING, mat2=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(mm, (input, mat2), out, "same_dtype shared")
+            return write_out(mm, (input, mat2), out)
         try:
             result_ = kernels_matmul.mm(self_, mat2_)
         except Exception as error:
@@ -157,7 +158,7 @@ def _int_mm(input=MISSING, mat2=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_int_mm, (input, mat2), out, "same_dtype shared fixed")
+            return write_out(_int_mm, (input, mat2), out)
         try:
             result_ = kernels_matmul.int_mm(self_, mat2_)
         except Exception as error:
@@ -200,7 +201,7 @@ def _scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_scaled_mm, (input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum), out, "same_dtype shared")
+            return write_out(_scaled_mm, (input, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum), out)
         try:
             result_ = kernels_matmul.scaled_mm(self_, mat2_, scale_a_, scale_b_, bias_, scale_result_, None if out_dtype is None else out_dtype.numpy, use_fast_accum)
         except Exception as error:
@@ -237,7 +238,7 @@ def _scaled_mm_v2(input, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, 
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_scaled_mm_v2, (input, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype, contraction_dim, use_fast_accum), out, "same_dtype shared")
+            return write_out(_scaled_mm_v2, (input, mat2, scale_a, recipe_a, swizzle_a, scale_b, recipe_b, swizzle_b, bias, out_dtype, contraction_dim, use_fast_accum), out)
         try:
             result_ = kernels_matmul.scaled_mm_by_recipe(self_, mat2_, scale_a_, recipe_a, swizzle_a, scale_b_, recipe_b, swizzle_b, bias_, None if out_dtype is None else out_dtype.numpy, contraction_dim, use_fast_accum)
         except Exception as error:
@@ -286,7 +287,7 @@ def addmm(input=MISSING, mat1=MISSING, mat2=MISSING, *more, beta=1, alpha=1, out
         result_ = result._array
     else:
         if out is not None:
-            return write_out(addmm, (input, mat1, mat2), out, "same_dtype shared", beta=beta, alpha=alpha)
+            return write_out(addmm, (input, mat1, mat2), out, beta=beta, alpha=alpha)
         try:
             result_ = kernels_matmul.addmm(self_, mat1_, mat2_, beta, alpha)
         except Exception as error:
@@ -469,7 +470,7 @@ def bmm(input=MISSING, mat2=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(bmm, (input, mat2), out, "same_dtype shared")
+            return write_out(bmm, (input, mat2), out)
         try:
             result_ = kernels_matmul.bmm(self_, mat2_)
         except Exception as error:
@@ -550,7 +551,7 @@ def dot(input=MISSING, tensor=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(dot, (input, tensor), out, "same_dtype shared")
+            return write_out(dot, (input, tensor), out)
         try:
             result_ = kernels_matmul.dot(self_, tensor_)
         except Exception as error:
@@ -631,7 +632,7 @@ def mv(input=MISSING, vec=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(mv, (input, vec), out, "same_dtype shared")
+            return write_out(mv, (input, vec), out)
         try:
             result_ = kernels_matmul.mv(self_, vec_)
         except Exception as error:
@@ -712,7 +713,7 @@ def vdot(input=MISSING, other=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(vdot, (input, other), out, "same_dtype shared")
+            return write_out(vdot, (input, other), out)
         try:
             result_ = kernels_matmul.vdot(self_, other_)
         except Exception as error:
@@ -798,7 +799,7 @@ def addmv(input=MISSING, mat=MISSING, vec=MISSING, *more, beta=1, alpha=1, out=N
         result_ = result._array
     else:
         if out is not None:
-            return write_out(addmv, (input, mat, vec), out, "same_dtype", beta=beta, alpha=alpha)
+            return write_out(addmv, (input, mat, vec), out, beta=beta, alpha=alpha)
         try:
             result_ = kernels_matmul.addmv(self_, mat_, vec_, beta, alpha)
         except Exception as error:
@@ -1163,7 +1164,7 @@ def baddbmm(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=
         result_ = result._array
     else:
         if out is not None:
-            return write_out(baddbmm, (input, batch1, batch2), out, "same_dtype", beta=beta, alpha=alpha)
+            return write_out(baddbmm, (input, batch1, batch2), out, beta=beta, alpha=alpha)
         try:
             result_ = kernels_matmul.baddbmm(self_, batch1_, batch2_, beta, alpha)
         except Exception as error:
@@ -1343,7 +1344,7 @@ def addbmm(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=1
         result_ = result._array
     else:
         if out is not None:
-            return write_out(addbmm, (input, batch1, batch2), out, "same_dtype quiet", beta=beta, alpha=alpha)
+            return write_out(addbmm, (input, batch1, batch2), out, beta=beta, alpha=alpha)
         try:
             result_ = kernels_matmul.addbmm(self_, batch1_, batch2_, beta, alpha)
         except Exception as error:
@@ -1522,7 +1523,7 @@ def linalg_cross(input, other, dim=-1, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linalg_cross, (input, other, dim), out, "same_dtype apart")
+            return write_out(linalg_cross, (input, other, dim), out)
         try:
             result_ = kernels_matmul.linalg_cross(self_, other_, dim)
         except Exception as error:
@@ -1583,7 +1584,7 @@ def cross(input, other, dim=None, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(cross, (input, other, dim), out, composite_matmul_products.cross)
     if out is not None:
-        return write_out(cross, (input, other, dim), out, "same_dtype apart")
+        return write_out(cross, (input, other, dim), out)
     return composite_matmul_products.cross(input, other, dim)
 
 
@@ -1707,7 +1708,7 @@ def matmul(input=MISSING, other=MISSING, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(matmul, (input, other), out, composite_matmul_products.matmul)
     if out is not None:
-        return write_out(matmul, (input, other), out, "same_dtype shared")
+        return write_out(matmul, (input, other), out)
     return composite_matmul_products.matmul(input, other)
 
 
@@ -1732,7 +1733,7 @@ def linear(input=MISSING, weight=MISSING, bias=None, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linear, (input, weight, bias), out, composite_matmul_products.linear)
     if out is not None:
-        return write_out(linear, (input, weight, bias), out, "same_dtype shared")
+        return write_out(linear, (input, weight, bias), out)
     return composite_matmul_products.linear(input, weight, bias)
 
 
@@ -1757,7 +1758,7 @@ def linalg_matmul(input=MISSING, other=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_matmul, (input, other), out, composite_matmul_products.matmul)
     if out is not None:
-        return write_out(linalg_matmul, (input, other), out, "same_dtype shared")
+        return write_out(linalg_matmul, (input, other), out)
     return composite_matmul_products.matmul(input, other)
 
 
@@ -1776,7 +1777,7 @@ def linalg_vecdot(x, y, dim=-1, *, out=None):
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(linalg_vecdot, (x, y, dim), out, composite_matmul_products.linalg_vecdot)
     if out is not None:
-        return write_out(linalg_vecdot, (x, y, dim), out, "same_dtype shared")
+        return write_out(linalg_vecdot, (x, y, dim), out)
     return composite_matmul_products.linalg_vecdot(x, y, dim)
 
 
@@ -1845,7 +1846,7 @@ def inner(input=MISSING, other=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(inner, (input, other), out, composite_matmul_products.inner)
     if out is not None:
-        return write_out(inner, (input, other), out, "same_dtype shared")
+        return write_out(inner, (input, other), out)
     return composite_matmul_products.inner(input, other)
 
 
@@ -1864,7 +1865,7 @@ def tensordot(input, other, dims_self, dims_other, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(tensordot, (input, other, dims_self, dims_other), out, composite_matmul_products.tensordot)
     if out is not None:
-        return write_out(tensordot, (input, other, dims_self, dims_other), out, "same_dtype shared")
+        return write_out(tensordot, (input, other, dims_self, dims_other), out)
     return composite_matmul_products.tensordot(input, other, dims_self, dims_other)
 
 
@@ -1914,7 +1915,7 @@ def chain_matmul(matrices, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(chain_matmul, (matrices,), out, composite_matmul_products.chain_matmul)
     if out is not None:
-        return write_out(chain_matmul, (matrices,), out, "same_dtype shared")
+        return write_out(chain_matmul, (matrices,), out)
     return composite_matmul_products.chain_matmul(matrices)
 
 
@@ -1927,7 +1928,7 @@ def linalg_multi_dot(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(linalg_multi_dot, (tensors,), out, composite_matmul_products.linalg_multi_dot)
     if out is not None:
-        return write_out(linalg_multi_dot, (tensors,), out, "same_dtype shared")
+        return write_out(linalg_multi_dot, (tensors,), out)
     return composite_matmul_products.linalg_multi_dot(tensors)
 
 

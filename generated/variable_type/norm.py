@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels import norm as kernels_norm
 from gradloom.composite import norm as composite_norm
 from gradloom.formulas.norm import batch_norm_backward_jvp, batch_norm_jvp, group_norm_backward_jvp, group_norm_deviation_jvp, group_norm_jvp, group_norm_mean_jvp, layer_norm_backward_jvp, layer_norm_jvp, weight_norm_jvp
@@ -82,7 +83,7 @@ def native_batch_norm(input=MISSING, weight=MISSING, bias=MISSING, running_mean=
         result2_ = None if result2 is None else result2._array
     else:
         if out is not None:
-            return write_out(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out, "same_dtype shared")
+            return write_out(native_batch_norm, (input, weight, bias, running_mean, running_var, training, momentum, eps), out)
         try:
             result0_, result1_, result2_ = kernels_norm.native_batch_norm(input_, weight_, bias_, running_mean_, running_var_, training, momentum, eps)
         except Exception as error:
@@ -273,7 +274,7 @@ def _native_batch_norm_legit(input, weight, bias, running_mean, running_var, tra
         result2_ = None if result2 is None else result2._array
     else:
         if out is not None:
-            return write_out(_native_batch_norm_legit, (input, weight, bias, running_mean, running_var, training, momentum, eps), out, "same_dtype shared")
+            return write_out(_native_batch_norm_legit, (input, weight, bias, running_mean, running_var, training, momentum, eps), out)
         try:
             result0_, result1_, result2_ = kernels_norm.native_batch_norm(input_, weight_, bias_, running_mean_, running_var_, training, momentum, eps)
         except Exception as error:
@@ -358,7 +359,7 @@ def _native_batch_norm_legit_no_stats(input, weight, bias, training, momentum, e
         result2_ = None if result2 is None else result2._array
     else:
         if out is not None:
-            return write_out(_native_batch_norm_legit_no_stats, (input, weight, bias, training, momentum, eps), out, "same_dtype shared")
+            return write_out(_native_batch_norm_legit_no_stats, (input, weight, bias, training, momentum, eps), out)
         if weight_ is not None and input_.dtype is not weight_.dtype or bias_ is not None and input_.dtype is not bias_.dtype:
             input_, weight_, bias_ = promote((input, weight, bias,), ())
         try:
@@ -442,7 +443,7 @@ def _native_batch_norm_legit_no_training(input=MISSING, weight=MISSING, bias=MIS
         result2_ = None if result2 is None else result2._array
     else:
         if out is not None:
-            return write_out(_native_batch_norm_legit_no_training, (input, weight, bias, running_mean, running_var, momentum, eps), out, "same_dtype shared")
+            return write_out(_native_batch_norm_legit_no_training, (input, weight, bias, running_mean, running_var, momentum, eps), out)
         if weight_ is not None and input_.dtype is not weight_.dtype or bias_ is not None and input_.dtype is not bias_.dtype or input_.dtype is not running_mean_.dtype or input_.dtype is not running_var_.dtype:
             input_, weight_, bias_, running_mean_, running_var_ = promote((input, weight, bias, running_mean, running_var,), ())
         try:
@@ -539,7 +540,7 @@ def _batch_norm_with_update(input=MISSING, weight=MISSING, bias=MISSING, running
         result3_ = None if result3 is None else result3._array
     else:
         if out is not None:
-            return write_out(_batch_norm_with_update, (input, weight, bias, running_mean, running_var, momentum, eps), out, "same_dtype shared")
+            return write_out(_batch_norm_with_update, (input, weight, bias, running_mean, running_var, momentum, eps), out)
         if weight_ is not None and input_.dtype is not weight_.dtype or bias_ is not None and input_.dtype is not bias_.dtype or input_.dtype is not running_mean_.dtype or input_.dtype is not running_var_.dtype:
             input_, weight_, bias_, running_mean_, running_var_ = promote((input, weight, bias, running_mean, running_var,), ())
         try:
@@ -638,7 +639,7 @@ def _batch_norm_no_update(input=MISSING, weight=MISSING, bias=MISSING, running_m
         result3_ = None if result3 is None else result3._array
     else:
         if out is not None:
-            return write_out(_batch_norm_no_update, (input, weight, bias, running_mean, running_var, momentum, eps), out, "same_dtype shared")
+            return write_out(_batch_norm_no_update, (input, weight, bias, running_mean, running_var, momentum, eps), out)
         if weight_ is not None and input_.dtype is not weight_.dtype or bias_ is not None and input_.dtype is not bias_.dtype or running_mean_ is not None and input_.dtype is not running_mean_.dtype or running_var_ is not None and input_.dtype is not running_var_.dtype:
             input_, weight_, bias_, running_mean_, running_var_ = promote((input, weight, bias, running_mean, running_var,), ())
         try:
@@ -887,7 +888,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
         result2_ = None if result2 is None else result2._array
     else:
         if out is not None:
-            return write_out(native_layer_norm, (input, normalized_shape, weight, bias, eps), out, "same_dtype shared")
+            return write_out(native_layer_norm, (input, normalized_shape, weight, bias, eps), out)
         try:
             result0_, result1_, result2_ = kernels_norm.native_layer_norm(input_, normalized_shape, weight_, bias_, eps)
         except Exception as error:
@@ -1083,7 +1084,7 @@ def _weight_norm_interface(v, g, dim=0, *, out=None):
         result1_ = None if result1 is None else result1._array
     else:
         if out is not None:
-            return write_out(_weight_norm_interface, (v, g, dim), out, "same_dtype shared")
+            return write_out(_weight_norm_interface, (v, g, dim), out)
         try:
             result0_, result1_ = kernels_norm.weight_norm_interface(v_, g_, dim)
         except Exception as error:

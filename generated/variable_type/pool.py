@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels.pool import fractional as kernels_pool_fractional, pooling as kernels_pool_pooling
 from gradloom.composite import pool as composite_pool
 from gradloom.formulas.pool import gather_spatial
@@ -223,7 +224,7 @@ def avg_pool2d(input, kernel_size, stride=(), padding=(0, 0), ceil_mode=False, c
         result_ = result._array
     else:
         if out is not None:
-            return write_out(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out, "same_dtype shared")
+            return write_out(avg_pool2d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
         try:
             result_ = kernels_pool_pooling.avg_pool2d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         except Exception as error:
@@ -832,7 +833,7 @@ def avg_pool3d(input, kernel_size, stride=(), padding=(0, 0, 0), ceil_mode=False
         result_ = result._array
     else:
         if out is not None:
-            return write_out(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out, "same_dtype shared")
+            return write_out(avg_pool3d, (input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override), out)
         try:
             result_ = kernels_pool_pooling.avg_pool3d(self_, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         except Exception as error:

@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels.random import operators as kernels_random_operators
 from gradloom.composite import random as composite_random
 from gradloom.formulas.random import dropout_scale
@@ -78,7 +79,7 @@ def rand(size, dtype=None, layout=None, device=None, pin_memory=None, requires_g
         result_ = result._array
     else:
         if out is not None:
-            return write_out(rand, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(rand, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(rand, (size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -110,7 +111,7 @@ def rand_generator(size, generator, dtype=None, layout=None, device=None, pin_me
         result_ = result._array
     else:
         if out is not None:
-            return write_out(rand_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(rand_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(rand_generator, (size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -142,7 +143,7 @@ def randn(size, dtype=None, layout=None, device=None, pin_memory=None, requires_
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randn, (size, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(randn, (size, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(randn, (size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -174,7 +175,7 @@ def randn_generator(size, generator, dtype=None, layout=None, device=None, pin_m
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randn_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "same_dtype shared")
+            return write_out(randn_generator, (size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(randn_generator, (size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -354,7 +355,7 @@ def randint(high, size, dtype=None, layout=None, device=None, pin_memory=None, r
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randint, (high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(randint, (high, size, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(randint, (high, size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -386,7 +387,7 @@ def randint_generator(high, size, generator, dtype=None, layout=None, device=Non
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(randint_generator, (high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(randint_generator, (high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -418,7 +419,7 @@ def randint_low(low, high, size, dtype=None, layout=None, device=None, pin_memor
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randint_low, (low, high, size, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(randint_low, (low, high, size, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(randint_low, (low, high, size, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -450,7 +451,7 @@ def randint_low_generator(low, high, size, generator, dtype=None, layout=None, d
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(randint_low_generator, (low, high, size, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(randint_low_generator, (low, high, size, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -704,7 +705,7 @@ def randperm(n, dtype=None, layout=None, device=None, pin_memory=None, requires_
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randperm, (n, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(randperm, (n, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(randperm, (n, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -736,7 +737,7 @@ def randperm_generator(n, generator, dtype=None, layout=None, device=None, pin_m
         result_ = result._array
     else:
         if out is not None:
-            return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out), layout, device, pin_memory), out, "shared")
+            return write_out(randperm_generator, (n, generator, factory_dtype(dtype, out), layout, device, pin_memory), out)
         if device is not None and elsewhere(device):
             return intercept(randperm_generator, (n, generator, dtype, layout, device, pin_memory, requires_grad), out)
         if layout is not None:
@@ -779,7 +780,7 @@ def bernoulli(input, generator=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(bernoulli, (input, generator), out, "any_dtype quiet")
+            return write_out(bernoulli, (input, generator), out)
         try:
             result_ = kernels_random_operators.bernoulli(self_, None if generator is None else generator._stream)
         except Exception as error:
@@ -1503,7 +1504,7 @@ def multinomial(input, num_samples, replacement=False, generator=None, *, out=No
         result_ = result._array
     else:
         if out is not None:
-            return write_out(multinomial, (input, num_samples, replacement, generator), out, "same_dtype shared quiet")
+            return write_out(multinomial, (input, num_samples, replacement, generator), out)
         try:
             result_ = kernels_random_operators.multinomial(self_, num_samples, replacement, None if generator is None else generator._stream)
         except Exception as error:
@@ -1830,7 +1831,7 @@ def binomial(count, prob, generator=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(binomial, (count, prob, generator), out, "same_dtype shared")
+            return write_out(binomial, (count, prob, generator), out)
         try:
             result_ = kernels_random_operators.binomial(count_, prob_, None if generator is None else generator._stream)
         except Exception as error:
@@ -1886,7 +1887,7 @@ def _standard_gamma(input, generator=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_standard_gamma, (input, generator), out, "same_dtype shared")
+            return write_out(_standard_gamma, (input, generator), out)
         try:
             result_ = kernels_random_operators.standard_gamma(self_, None if generator is None else generator._stream)
         except Exception as error:
@@ -1951,7 +1952,7 @@ def _standard_gamma_grad(input=MISSING, output=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_standard_gamma_grad, (input, output), out, "same_dtype shared")
+            return write_out(_standard_gamma_grad, (input, output), out)
         try:
             result_ = kernels_random_operators.standard_gamma_grad(self_, output_)
         except Exception as error:
@@ -2012,7 +2013,7 @@ def _sample_dirichlet(input, generator=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_sample_dirichlet, (input, generator), out, "same_dtype shared")
+            return write_out(_sample_dirichlet, (input, generator), out)
         try:
             result_ = kernels_random_operators.sample_dirichlet(self_, None if generator is None else generator._stream)
         except Exception as error:
@@ -2067,7 +2068,7 @@ def _dirichlet_grad(x=MISSING, alpha=MISSING, total=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_dirichlet_grad, (x, alpha, total), out, "same_dtype shared")
+            return write_out(_dirichlet_grad, (x, alpha, total), out)
         try:
             result_ = kernels_random_operators.dirichlet_grad(x_, alpha_, total_)
         except Exception as error:

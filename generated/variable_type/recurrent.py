@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels import recurrent as kernels_recurrent
 from gradloom.composite import recurrent as composite_recurrent
 from gradloom.formulas.recurrent import rnn_layer_jvp

@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels.reduction import counting as kernels_reduction_counting, extrema as kernels_reduction_extrema, norms as kernels_reduction_norms, running as kernels_reduction_running, segments as kernels_reduction_segments, sums as kernels_reduction_sums
 from gradloom.composite.reduction import differences as composite_reduction_differences, statistics as composite_reduction_statistics
 from gradloom.formulas.reduction import amaxmin_jvp, cdist_jvp, cumprod_jvp, evenly_read_jvp, gather_with_keepdimed_indices, logcumsumexp_jvp, logsumexp_jvp, norm_jvp, pdist_jvp, prod_jvp, renorm_jvp, segment_reduce_jvp, std_jvp, var_jvp
@@ -116,7 +117,7 @@ def sum(input, dtype=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(sum, (input, dtype), out, "computed shared")
+            return write_out(sum, (input, dtype), out)
         try:
             result_ = kernels_reduction_sums.sum(self_, None if dtype is None else dtype.numpy)
         except Exception as error:
@@ -180,7 +181,7 @@ def sum_dim_IntList(input, dim, keepdim=False, dtype=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(sum_dim_IntList, (input, dim, keepdim, dtype), out, "computed shared")
+            return write_out(sum_dim_IntList, (input, dim, keepdim, dtype), out)
         try:
             result_ = kernels_reduction_sums.sum_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
         except Exception as error:
@@ -246,7 +247,7 @@ def mean(input, dtype=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(mean, (input, dtype), out, "shared")
+            return write_out(mean, (input, dtype), out)
         try:
             result_ = kernels_reduction_sums.mean(self_, None if dtype is None else dtype.numpy)
         except Exception as error:
@@ -311,7 +312,7 @@ def mean_dim(input, dim, keepdim=False, dtype=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(mean_dim, (input, dim, keepdim, dtype), out, "shared")
+            return write_out(mean_dim, (input, dim, keepdim, dtype), out)
         try:
             result_ = kernels_reduction_sums.mean_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
         except Exception as error:
@@ -378,7 +379,7 @@ def nansum(input, dim=None, keepdim=False, dtype=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(nansum, (input, dim, keepdim, dtype), out, "computed shared")
+            return write_out(nansum, (input, dim, keepdim, dtype), out)
         try:
             result_ = kernels_reduction_sums.nansum(self_, dim, keepdim, None if dtype is None else dtype.numpy)
         except Exception as error:
@@ -433,7 +434,7 @@ def nanmean(input, dim=None, keepdim=False, dtype=None, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(nanmean, (input, dim, keepdim, dtype), out, composite_reduction_statistics.nanmean)
     if out is not None:
-        return write_out(nanmean, (input, dim, keepdim, dtype), out, "shared")
+        return write_out(nanmean, (input, dim, keepdim, dtype), out)
     return composite_reduction_statistics.nanmean(input, dim, keepdim, dtype)
 
 
@@ -460,7 +461,7 @@ def prod(input, dtype=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(prod, (input, dtype), out, "computed shared")
+            return write_out(prod, (input, dtype), out)
         try:
             result_ = kernels_reduction_sums.prod(self_, None if dtype is None else dtype.numpy)
         except Exception as error:
@@ -528,7 +529,7 @@ def prod_dim_int(input, dim, keepdim=False, dtype=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(prod_dim_int, (input, dim, keepdim, dtype), out, "computed shared")
+            return write_out(prod_dim_int, (input, dim, keepdim, dtype), out)
         try:
             result_ = kernels_reduction_sums.prod_dim(self_, dim, keepdim, None if dtype is None else dtype.numpy)
         except Exception as error:
@@ -584,7 +585,7 @@ def std_dim(input, dim, unbiased=True, keepdim=False, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(std_dim, (input, dim, unbiased, keepdim), out, composite_reduction_statistics.std_dim)
     if out is not None:
-        return write_out(std_dim, (input, dim, unbiased, keepdim), out, "shared")
+        return write_out(std_dim, (input, dim, unbiased, keepdim), out)
     return composite_reduction_statistics.std_dim(input, dim, unbiased, keepdim)
 
 
@@ -610,7 +611,7 @@ def std_correction(input, dim=None, correction=None, keepdim=False, *, out=None)
         result_ = result._array
     else:
         if out is not None:
-            return write_out(std_correction, (input, dim, correction, keepdim), out, "shared")
+            return write_out(std_correction, (input, dim, correction, keepdim), out)
         try:
             result_ = kernels_reduction_sums.std(self_, dim, correction, keepdim)
         except Exception as error:
@@ -764,7 +765,7 @@ def var_dim(input, dim, unbiased=True, keepdim=False, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(var_dim, (input, dim, unbiased, keepdim), out, composite_reduction_statistics.var_dim)
     if out is not None:
-        return write_out(var_dim, (input, dim, unbiased, keepdim), out, "shared")
+        return write_out(var_dim, (input, dim, unbiased, keepdim), out)
     return composite_reduction_statistics.var_dim(input, dim, unbiased, keepdim)
 
 
@@ -790,7 +791,7 @@ def var_correction(input, dim=None, correction=None, keepdim=False, *, out=None)
         result_ = result._array
     else:
         if out is not None:
-            return write_out(var_correction, (input, dim, correction, keepdim), out, "shared")
+            return write_out(var_correction, (input, dim, correction, keepdim), out)
         try:
             result_ = kernels_reduction_sums.var(self_, dim, correction, keepdim)
         except Exception as error:
@@ -954,7 +955,7 @@ def amax(input, dim=(), keepdim=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(amax, (input, dim, keepdim), out, "same_dtype shared")
+            return write_out(amax, (input, dim, keepdim), out)
         try:
             result_ = kernels_reduction_extrema.amax(self_, dim, keepdim)
         except Exception as error:
@@ -1019,7 +1020,7 @@ def amin(input, dim=(), keepdim=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(amin, (input, dim, keepdim), out, "same_dtype shared")
+            return write_out(amin, (input, dim, keepdim), out)
         try:
             result_ = kernels_reduction_extrema.amin(self_, dim, keepdim)
         except Exception as error:
@@ -1086,7 +1087,7 @@ def aminmax(input, dim=None, keepdim=False, *, out=None):
         max_ = None if max is None else max._array
     else:
         if out is not None:
-            return write_out(aminmax, (input, dim, keepdim), out, "same_dtype shared")
+            return write_out(aminmax, (input, dim, keepdim), out)
         try:
             min_, max_ = kernels_reduction_extrema.aminmax(self_, dim, keepdim)
         except Exception as error:
@@ -1154,7 +1155,7 @@ def max(input, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(max, (input,), out, "shared")
+            return write_out(max, (input,), out)
         try:
             result_ = kernels_reduction_extrema.max(self_)
         except Exception as error:
@@ -1219,7 +1220,7 @@ def max_dim(input, dim, keepdim=False, *, out=None):
         indices_ = None if indices is None else indices._array
     else:
         if out is not None:
-            return write_out(max_dim, (input, dim, keepdim), out, "same_dtype apart")
+            return write_out(max_dim, (input, dim, keepdim), out)
         try:
             values_, indices_ = kernels_reduction_extrema.max_dim(self_, dim, keepdim)
         except Exception as error:
@@ -1281,7 +1282,7 @@ def min(input, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(min, (input,), out, "shared")
+            return write_out(min, (input,), out)
         try:
             result_ = kernels_reduction_extrema.min(self_)
         except Exception as error:
@@ -1346,7 +1347,7 @@ def min_dim(input, dim, keepdim=False, *, out=None):
         indices_ = None if indices is None else indices._array
     else:
         if out is not None:
-            return write_out(min_dim, (input, dim, keepdim), out, "same_dtype apart")
+            return write_out(min_dim, (input, dim, keepdim), out)
         try:
             values_, indices_ = kernels_reduction_extrema.min_dim(self_, dim, keepdim)
         except Exception as error:
@@ -1402,7 +1403,7 @@ def argmax(input, dim=None, keepdim=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(argmax, (input, dim, keepdim), out, "same_dtype shared")
+            return write_out(argmax, (input, dim, keepdim), out)
         try:
             result_ = kernels_reduction_extrema.argmax(self_, dim, keepdim)
         except Exception as error:
@@ -1435,7 +1436,7 @@ def argmin(input, dim=None, keepdim=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(argmin, (input, dim, keepdim), out, "same_dtype shared")
+            return write_out(argmin, (input, dim, keepdim), out)
         try:
             result_ = kernels_reduction_extrema.argmin(self_, dim, keepdim)
         except Exception as error:
@@ -1468,7 +1469,7 @@ def all(input, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(all, (input,), out, "same_dtype shared")
+            return write_out(all, (input,), out)
         try:
             result_ = kernels_reduction_counting.all(self_)
         except Exception as error:
@@ -1501,7 +1502,7 @@ def all_dims(input, dim=None, keepdim=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(all_dims, (input, dim, keepdim), out, "same_dtype shared")
+            return write_out(all_dims, (input, dim, keepdim), out)
         try:
             result_ = kernels_reduction_counting.all_dims(self_, dim, keepdim)
         except Exception as error:
@@ -1534,7 +1535,7 @@ def all_dim(input, dim, keepdim=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(all_dim, (input, dim, keepdim), out, "same_dtype shared")
+            return write_out(all_dim, (input, dim, keepdim), out)
         try:
             result_ = kernels_reduction_counting.all_dim(self_, dim, keepdim)
         except Exception as error:
@@ -1567,7 +1568,7 @@ def any(input, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(any, (input,), out, "same_dtype shared")
+            return write_out(any, (input,), out)
         try:
             result_ = kernels_reduction_counting.any(self_)
         except Exception as error:
@@ -1600,7 +1601,7 @@ def any_dims(input, dim=None, keepdim=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(any_dims, (input, dim, keepdim), out, "same_dtype shared")
+            return write_out(any_dims, (input, dim, keepdim), out)
         try:
             result_ = kernels_reduction_counting.any_dims(self_, dim, keepdim)
         except Exception as error:
@@ -1633,7 +1634,7 @@ def any_dim(input, dim, keepdim=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(any_dim, (input, dim, keepdim), out, "same_dtype shared")
+            return write_out(any_dim, (input, dim, keepdim), out)
         try:
             result_ = kernels_reduction_counting.any_dim(self_, dim, keepdim)
         except Exception as error:
@@ -1666,7 +1667,7 @@ def count_nonzero(input, dim=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(count_nonzero, (input, dim), out, "same_dtype shared")
+            return write_out(count_nonzero, (input, dim), out)
         try:
             result_ = kernels_reduction_counting.count_nonzero(self_, dim)
         except Exception as error:
@@ -1699,7 +1700,7 @@ def hash_tensor(input, dim=(), keepdim=False, mode=0, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(hash_tensor, (input, dim, keepdim, mode), out, "same_dtype shared")
+            return write_out(hash_tensor, (input, dim, keepdim, mode), out)
         try:
             result_ = kernels_reduction_counting.hash_tensor(self_, dim, keepdim, mode)
         except Exception as error:
@@ -1732,7 +1733,7 @@ def count_nonzero_dim_IntList(input, dim, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(count_nonzero_dim_IntList, (input, dim), out, "same_dtype shared")
+            return write_out(count_nonzero_dim_IntList, (input, dim), out)
         try:
             result_ = kernels_reduction_counting.count_nonzero(self_, dim)
         except Exception as error:
@@ -1770,7 +1771,7 @@ def norm_ScalarOpt_dtype(input, p, dtype, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(norm_ScalarOpt_dtype, (input, p, dtype), out, "same_dtype shared")
+            return write_out(norm_ScalarOpt_dtype, (input, p, dtype), out)
         try:
             result_ = kernels_reduction_norms.norm(self_, p, None if dtype is None else dtype.numpy)
         except Exception as error:
@@ -1839,7 +1840,7 @@ def norm_Scalar(input, p=2, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(norm_Scalar, (input, p), out, "same_dtype shared")
+            return write_out(norm_Scalar, (input, p), out)
         try:
             result_ = kernels_reduction_norms.norm(self_, p)
         except Exception as error:
@@ -1904,7 +1905,7 @@ def norm_ScalarOpt_dim_dtype(input, p, dim, keepdim, dtype, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out, "same_dtype shared")
+            return write_out(norm_ScalarOpt_dim_dtype, (input, p, dim, keepdim, dtype), out)
         try:
             result_ = kernels_reduction_norms.norm_dim(self_, p, dim, keepdim, None if dtype is None else dtype.numpy)
         except Exception as error:
@@ -1975,7 +1976,7 @@ def norm_ScalarOpt_dim(input, p, dim, keepdim=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(norm_ScalarOpt_dim, (input, p, dim, keepdim), out, "same_dtype shared")
+            return write_out(norm_ScalarOpt_dim, (input, p, dim, keepdim), out)
         try:
             result_ = kernels_reduction_norms.norm_dim(self_, p, dim, keepdim)
         except Exception as error:
@@ -2029,7 +2030,7 @@ def frobenius_norm_dim(input, dim, keepdim=False, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(frobenius_norm_dim, (input, dim, keepdim), out, composite_reduction_statistics.frobenius_norm)
     if out is not None:
-        return write_out(frobenius_norm_dim, (input, dim, keepdim), out, "same_dtype shared")
+        return write_out(frobenius_norm_dim, (input, dim, keepdim), out)
     return composite_reduction_statistics.frobenius_norm(input, dim, keepdim)
 
 
@@ -2055,7 +2056,7 @@ def linalg_vector_norm(input, ord=2, dim=None, keepdim=False, dtype=None, *, out
         result_ = result._array
     else:
         if out is not None:
-            return write_out(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out, "same_dtype shared")
+            return write_out(linalg_vector_norm, (input, ord, dim, keepdim, dtype), out)
         try:
             result_ = kernels_reduction_norms.vector_norm(self_, ord, dim, keepdim, None if dtype is None else dtype.numpy)
         except Exception as error:
@@ -2126,7 +2127,7 @@ def logsumexp(input, dim, keepdim=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(logsumexp, (input, dim, keepdim), out, "shared")
+            return write_out(logsumexp, (input, dim, keepdim), out)
         if self_.dtype.kind not in 'fcV':
             self_, = promote_to_float((input,), ())
         try:
@@ -2181,7 +2182,7 @@ def special_logsumexp(input, dim, keepdim=False, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(special_logsumexp, (input, dim, keepdim), out, composite_reduction_statistics.special_logsumexp)
     if out is not None:
-        return write_out(special_logsumexp, (input, dim, keepdim), out, "shared")
+        return write_out(special_logsumexp, (input, dim, keepdim), out)
     return composite_reduction_statistics.special_logsumexp(input, dim, keepdim)
 
 
@@ -2206,7 +2207,7 @@ def cumsum(input, dim, dtype=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(cumsum, (input, dim, dtype), out, "computed")
+            return write_out(cumsum, (input, dim, dtype), out)
         try:
             result_ = kernels_reduction_running.cumsum(self_, dim, None if dtype is None else dtype.numpy)
         except Exception as error:
@@ -2326,7 +2327,7 @@ def cumprod(input, dim, dtype=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(cumprod, (input, dim, dtype), out, "computed")
+            return write_out(cumprod, (input, dim, dtype), out)
         try:
             result_ = kernels_reduction_running.cumprod(self_, dim, None if dtype is None else dtype.numpy)
         except Exception as error:
@@ -2455,7 +2456,7 @@ def cummax(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
         indices_ = None if indices is None else indices._array
     else:
         if out is not None:
-            return write_out(cummax, (input, dim), out, "same_dtype shared")
+            return write_out(cummax, (input, dim), out)
         try:
             values_, indices_ = kernels_reduction_running.cummax(self_, dim)
         except Exception as error:
@@ -2525,7 +2526,7 @@ def cummin(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
         indices_ = None if indices is None else indices._array
     else:
         if out is not None:
-            return write_out(cummin, (input, dim), out, "same_dtype shared")
+            return write_out(cummin, (input, dim), out)
         try:
             values_, indices_ = kernels_reduction_running.cummin(self_, dim)
         except Exception as error:
@@ -2596,7 +2597,7 @@ def logcumsumexp(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(logcumsumexp, (input, dim), out, "same_dtype")
+            return write_out(logcumsumexp, (input, dim), out)
         try:
             result_ = kernels_reduction_running.logcumsumexp(self_, dim)
         except Exception as error:
@@ -2668,7 +2669,7 @@ def median(input, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(median, (input,), out, "same_dtype shared")
+            return write_out(median, (input,), out)
         try:
             result_ = kernels_reduction_extrema.median(self_)
         except Exception as error:
@@ -2733,7 +2734,7 @@ def median_dim(input, dim, keepdim=False, *, out=None):
         indices_ = None if indices is None else indices._array
     else:
         if out is not None:
-            return write_out(median_dim, (input, dim, keepdim), out, "same_dtype apart")
+            return write_out(median_dim, (input, dim, keepdim), out)
         try:
             values_, indices_ = kernels_reduction_extrema.median_dim(self_, dim, keepdim)
         except Exception as error:
@@ -2795,7 +2796,7 @@ def nanmedian(input, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(nanmedian, (input,), out, "same_dtype shared")
+            return write_out(nanmedian, (input,), out)
         try:
             result_ = kernels_reduction_extrema.nanmedian(self_)
         except Exception as error:
@@ -2860,7 +2861,7 @@ def nanmedian_dim(input, dim, keepdim=False, *, out=None):
         indices_ = None if indices is None else indices._array
     else:
         if out is not None:
-            return write_out(nanmedian_dim, (input, dim, keepdim), out, "same_dtype apart")
+            return write_out(nanmedian_dim, (input, dim, keepdim), out)
         try:
             values_, indices_ = kernels_reduction_extrema.nanmedian_dim(self_, dim, keepdim)
         except Exception as error:
@@ -2922,7 +2923,7 @@ def kthvalue(input, k, dim=-1, keepdim=False, *, out=None):
         indices_ = None if indices is None else indices._array
     else:
         if out is not None:
-            return write_out(kthvalue, (input, k, dim, keepdim), out, "same_dtype apart")
+            return write_out(kthvalue, (input, k, dim, keepdim), out)
         try:
             values_, indices_ = kernels_reduction_extrema.kthvalue(self_, k, dim, keepdim)
         except Exception as error:
@@ -2984,7 +2985,7 @@ def mode(input, dim=-1, keepdim=False, *, out=None):
         indices_ = None if indices is None else indices._array
     else:
         if out is not None:
-            return write_out(mode, (input, dim, keepdim), out, "same_dtype apart")
+            return write_out(mode, (input, dim, keepdim), out)
         try:
             values_, indices_ = kernels_reduction_extrema.mode(self_, dim, keepdim)
         except Exception as error:
@@ -3032,7 +3033,7 @@ def quantile(input, q, dim=None, keepdim=False, interpolation='linear', *, out=N
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(quantile, (input, q, dim, keepdim, interpolation), out, composite_reduction_statistics.quantile)
     if out is not None:
-        return write_out(quantile, (input, q, dim, keepdim, interpolation), out, "same_dtype shared")
+        return write_out(quantile, (input, q, dim, keepdim, interpolation), out)
     return composite_reduction_statistics.quantile(input, q, dim, keepdim, interpolation)
 
 
@@ -3045,7 +3046,7 @@ def quantile_scalar(input, q, dim=None, keepdim=False, interpolation='linear', *
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(quantile_scalar, (input, q, dim, keepdim, interpolation), out, composite_reduction_statistics.quantile)
     if out is not None:
-        return write_out(quantile_scalar, (input, q, dim, keepdim, interpolation), out, "same_dtype shared")
+        return write_out(quantile_scalar, (input, q, dim, keepdim, interpolation), out)
     return composite_reduction_statistics.quantile(input, q, dim, keepdim, interpolation)
 
 
@@ -3058,7 +3059,7 @@ def nanquantile(input, q, dim=None, keepdim=False, interpolation='linear', *, ou
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(nanquantile, (input, q, dim, keepdim, interpolation), out, composite_reduction_statistics.nanquantile)
     if out is not None:
-        return write_out(nanquantile, (input, q, dim, keepdim, interpolation), out, "same_dtype shared")
+        return write_out(nanquantile, (input, q, dim, keepdim, interpolation), out)
     return composite_reduction_statistics.nanquantile(input, q, dim, keepdim, interpolation)
 
 
@@ -3071,7 +3072,7 @@ def nanquantile_scalar(input, q, dim=None, keepdim=False, interpolation='linear'
     if flags and flags & (INTERCEPT | AUTOCAST):
         return intercept(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out, composite_reduction_statistics.nanquantile)
     if out is not None:
-        return write_out(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out, "same_dtype shared")
+        return write_out(nanquantile_scalar, (input, q, dim, keepdim, interpolation), out)
     return composite_reduction_statistics.nanquantile(input, q, dim, keepdim, interpolation)
 
 
@@ -3238,7 +3239,7 @@ def _pdist_forward(input=MISSING, p=2, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_pdist_forward, (input, p), out, "same_dtype shared")
+            return write_out(_pdist_forward, (input, p), out)
         try:
             result_ = kernels_reduction_norms.pdist(self_, p)
         except Exception as error:
@@ -3315,7 +3316,7 @@ def _cdist_forward(x1=MISSING, x2=MISSING, p=MISSING, compute_mode=MISSING, *, o
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_cdist_forward, (x1, x2, p, compute_mode), out, "same_dtype shared")
+            return write_out(_cdist_forward, (x1, x2, p, compute_mode), out)
         try:
             result_ = kernels_reduction_norms.cdist(x1_, x2_, p, compute_mode)
         except Exception as error:
@@ -3396,7 +3397,7 @@ def _euclidean_dist(x1=MISSING, x2=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_euclidean_dist, (x1, x2), out, "same_dtype shared")
+            return write_out(_euclidean_dist, (x1, x2), out)
         try:
             result_ = kernels_reduction_norms.euclidean(x1_, x2_)
         except Exception as error:
@@ -3479,7 +3480,7 @@ def segment_reduce(data=MISSING, reduce=MISSING, *, lengths=None, indices=None, 
         result_ = result._array
     else:
         if out is not None:
-            return write_out(segment_reduce, (data, reduce), out, "same_dtype shared", lengths=lengths, indices=indices, offsets=offsets, axis=axis, unsafe=unsafe, initial=initial)
+            return write_out(segment_reduce, (data, reduce), out, lengths=lengths, indices=indices, offsets=offsets, axis=axis, unsafe=unsafe, initial=initial)
         try:
             result_ = kernels_reduction_segments.segment_reduce(data_, reduce, lengths_, indices_, offsets_, axis, unsafe, initial)
         except Exception as error:
@@ -3568,7 +3569,7 @@ def renorm(input=MISSING, p=MISSING, dim=MISSING, maxnorm=MISSING, *, axis=MISSI
         result_ = result._array
     else:
         if out is not None:
-            return write_out(renorm, (input, p, dim, maxnorm), out, "same_dtype")
+            return write_out(renorm, (input, p, dim, maxnorm), out)
         try:
             result_ = kernels_reduction_norms.renorm(self_, p, dim, maxnorm)
         except Exception as error:
@@ -3710,7 +3711,7 @@ def trace(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(trace, (input,), out, "same_dtype shared")
+            return write_out(trace, (input,), out)
         try:
             result_ = kernels_reduction_sums.trace(self_)
         except Exception as error:
@@ -3856,7 +3857,7 @@ def bincount(input=MISSING, weights=None, minlength=0, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(bincount, (input, weights, minlength), out, "same_dtype shared")
+            return write_out(bincount, (input, weights, minlength), out)
         try:
             result_ = kernels_reduction_counting.bincount(self_, weights_, minlength)
         except Exception as error:
@@ -3903,7 +3904,7 @@ def histc(input=MISSING, bins=100, min=0, max=0, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(histc, (input, bins, min, max), out, "same_dtype shared")
+            return write_out(histc, (input, bins, min, max), out)
         try:
             result_ = kernels_reduction_counting.histc(self_, bins, min, max)
         except Exception as error:
@@ -4071,7 +4072,7 @@ def histogram_bins_tensor(input, bins, weight=None, density=False, *, out=None):
         bin_edges_ = None if bin_edges is None else bin_edges._array
     else:
         if out is not None:
-            return write_out(histogram_bins_tensor, (input, bins, weight, density), out, "same_dtype shared")
+            return write_out(histogram_bins_tensor, (input, bins, weight, density), out)
         try:
             hist_, bin_edges_ = kernels_reduction_counting.histogram_of_bins(self_, bins_, weight_, density)
         except Exception as error:
@@ -4105,7 +4106,7 @@ def histogram_bin_ct(input, bins=100, range=None, weight=None, density=False, *,
         bin_edges_ = None if bin_edges is None else bin_edges._array
     else:
         if out is not None:
-            return write_out(histogram_bin_ct, (input, bins, range, weight, density), out, "same_dtype shared")
+            return write_out(histogram_bin_ct, (input, bins, range, weight, density), out)
         try:
             hist_, bin_edges_ = kernels_reduction_counting.histogram(self_, bins, range, weight_, density)
         except Exception as error:

@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels.resampling import grid as kernels_resampling_grid, padding as kernels_resampling_padding, upsample as kernels_resampling_upsample
 from gradloom.composite import resampling as composite_resampling
 from gradloom.formulas.resampling import grid_sampler_backward_jvp, grid_sampler_jvp
@@ -116,7 +117,7 @@ def upsample_linear1d(input, output_size, align_corners, scales=None, *, out=Non
         result_ = result._array
     else:
         if out is not None:
-            return write_out(upsample_linear1d, (input, output_size, align_corners, scales), out, "same_dtype shared")
+            return write_out(upsample_linear1d, (input, output_size, align_corners, scales), out)
         try:
             result_ = kernels_resampling_upsample.upsample_linear1d(self_, output_size, align_corners, scales)
         except Exception as error:
@@ -252,7 +253,7 @@ def upsample_bilinear2d(input, output_size, align_corners, scales_h=None, scales
         result_ = result._array
     else:
         if out is not None:
-            return write_out(upsample_bilinear2d, (input, output_size, align_corners, scales_h, scales_w), out, "same_dtype shared")
+            return write_out(upsample_bilinear2d, (input, output_size, align_corners, scales_h, scales_w), out)
         try:
             result_ = kernels_resampling_upsample.upsample_bilinear2d(self_, output_size, align_corners, scales_h, scales_w)
         except Exception as error:
@@ -390,7 +391,7 @@ def _upsample_bilinear2d_aa(input, output_size, align_corners, scales_h=None, sc
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_upsample_bilinear2d_aa, (input, output_size, align_corners, scales_h, scales_w), out, "same_dtype shared")
+            return write_out(_upsample_bilinear2d_aa, (input, output_size, align_corners, scales_h, scales_w), out)
         try:
             result_ = kernels_resampling_upsample.upsample_bilinear2d_aa(self_, output_size, align_corners, scales_h, scales_w)
         except Exception as error:
@@ -528,7 +529,7 @@ def upsample_trilinear3d(input, output_size, align_corners, scales_d=None, scale
         result_ = result._array
     else:
         if out is not None:
-            return write_out(upsample_trilinear3d, (input, output_size, align_corners, scales_d, scales_h, scales_w), out, "same_dtype shared")
+            return write_out(upsample_trilinear3d, (input, output_size, align_corners, scales_d, scales_h, scales_w), out)
         try:
             result_ = kernels_resampling_upsample.upsample_trilinear3d(self_, output_size, align_corners, scales_d, scales_h, scales_w)
         except Exception as error:
@@ -668,7 +669,7 @@ def upsample_bicubic2d(input, output_size, align_corners, scales_h=None, scales_
         result_ = result._array
     else:
         if out is not None:
-            return write_out(upsample_bicubic2d, (input, output_size, align_corners, scales_h, scales_w), out, "same_dtype shared")
+            return write_out(upsample_bicubic2d, (input, output_size, align_corners, scales_h, scales_w), out)
         try:
             result_ = kernels_resampling_upsample.upsample_bicubic2d(self_, output_size, align_corners, scales_h, scales_w)
         except Exception as error:
@@ -806,7 +807,7 @@ def _upsample_bicubic2d_aa(input, output_size, align_corners, scales_h=None, sca
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_upsample_bicubic2d_aa, (input, output_size, align_corners, scales_h, scales_w), out, "same_dtype shared")
+            return write_out(_upsample_bicubic2d_aa, (input, output_size, align_corners, scales_h, scales_w), out)
         try:
             result_ = kernels_resampling_upsample.upsample_bicubic2d_aa(self_, output_size, align_corners, scales_h, scales_w)
         except Exception as error:
@@ -944,7 +945,7 @@ def _upsample_lanczos2d_aa(input, output_size, align_corners, scales_h=None, sca
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_upsample_lanczos2d_aa, (input, output_size, align_corners, scales_h, scales_w), out, "same_dtype shared")
+            return write_out(_upsample_lanczos2d_aa, (input, output_size, align_corners, scales_h, scales_w), out)
         try:
             result_ = kernels_resampling_upsample.upsample_lanczos2d_aa(self_, output_size, align_corners, scales_h, scales_w)
         except Exception as error:
@@ -1082,7 +1083,7 @@ def upsample_nearest1d(input, output_size, scales=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(upsample_nearest1d, (input, output_size, scales), out, "same_dtype shared")
+            return write_out(upsample_nearest1d, (input, output_size, scales), out)
         try:
             result_ = kernels_resampling_upsample.upsample_nearest1d(self_, output_size, scales)
         except Exception as error:
@@ -1216,7 +1217,7 @@ def _upsample_nearest_exact1d(input, output_size, scales=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_upsample_nearest_exact1d, (input, output_size, scales), out, "same_dtype shared")
+            return write_out(_upsample_nearest_exact1d, (input, output_size, scales), out)
         try:
             result_ = kernels_resampling_upsample.upsample_nearest_exact1d(self_, output_size, scales)
         except Exception as error:
@@ -1350,7 +1351,7 @@ def upsample_nearest2d(input, output_size, scales_h=None, scales_w=None, *, out=
         result_ = result._array
     else:
         if out is not None:
-            return write_out(upsample_nearest2d, (input, output_size, scales_h, scales_w), out, "same_dtype shared")
+            return write_out(upsample_nearest2d, (input, output_size, scales_h, scales_w), out)
         try:
             result_ = kernels_resampling_upsample.upsample_nearest2d(self_, output_size, scales_h, scales_w)
         except Exception as error:
@@ -1486,7 +1487,7 @@ def _upsample_nearest_exact2d(input, output_size, scales_h=None, scales_w=None, 
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_upsample_nearest_exact2d, (input, output_size, scales_h, scales_w), out, "same_dtype shared")
+            return write_out(_upsample_nearest_exact2d, (input, output_size, scales_h, scales_w), out)
         try:
             result_ = kernels_resampling_upsample.upsample_nearest_exact2d(self_, output_size, scales_h, scales_w)
         except Exception as error:
@@ -1622,7 +1623,7 @@ def upsample_nearest3d(input, output_size, scales_d=None, scales_h=None, scales_
         result_ = result._array
     else:
         if out is not None:
-            return write_out(upsample_nearest3d, (input, output_size, scales_d, scales_h, scales_w), out, "same_dtype shared")
+            return write_out(upsample_nearest3d, (input, output_size, scales_d, scales_h, scales_w), out)
         try:
             result_ = kernels_resampling_upsample.upsample_nearest3d(self_, output_size, scales_d, scales_h, scales_w)
         except Exception as error:
@@ -1760,7 +1761,7 @@ def _upsample_nearest_exact3d(input, output_size, scales_d=None, scales_h=None, 
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_upsample_nearest_exact3d, (input, output_size, scales_d, scales_h, scales_w), out, "same_dtype shared")
+            return write_out(_upsample_nearest_exact3d, (input, output_size, scales_d, scales_h, scales_w), out)
         try:
             result_ = kernels_resampling_upsample.upsample_nearest_exact3d(self_, output_size, scales_d, scales_h, scales_w)
         except Exception as error:
@@ -1887,7 +1888,7 @@ def reflection_pad1d(input, padding, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(reflection_pad1d, (input, padding), out, "same_dtype shared")
+            return write_out(reflection_pad1d, (input, padding), out)
         try:
             result_ = kernels_resampling_padding.reflection_pad1d(self_, padding)
         except Exception as error:
@@ -2014,7 +2015,7 @@ def reflection_pad2d(input, padding, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(reflection_pad2d, (input, padding), out, "same_dtype shared quiet")
+            return write_out(reflection_pad2d, (input, padding), out)
         try:
             result_ = kernels_resampling_padding.reflection_pad2d(self_, padding)
         except Exception as error:
@@ -2141,7 +2142,7 @@ def reflection_pad3d(input, padding, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(reflection_pad3d, (input, padding), out, "same_dtype shared")
+            return write_out(reflection_pad3d, (input, padding), out)
         try:
             result_ = kernels_resampling_padding.reflection_pad3d(self_, padding)
         except Exception as error:
@@ -2268,7 +2269,7 @@ def replication_pad1d(input, padding, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(replication_pad1d, (input, padding), out, "same_dtype shared")
+            return write_out(replication_pad1d, (input, padding), out)
         try:
             result_ = kernels_resampling_padding.replication_pad1d(self_, padding)
         except Exception as error:
@@ -2395,7 +2396,7 @@ def replication_pad2d(input, padding, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(replication_pad2d, (input, padding), out, "same_dtype shared")
+            return write_out(replication_pad2d, (input, padding), out)
         try:
             result_ = kernels_resampling_padding.replication_pad2d(self_, padding)
         except Exception as error:
@@ -2522,7 +2523,7 @@ def replication_pad3d(input, padding, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(replication_pad3d, (input, padding), out, "same_dtype shared")
+            return write_out(replication_pad3d, (input, padding), out)
         try:
             result_ = kernels_resampling_padding.replication_pad3d(self_, padding)
         except Exception as error:
@@ -2690,7 +2691,7 @@ def grid_sampler_2d(input=MISSING, grid=MISSING, interpolation_mode=MISSING, pad
         result_ = result._array
     else:
         if out is not None:
-            return write_out(grid_sampler_2d, (input, grid, interpolation_mode, padding_mode, align_corners), out, "same_dtype shared")
+            return write_out(grid_sampler_2d, (input, grid, interpolation_mode, padding_mode, align_corners), out)
         try:
             result_ = kernels_resampling_grid.grid_sampler_2d(input_, grid_, interpolation_mode, padding_mode, align_corners)
         except Exception as error:
@@ -2854,7 +2855,7 @@ def grid_sampler_3d(input=MISSING, grid=MISSING, interpolation_mode=MISSING, pad
         result_ = result._array
     else:
         if out is not None:
-            return write_out(grid_sampler_3d, (input, grid, interpolation_mode, padding_mode, align_corners), out, "same_dtype shared")
+            return write_out(grid_sampler_3d, (input, grid, interpolation_mode, padding_mode, align_corners), out)
         try:
             result_ = kernels_resampling_grid.grid_sampler_3d(input_, grid_, interpolation_mode, padding_mode, align_corners)
         except Exception as error:
@@ -3013,7 +3014,7 @@ def affine_grid_generator(theta, size, align_corners, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(affine_grid_generator, (theta, size, align_corners), out, "same_dtype shared")
+            return write_out(affine_grid_generator, (theta, size, align_corners), out)
         try:
             result_ = kernels_resampling_grid.affine_grid_generator(theta_, size, align_corners)
         except Exception as error:

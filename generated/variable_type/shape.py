@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels.shape import copies as kernels_shape_copies, joins as kernels_shape_joins, views as kernels_shape_views
 from gradloom.composite.shape import joins as composite_shape_joins, memory as composite_shape_memory, parts as composite_shape_parts, reshapes as composite_shape_reshapes
 from gradloom.formulas.shape import as_strided_scatter_tangent, as_strided_tangent
@@ -181,7 +182,7 @@ def detach_copy(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(detach_copy, (input,), out, "same_dtype shared")
+            return write_out(detach_copy, (input,), out)
         try:
             result_ = self_.copy()
         except Exception as error:
@@ -227,7 +228,7 @@ def clone(input, memory_format=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(clone, (input, memory_format), out, "same_dtype shared")
+            return write_out(clone, (input, memory_format), out)
         try:
             result_ = kernels_shape_copies.clone(self_, memory_format)
         except Exception as error:
@@ -588,7 +589,7 @@ def alias_copy(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(alias_copy, (input,), out, "same_dtype shared")
+            return write_out(alias_copy, (input,), out)
         try:
             result_ = kernels_shape_views.alias(self_).copy()
         except Exception as error:
@@ -711,7 +712,7 @@ def view_copy(input, size, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(view_copy, (input, size), out, "same_dtype shared")
+            return write_out(view_copy, (input, size), out)
         try:
             result_ = kernels_shape_views.view(self_, size).copy()
         except Exception as error:
@@ -799,7 +800,7 @@ def view_copy_dtype(input, dtype, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(view_copy_dtype, (input, dtype), out, "same_dtype shared")
+            return write_out(view_copy_dtype, (input, dtype), out)
         try:
             result_ = kernels_shape_views.view_dtype(self_, None if dtype is None else dtype.numpy).copy()
         except Exception as error:
@@ -1125,7 +1126,7 @@ def expand_copy(input, size, implicit=False, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(expand_copy, (input, size, implicit), out, "same_dtype shared")
+            return write_out(expand_copy, (input, size, implicit), out)
         try:
             result_ = kernels_shape_views.expand(self_, size, implicit).copy()
         except Exception as error:
@@ -1301,7 +1302,7 @@ def permute_copy(input, dims, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(permute_copy, (input, dims), out, "same_dtype shared")
+            return write_out(permute_copy, (input, dims), out)
         try:
             result_ = kernels_shape_views.permute(self_, dims).copy()
         except Exception as error:
@@ -1434,7 +1435,7 @@ def transpose_copy(input=MISSING, dim0=MISSING, dim1=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(transpose_copy, (input, dim0, dim1), out, "same_dtype shared")
+            return write_out(transpose_copy, (input, dim0, dim1), out)
         try:
             result_ = kernels_shape_views.transpose(self_, dim0, dim1).copy()
         except Exception as error:
@@ -1635,7 +1636,7 @@ def t_copy(input=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(t_copy, (input,), out, "same_dtype shared")
+            return write_out(t_copy, (input,), out)
         try:
             result_ = kernels_shape_views.t(self_).copy()
         except Exception as error:
@@ -2082,7 +2083,7 @@ def squeeze_copy(input, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(squeeze_copy, (input,), out, "same_dtype shared")
+            return write_out(squeeze_copy, (input,), out)
         try:
             result_ = kernels_shape_views.squeeze(self_).copy()
         except Exception as error:
@@ -2203,7 +2204,7 @@ def squeeze_copy_dim(input, dim, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(squeeze_copy_dim, (input, dim), out, "same_dtype shared")
+            return write_out(squeeze_copy_dim, (input, dim), out)
         try:
             result_ = kernels_shape_views.squeeze_dim(self_, dim).copy()
         except Exception as error:
@@ -2325,7 +2326,7 @@ def squeeze_copy_dims(input, dim, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(squeeze_copy_dims, (input, dim), out, "same_dtype shared")
+            return write_out(squeeze_copy_dims, (input, dim), out)
         try:
             result_ = kernels_shape_views.squeeze_dims(self_, dim).copy()
         except Exception as error:
@@ -2631,7 +2632,7 @@ def unsqueeze_copy(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(unsqueeze_copy, (input, dim), out, "same_dtype shared")
+            return write_out(unsqueeze_copy, (input, dim), out)
         try:
             result_ = kernels_shape_views.unsqueeze(self_, dim).copy()
         except Exception as error:
@@ -2831,7 +2832,7 @@ def as_strided_copy(input, size, stride, storage_offset=None, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(as_strided_copy, (input, size, stride, storage_offset), out, "same_dtype shared")
+            return write_out(as_strided_copy, (input, size, stride, storage_offset), out)
         try:
             result_ = kernels_shape_views.as_strided(self_, size, stride, storage_offset).copy()
         except Exception as error:
@@ -3037,7 +3038,7 @@ def select_copy(input=MISSING, dim=MISSING, index=MISSING, *, axis=MISSING, out=
         result_ = result._array
     else:
         if out is not None:
-            return write_out(select_copy, (input, dim, index), out, "same_dtype shared")
+            return write_out(select_copy, (input, dim, index), out)
         try:
             result_ = kernels_shape_views.select(self_, dim, index).copy()
         except Exception as error:
@@ -3106,7 +3107,7 @@ def select_backward(grad_output, input_sizes, dim, index, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(select_backward, (grad_output, input_sizes, dim, index), out, "same_dtype shared")
+            return write_out(select_backward, (grad_output, input_sizes, dim, index), out)
         try:
             result_ = kernels_shape_joins.select_backward(grad_output_, input_sizes, dim, index)
         except Exception as error:
@@ -3229,7 +3230,7 @@ def slice_copy_Tensor(input, dim=0, start=None, end=None, step=1, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(slice_copy_Tensor, (input, dim, start, end, step), out, "same_dtype shared")
+            return write_out(slice_copy_Tensor, (input, dim, start, end, step), out)
         try:
             result_ = kernels_shape_views.slice(self_, dim, start, end, step).copy()
         except Exception as error:
@@ -3294,7 +3295,7 @@ def slice_backward(grad_output, input_sizes, dim, start, end, step, *, out=None)
         result_ = result._array
     else:
         if out is not None:
-            return write_out(slice_backward, (grad_output, input_sizes, dim, start, end, step), out, "same_dtype shared")
+            return write_out(slice_backward, (grad_output, input_sizes, dim, start, end, step), out)
         try:
             result_ = kernels_shape_joins.slice_backward(grad_output_, input_sizes, dim, start, end, step)
         except Exception as error:
@@ -3385,7 +3386,7 @@ def narrow_copy(input=MISSING, dim=MISSING, start=MISSING, length=MISSING, *, ax
         result_ = result._array
     else:
         if out is not None:
-            return write_out(narrow_copy, (input, dim, start, length), out, "same_dtype shared quiet")
+            return write_out(narrow_copy, (input, dim, start, length), out)
         try:
             result_ = kernels_shape_views.narrow_copy(self_, dim, start, length)
         except Exception as error:
@@ -3529,7 +3530,7 @@ def diagonal_copy(input=MISSING, offset=0, dim1=0, dim2=1, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(diagonal_copy, (input, offset, dim1, dim2), out, "same_dtype shared")
+            return write_out(diagonal_copy, (input, offset, dim1, dim2), out)
         try:
             result_ = kernels_shape_views.diagonal(self_, offset, dim1, dim2).copy()
         except Exception as error:
@@ -3610,7 +3611,7 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2, *, out=None)
         result_ = result._array
     else:
         if out is not None:
-            return write_out(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out, "same_dtype shared")
+            return write_out(diagonal_backward, (grad_output, input_sizes, offset, dim1, dim2), out)
         try:
             result_ = kernels_shape_joins.diagonal_backward(grad_output_, input_sizes, offset, dim1, dim2)
         except Exception as error:
@@ -3775,7 +3776,7 @@ def unfold_copy(input=MISSING, dimension=MISSING, size=MISSING, step=MISSING, *,
         result_ = result._array
     else:
         if out is not None:
-            return write_out(unfold_copy, (input, dimension, size, step), out, "same_dtype shared")
+            return write_out(unfold_copy, (input, dimension, size, step), out)
         try:
             result_ = kernels_shape_views.unfold(self_, dimension, size, step).copy()
         except Exception as error:
@@ -3845,7 +3846,7 @@ def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(unfold_backward, (grad_in, input_sizes, dim, size, step), out, "same_dtype shared")
+            return write_out(unfold_backward, (grad_in, input_sizes, dim, size, step), out)
         try:
             result_ = kernels_shape_joins.unfold_backward(grad_in_, input_sizes, dim, size, step)
         except Exception as error:
@@ -3961,7 +3962,7 @@ def unbind_copy_int(input, dim=0, *, out=None):
         results = list(take_kernel()())
     else:
         if out is not None:
-            return write_out(unbind_copy_int, (input, dim), out, "same_dtype shared")
+            return write_out(unbind_copy_int, (input, dim), out)
         try:
             results = kernels_shape_views.unbind(self_, dim)
         except Exception as error:
@@ -4074,7 +4075,7 @@ def split_copy_Tensor(input, split_size, dim=0, *, out=None):
         results = list(take_kernel()())
     else:
         if out is not None:
-            return write_out(split_copy_Tensor, (input, split_size, dim), out, "same_dtype shared")
+            return write_out(split_copy_Tensor, (input, split_size, dim), out)
         try:
             results = kernels_shape_views.split(self_, split_size, dim)
         except Exception as error:
@@ -4247,7 +4248,7 @@ def split_with_sizes_copy(input, split_sizes, dim=0, *, out=None):
         results = list(take_kernel()())
     else:
         if out is not None:
-            return write_out(split_with_sizes_copy, (input, split_sizes, dim), out, "same_dtype shared")
+            return write_out(split_with_sizes_copy, (input, split_sizes, dim), out)
         try:
             results = kernels_shape_views.split_with_sizes(self_, split_sizes, dim)
         except Exception as error:
@@ -4502,7 +4503,7 @@ def select_scatter(input=MISSING, src=MISSING, dim=MISSING, index=MISSING, *, ax
         result_ = result._array
     else:
         if out is not None:
-            return write_out(select_scatter, (input, src, dim, index), out, "same_dtype shared")
+            return write_out(select_scatter, (input, src, dim, index), out)
         try:
             result_ = kernels_shape_joins.select_scatter(self_, src_, dim, index)
         except Exception as error:
@@ -4580,7 +4581,7 @@ def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(slice_scatter, (input, src, dim, start, end, step), out, "same_dtype shared")
+            return write_out(slice_scatter, (input, src, dim, start, end, step), out)
         try:
             result_ = kernels_shape_joins.slice_scatter(self_, src_, dim, start, end, step)
         except Exception as error:
@@ -4658,7 +4659,7 @@ def diagonal_scatter(input=MISSING, src=MISSING, offset=0, dim1=0, dim2=1, *, ou
         result_ = result._array
     else:
         if out is not None:
-            return write_out(diagonal_scatter, (input, src, offset, dim1, dim2), out, "same_dtype shared")
+            return write_out(diagonal_scatter, (input, src, offset, dim1, dim2), out)
         try:
             result_ = kernels_shape_joins.diagonal_scatter(self_, src_, offset, dim1, dim2)
         except Exception as error:
@@ -4740,7 +4741,7 @@ def as_strided_scatter(input, src, size, stride, storage_offset=None, *, out=Non
         result_ = result._array
     else:
         if out is not None:
-            return write_out(as_strided_scatter, (input, src, size, stride, storage_offset), out, "same_dtype shared")
+            return write_out(as_strided_scatter, (input, src, size, stride, storage_offset), out)
         try:
             result_ = kernels_shape_joins.as_strided_scatter(self_, src_, size, stride, storage_offset)
         except Exception as error:
@@ -4886,7 +4887,7 @@ def _chunk_cat(tensors, dim, num_chunks, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(_chunk_cat, (tensors, dim, num_chunks), out, "shared")
+            return write_out(_chunk_cat, (tensors, dim, num_chunks), out)
         try:
             result_ = kernels_shape_joins.chunk_cat(tensors_, dim, num_chunks)
         except Exception as error:
@@ -4928,7 +4929,7 @@ def cat(tensors, dim=0, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(cat, (tensors, dim), out, "apart")
+            return write_out(cat, (tensors, dim), out)
         try:
             result_ = kernels_shape_joins.cat(tensors_, dim)
         except Exception as error:
@@ -4981,7 +4982,7 @@ def concat(tensors, dim=0, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(concat, (tensors, dim), out, composite_shape_joins.concat)
     if out is not None:
-        return write_out(concat, (tensors, dim), out, "apart")
+        return write_out(concat, (tensors, dim), out)
     return composite_shape_joins.concat(tensors, dim)
 
 
@@ -4994,7 +4995,7 @@ def concatenate(tensors, dim=0, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(concatenate, (tensors, dim), out, composite_shape_joins.concat)
     if out is not None:
-        return write_out(concatenate, (tensors, dim), out, "apart")
+        return write_out(concatenate, (tensors, dim), out)
     return composite_shape_joins.concat(tensors, dim)
 
 
@@ -5020,7 +5021,7 @@ def stack(tensors, dim=0, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(stack, (tensors, dim), out, "apart")
+            return write_out(stack, (tensors, dim), out)
         try:
             result_ = kernels_shape_joins.stack(tensors_, dim)
         except Exception as error:
@@ -5085,7 +5086,7 @@ def block_diag(tensors, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(block_diag, (tensors,), out, "same_dtype shared")
+            return write_out(block_diag, (tensors,), out)
         try:
             result_ = kernels_shape_joins.block_diag(tensors_)
         except Exception as error:
@@ -5137,7 +5138,7 @@ def hstack(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(hstack, (tensors,), out, composite_shape_joins.hstack)
     if out is not None:
-        return write_out(hstack, (tensors,), out, "apart")
+        return write_out(hstack, (tensors,), out)
     return composite_shape_joins.hstack(tensors)
 
 
@@ -5150,7 +5151,7 @@ def vstack(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(vstack, (tensors,), out, composite_shape_joins.vstack)
     if out is not None:
-        return write_out(vstack, (tensors,), out, "apart")
+        return write_out(vstack, (tensors,), out)
     return composite_shape_joins.vstack(tensors)
 
 
@@ -5163,7 +5164,7 @@ def dstack(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(dstack, (tensors,), out, composite_shape_joins.dstack)
     if out is not None:
-        return write_out(dstack, (tensors,), out, "apart")
+        return write_out(dstack, (tensors,), out)
     return composite_shape_joins.dstack(tensors)
 
 
@@ -5176,7 +5177,7 @@ def column_stack(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(column_stack, (tensors,), out, composite_shape_joins.column_stack)
     if out is not None:
-        return write_out(column_stack, (tensors,), out, "apart")
+        return write_out(column_stack, (tensors,), out)
     return composite_shape_joins.column_stack(tensors)
 
 
@@ -5189,7 +5190,7 @@ def row_stack(tensors, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(row_stack, (tensors,), out, composite_shape_joins.vstack)
     if out is not None:
-        return write_out(row_stack, (tensors,), out, "apart")
+        return write_out(row_stack, (tensors,), out)
     return composite_shape_joins.vstack(tensors)
 
 
@@ -5281,7 +5282,7 @@ def repeat(self, repeats, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(repeat, (self, repeats), out, "same_dtype shared")
+            return write_out(repeat, (self, repeats), out)
         try:
             result_ = kernels_shape_copies.repeat(self_, repeats)
         except Exception as error:
@@ -5411,7 +5412,7 @@ def roll(input, shifts, dims=(), *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(roll, (input, shifts, dims), out, "same_dtype shared")
+            return write_out(roll, (input, shifts, dims), out)
         try:
             result_ = kernels_shape_copies.roll(self_, shifts, dims)
         except Exception as error:
@@ -5473,7 +5474,7 @@ def flip(input, dims, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(flip, (input, dims), out, "same_dtype shared")
+            return write_out(flip, (input, dims), out)
         try:
             result_ = kernels_shape_copies.flip(self_, dims)
         except Exception as error:
@@ -5580,7 +5581,7 @@ def rot90(input, k=1, dims=(0, 1), *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(rot90, (input, k, dims), out, "same_dtype shared")
+            return write_out(rot90, (input, k, dims), out)
         try:
             result_ = kernels_shape_copies.rot90(self_, k, dims)
         except Exception as error:
@@ -5646,7 +5647,7 @@ def tril(input=MISSING, diagonal=0, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(tril, (input, diagonal), out, "same_dtype shared")
+            return write_out(tril, (input, diagonal), out)
         try:
             result_ = kernels_shape_copies.tril(self_, diagonal)
         except Exception as error:
@@ -5780,7 +5781,7 @@ def triu(input=MISSING, diagonal=0, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(triu, (input, diagonal), out, "same_dtype shared")
+            return write_out(triu, (input, diagonal), out)
         try:
             result_ = kernels_shape_copies.triu(self_, diagonal)
         except Exception as error:
@@ -5906,7 +5907,7 @@ def diag(input=MISSING, diagonal=0, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(diag, (input, diagonal), out, composite_shape_joins.diag)
     if out is not None:
-        return write_out(diag, (input, diagonal), out, "same_dtype shared")
+        return write_out(diag, (input, diagonal), out)
     return composite_shape_joins.diag(input, diagonal)
 
 
@@ -5941,7 +5942,7 @@ def diag_embed(input=MISSING, offset=0, dim1=-2, dim2=-1, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(diag_embed, (input, offset, dim1, dim2), out, "same_dtype shared")
+            return write_out(diag_embed, (input, offset, dim1, dim2), out)
         try:
             result_ = kernels_shape_copies.diag_embed(self_, offset, dim1, dim2)
         except Exception as error:
@@ -6093,7 +6094,7 @@ def constant_pad_nd(input, pad, value=0, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(constant_pad_nd, (input, pad, value), out, "same_dtype shared")
+            return write_out(constant_pad_nd, (input, pad, value), out)
         try:
             result_ = kernels_shape_copies.constant_pad_nd(self_, pad, value)
         except Exception as error:
@@ -6158,7 +6159,7 @@ def pixel_shuffle(input=MISSING, upscale_factor=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(pixel_shuffle, (input, upscale_factor), out, "same_dtype shared")
+            return write_out(pixel_shuffle, (input, upscale_factor), out)
         try:
             result_ = kernels_shape_copies.pixel_shuffle(self_, upscale_factor)
         except Exception as error:
@@ -6229,7 +6230,7 @@ def pixel_unshuffle(input=MISSING, downscale_factor=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(pixel_unshuffle, (input, downscale_factor), out, "same_dtype shared")
+            return write_out(pixel_unshuffle, (input, downscale_factor), out)
         try:
             result_ = kernels_shape_copies.pixel_unshuffle(self_, downscale_factor)
         except Exception as error:
@@ -6325,7 +6326,7 @@ def channel_shuffle(input=MISSING, groups=MISSING, *, out=None):
         result_ = result._array
     else:
         if out is not None:
-            return write_out(channel_shuffle, (input, groups), out, "same_dtype shared")
+            return write_out(channel_shuffle, (input, groups), out)
         try:
             result_ = kernels_shape_copies.channel_shuffle(self_, groups)
         except Exception as error:

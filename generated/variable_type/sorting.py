@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels import sorting as kernels_sorting
 from gradloom.composite import sorting as composite_sorting
 from gradloom.formulas.reduction import gather_with_keepdimed_indices
@@ -74,7 +75,7 @@ def sort(input, dim=-1, descending=False, *, out=None):
         indices_ = None if indices is None else indices._array
     else:
         if out is not None:
-            return write_out(sort, (input, dim, descending), out, "same_dtype")
+            return write_out(sort, (input, dim, descending), out)
         try:
             values_, indices_ = kernels_sorting.sort(self_, dim, descending)
         except Exception as error:
@@ -135,7 +136,7 @@ def sort_stable(input, stable, dim=-1, descending=False, *, out=None):
         indices_ = None if indices is None else indices._array
     else:
         if out is not None:
-            return write_out(sort_stable, (input, stable, dim, descending), out, "same_dtype")
+            return write_out(sort_stable, (input, stable, dim, descending), out)
         try:
             values_, indices_ = kernels_sorting.sort_stable(self_, stable, dim, descending)
         except Exception as error:
@@ -212,7 +213,7 @@ def msort(input=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(msort, (input,), out, composite_sorting.msort)
     if out is not None:
-        return write_out(msort, (input,), out, "same_dtype")
+        return write_out(msort, (input,), out)
     return composite_sorting.msort(input)
 
 
@@ -245,7 +246,7 @@ def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
         indices_ = None if indices is None else indices._array
     else:
         if out is not None:
-            return write_out(topk, (input, k, dim, largest, sorted), out, "same_dtype apart")
+            return write_out(topk, (input, k, dim, largest, sorted), out)
         try:
             values_, indices_ = kernels_sorting.topk(self_, k, dim, largest, sorted)
         except Exception as error:

@@ -29,7 +29,8 @@ from gradloom.return_types import result_class
 from gradloom.core.tensor import Tensor, wrapped_number
 from gradloom.core.variants import (
     factory_dtype, fits, mark_inference, no_gradients, not_differentiable, not_implemented_history, not_implemented_write, refuse_tangents,
-    refused_write, require_gradient, write_inplace, write_out)
+    refused_write, require_gradient, write_inplace)
+from gradloom.tensors.out import write_out
 from gradloom.kernels.elementwise import dtypes as kernels_elementwise_dtypes
 from gradloom.kernels.special import functions as kernels_special_functions, polynomials as kernels_special_polynomials
 from gradloom.composite import special as composite_special
@@ -1041,7 +1042,7 @@ def special_ndtr(input=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(special_ndtr, (input,), out, composite_special.ndtr)
     if out is not None:
-        return write_out(special_ndtr, (input,), out, "shared")
+        return write_out(special_ndtr, (input,), out)
     return composite_special.ndtr(input)
 
 
@@ -3237,7 +3238,7 @@ def special_multigammaln(input=MISSING, p=MISSING, *, out=None):
     if flags and flags & INTERCEPT:
         return intercept(special_multigammaln, (input, p), out, composite_special.multigammaln)
     if out is not None:
-        return write_out(special_multigammaln, (input, p), out, "shared")
+        return write_out(special_multigammaln, (input, p), out)
     return composite_special.multigammaln(input, p)
 
 
@@ -3264,7 +3265,7 @@ def special_round(input=MISSING, *, decimals=0, out=None):
     if flags and flags & INTERCEPT:
         return intercept(special_round, (input, decimals), out, composite_special.round)
     if out is not None:
-        return write_out(special_round, (input,), out, "same_dtype", decimals=decimals)
+        return write_out(special_round, (input,), out, decimals=decimals)
     return composite_special.round(input, decimals)
 
 

@@ -1,4 +1,4 @@
-"""What functions of linear algebra say of an out= tensor of a dtype that their result cannot be written to."""
+"""The errors of functions for out= tensors of a dtype that their result cannot be written to."""
 
 from __future__ import annotations
 
@@ -102,6 +102,22 @@ def test_functions_have_words_of_their_own(torch, words, call):
 def test_all_and_any_also_write_to_uint8(torch):
     out = torch.empty(0, dtype=torch.uint8)
     assert torch.all(torch.ones(2, 3), 0, out=out) is out and out.tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("call", ["maximum(b, b", "where(b, b, b", "take(b, i", "tril(b.expand(2, 2)", "concat([b, b]"])
+def test_results_of_bools_are_not_written_to_tensors_that_require_grad(torch, call):
+    names = {"L": torch, "b": torch.tensor([True, False]), "i": torch.tensor([0, 1])}
+    with pytest.raises(RuntimeError, match="don't support automatic differentiation"):
+        eval(f"L.{call}, out=L.zeros(2, requires_grad=True))", names)
+    out = torch.zeros(2, requires_grad=True)
+    assert torch.eq(names["b"], names["b"], out=out) is out  # has no derivative in any dtype
+
+
+@pytest.mark.parametrize("name", ["cat", "concat", "concatenate", "row_stack", "vstack"])
+def test_joins_refuse_a_dtype_before_they_compare_shapes(torch, name):
+    parts = [torch.ones(2, 2), torch.ones(2, 3)]
+    with pytest.raises(TypeError, match=r"torch.cat\(\): input types can't be cast to the desired output type Int"):
+        getattr(torch, name)(parts, out=torch.zeros(4, dtype=torch.int32))
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,11 @@ class Record:
         tags: its tags, in alphabetical order.
         numbers: names of the tensor arguments that may be Python numbers.
         is_composite: whether it is made of other operators.
+        is_differentiable: whether its results may have derivatives: those of comparisons and factories have none.
         batch: its batching rule and the rule's arguments; Note [Batching rules]. Empty if it needs none.
+        out: words about a tensor that its wrapper writes results to: `same_dtype`, `as_cat` ...; `write_out` in
+            tensors/out.py describes them.
+        out_errors: for each result the error for such a tensor of another dtype, if it is the operator's own.
         promotion: its rule of type promotion.
         promotes: tensor arguments that type promotion brings to one dtype.
         keeps_numbers: whether a number keeps its digits beside half precision.
@@ -110,7 +114,10 @@ class Record:
     tags: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     is_composite: bool = False
+    is_differentiable: bool = True
     batch: tuple[str, ...] = ()
+    out: tuple[str, ...] = ()
+    out_errors: tuple[str, ...] = ()
     promotion: str = "none"
     promotes: tuple[str, ...] = ()
     keeps_numbers: bool = False
