@@ -15,7 +15,7 @@ from typing import Any
 import gradloom as torch
 
 from .core.tensor import Tensor
-from .serialization import _unpickling
+from .serialization import _rebuilding
 from .types.device import device
 from .utils._exceptions import ExceptionWrapper as ExceptionWrapper, KeyErrorMessage as KeyErrorMessage
 
@@ -53,7 +53,7 @@ def _rebuild_tensor_v3(
     metadata: Any = None,
 ) -> Tensor:
     """Return a tensor of a dtype on a storage of bytes."""
-    out: Tensor = _unpickling._rebuild_tensor(
+    out: Tensor = _rebuilding.rebuild_tensor(
         storage, storage_offset, size, stride, requires_grad, None, metadata, dtype
     )
     if backward_hooks:
@@ -63,7 +63,7 @@ def _rebuild_tensor_v3(
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Tensor:
     """Return a parameter, with its hooks."""
-    out: Tensor = _unpickling._rebuild_parameter(data, requires_grad, None)
+    out: Tensor = _rebuilding.rebuild_parameter(data, requires_grad, None)
     if backward_hooks:
         out._backward_hooks = backward_hooks
     return out
@@ -71,19 +71,19 @@ def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -
 
 def _rebuild_parameter_with_state(data: Tensor, requires_grad: bool, backward_hooks: Any, state: Any) -> Tensor:
     """Return a parameter with attributes."""
-    out: Tensor = _unpickling._with_state(_rebuild_parameter(data, requires_grad, backward_hooks), state)
+    out: Tensor = _rebuilding.with_state(_rebuild_parameter(data, requires_grad, backward_hooks), state)
     return out
 
 
 def _rebuild_sparse_tensor(layout: Any, data: tuple[Any, ...]) -> Tensor:
     """Return a sparse tensor from (indices, values, size, whether it is coalesced)."""
-    out: Tensor = _unpickling._rebuild_sparse_tensor(layout, data)
+    out: Tensor = _rebuilding.rebuild_sparse_tensor(layout, data)
     return out
 
 
 def _rebuild_meta_tensor_no_storage(dtype: Any, size: Any, stride: Any, requires_grad: bool) -> Tensor:
     """Return a tensor of the meta device."""
-    out: Tensor = _unpickling._rebuild_meta_tensor(dtype, size, stride, requires_grad)
+    out: Tensor = _rebuilding.rebuild_meta_tensor(dtype, size, stride, requires_grad)
     return out
 
 
@@ -91,7 +91,7 @@ def _rebuild_wrapper_subclass(
     cls: type, dtype: Any, size: Any, stride: Any, storage_offset: int, layout: Any, device: Any, requires_grad: bool
 ) -> Tensor:
     """Return a tensor without values of a subclass."""
-    out: Tensor = _unpickling._rebuild_wrapper_subclass(
+    out: Tensor = _rebuilding.rebuild_wrapper_subclass(
         cls, dtype, size, stride, storage_offset, layout, device, requires_grad
     )
     return out

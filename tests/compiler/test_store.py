@@ -353,6 +353,7 @@ COMPILER = {
         "_pieces",
         "_reads",
         "_recorder",
+        "_recording",
         "_run",
     ),
     "_store",

@@ -3,7 +3,8 @@
 The rooms of this package, in the order in which data flows through them:
 
     _rewrite.py, _reads.py, _hooks.py    Python functions, with hooks on what they read and call (_known.py)
-    _recorder.py, _entry.py              guards, and the cache entries that they decide on
+    _recorder.py, _recording.py          what a call did
+    _entry.py                            guards, and the cache entries that they decide on
     _trace.py, _joint.py, _graph.py      the graph of forward and backward (_geometry.py: without values)
     _rows.py, _picks.py, _products.py    operators on rows in stages, single elements of rows; products without copies
     _passes.py, _fuse.py                 what the graph loses, and what becomes one loop

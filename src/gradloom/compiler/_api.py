@@ -32,7 +32,8 @@ from ._hooks import Hooks
 from ._known import NUMBERS, is_a, is_module
 from ._numbers import cleared, same_number
 from ._pieces import Pieces
-from ._recorder import Recorder, TraceError, Unsupported, active
+from ._recorder import Recorder, Unsupported, active
+from ._recording import TraceError
 
 MOST_ENTRIES = 8  # graphs of a function; beyond, it runs as Python, but for sizes
 MOST_SIZES = 64  # graphs of a function in all

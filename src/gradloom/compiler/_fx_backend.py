@@ -10,7 +10,8 @@ from ..dispatch.state import GRAD_OFF
 from ..fx import Graph, GraphModule
 from ..nn import Module
 from ._entry import Arguments, Backend, Entry, Opaque, check_of, template_of
-from ._recorder import Recorder, Recording, Slot
+from ._recorder import Recorder
+from ._recording import Recording, Slot
 
 
 class _FunctionEntry(Entry):

@@ -25,7 +25,7 @@ from ._passes import Partition, without_common_nodes, without_dead_nodes
 from ._picks import with_picks
 from ._products import with_products
 from ._program import compile_program
-from ._recorder import STANDS_FOR, Recording, TraceError, filled, learn
+from ._recording import STANDS_FOR, Recording, TraceError, filled, learn
 from ._rows import decomposed
 from ._run import DEFINED, REPEATED, Compiled, Variant
 from ._trace import NeedsCopy, Tracer

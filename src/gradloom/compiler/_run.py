@@ -17,7 +17,7 @@ from ..dispatch.state import GRAD_OFF, state
 from ..types.silence import silence
 from ._memory import laid
 from ._numbers import evaluated, hold
-from ._recorder import STANDS_FOR, Recording, filled, learn
+from ._recording import STANDS_FOR, Recording, filled, learn
 
 new = object.__new__
 UNDEFINED, DEFINED, REPEATED = 0, 1, 2  # gradients that arrive: none, an array, or one element for all of its array

@@ -43,7 +43,7 @@ from ..version import __version__
 from ._known import NUMBERS, is_library_value, public_name
 from ._llvm import cache as disk
 from ._numbers import FREE, hold, math_module, operand
-from ._recorder import Recording, Slot
+from ._recording import Recording, Slot
 from ._run import Compiled, Program, Variant
 
 is_on = True

@@ -30,7 +30,7 @@ from ..meta.handler import depends_on_values
 from ._geometry import Geometry, NeedsValues, is_view
 from ._graph import CONSTANT, INPUT, RESULT, Content, Graph, Node, Value
 from ._numbers import TRACED, NumberIsKeyError, fixed, number_of, operand, replaced
-from ._recorder import TraceError
+from ._recording import TraceError
 from ._scalar import own_records
 
 # Operators that change the geometry of their argument.

@@ -34,20 +34,10 @@ from ..types.device import device, layout
 from ..types.dtype import ALL, BY_NAME, FLOAT8, dtype as dtype_class, legacy_type_name, uint8
 from ..types.size import Size
 from ._archive import Window, archive_in, write_archive
+from ._rebuilding import get_layout as _get_layout
 from ._reduction import Reduction
 from ._replacing import replacing
-from ._unpickling import (
-    STORAGE_NAMES,
-    STORAGE_TYPES,
-    Archive,
-    Facts,
-    Members,
-    Old,
-    TrustedArchive,
-    TrustedOld,
-    _get_layout as _get_layout,
-    allowed,
-)
+from ._unpickling import STORAGE_NAMES, STORAGE_TYPES, Archive, Facts, Members, Old, TrustedArchive, TrustedOld, allowed
 
 DEFAULT_PROTOCOL = 2
 

@@ -22,15 +22,28 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor
 from ..dispatch import _operators
 from ..memory.metadata import MetaArray
-from ..memory.ownership import flat, rooted, strided_view
+from ..memory.ownership import flat, rooted
 from ..storage import TypedStorage, UntypedStorage, _Storage
-from ..tensors.construction import made
-from ..types.device import device, layout, sparse_coo
+from ..types.device import device, layout
 from ..types.dtype import ALL, BY_NAME, dtype as dtype_class, legacy_type_name, uint8
 from ..types.size import Size
+from ._rebuilding import (
+    encode,
+    get_layout,
+    rebuild_from_type,
+    rebuild_meta_tensor,
+    rebuild_parameter,
+    rebuild_parameter_with_state,
+    rebuild_sparse_tensor,
+    rebuild_tensor,
+    rebuild_tensor_v1,
+    rebuild_tensor_v3,
+    rebuild_wrapper_subclass,
+    untyped_storage,
+)
 
 STORAGE_NAMES = {t: legacy_type_name(t).replace("torch.", "").replace("Tensor", "Storage") for t in ALL[:6] + ALL[9:]}
 STORAGE_TYPES = {name: t for t, name in STORAGE_NAMES.items()}
@@ -457,129 +470,25 @@ def _storage(memory: np.ndarray, kind: Any) -> _Storage:
     return TypedStorage._of(memory, kind) if isinstance(kind, dtype_class) else UntypedStorage._of(memory)
 
 
-def _rebuild_tensor(stored, offset, size, stride, requires_grad, hooks, metadata=None, kind=None):
-    if not isinstance(stored, _Storage):
-        raise RuntimeError("load(): the file is damaged: a tensor without a storage")
-    if isinstance(stored._owner, MetaArray):
-        return _rebuild_meta_tensor(kind or getattr(stored, "dtype", uint8), size, stride, requires_grad)
-    memory = flat(stored._owner).view(np.uint8)
-    numpy_type = (kind or getattr(stored, "dtype", uint8)).numpy
-    typed = memory.view(numpy_type) if memory.nbytes % numpy_type.itemsize == 0 else memory[:0].view(numpy_type)
-    bits = metadata or {}
-    if bits.get("conj") and numpy_type.kind != "c":
-        raise RuntimeError("load(): the file is damaged: a real tensor with a conjugate bit")
-    array = strided_view(typed, tuple(size), tuple(stride), offset)
-    if bits:
-        from ..memory.conjugation import with_bits
-
-        array = with_bits(array, bool(bits.get("conj")), bool(bits.get("neg")))
-    out = wrap(array)
-    made(out)
-    if requires_grad:
-        out.requires_grad = True
-    return out
-
-
-def _rebuild_tensor_v1(stored, offset, size, stride):
-    return _rebuild_tensor(stored, offset, size, stride, False, None)
-
-
-def _rebuild_tensor_v3(stored, offset, size, stride, requires_grad, hooks, kind, metadata=None):
-    return _rebuild_tensor(stored, offset, size, stride, requires_grad, hooks, metadata, kind)
-
-
-def _rebuild_parameter(data, requires_grad, hooks):
-    from ..nn.parameter import Parameter
-
-    if not isinstance(data, Tensor):
-        raise RuntimeError("load(): the file is damaged: a parameter without a tensor")
-    return Parameter(data, requires_grad)
-
-
-def _rebuild_parameter_with_state(data, requires_grad, hooks, state):
-    out = _rebuild_parameter(data, requires_grad, hooks)
-    return _with_state(out, state)
-
-
-def _rebuild_from_type(function, kind, args, state):
-    out = function(*args)
-    if not isinstance(out, kind) and issubclass(kind, Tensor):
-        out = Tensor._make_subclass(kind, out, out.requires_grad)
-    return _with_state(out, state)
-
-
-def _rebuild_wrapper_subclass(kind, dtype, size, stride, offset, layout, device, requires_grad):
-    if not (isinstance(kind, type) and issubclass(kind, Tensor)):
-        raise RuntimeError(f"load(): {kind!r} is not a subclass of Tensor: the file is damaged")
-    return Tensor._make_wrapper_subclass(
-        kind,
-        size,
-        strides=stride,
-        storage_offset=offset,
-        layout=layout,
-        device=device,
-        dtype=dtype,
-        requires_grad=requires_grad,
-    )
-
-
-def _rebuild_sparse_tensor(kind, components):
-    from ..sparse import sparse_coo_tensor
-
-    if kind is not sparse_coo:
-        raise RuntimeError(f"load(): a tensor of layout {kind}; gradloom has strided and torch.sparse_coo only")
-    indices, values, size, *coalesced = components
-    known = {"is_coalesced": coalesced[0]} if coalesced else {}
-    return sparse_coo_tensor(indices, values, size, check_invariants=True, **known)
-
-
-def _rebuild_meta_tensor(dtype, size, stride, requires_grad):
-    found = _operators.empty_strided(size, stride, dtype=dtype, device="meta")
-    return found.requires_grad_() if requires_grad else found
-
-
-def _get_layout(name: str) -> layout:
-    known = vars(import_module("gradloom.types.device")).values()
-    found = next((v for v in known if isinstance(v, layout) and str(v) == name), None)
-    if found is None:
-        raise RuntimeError(f"load(): unknown layout {name!r}")
-    return found
-
-
-def _with_state(tensor, state):
-    for part in state if isinstance(state, tuple) else (state,):
-        tensor.__dict__.update(part or {})
-    return tensor
-
-
-def _untyped_storage(*args):
-    raise RuntimeError("load(): the file is damaged: a storage that is no part of it")
-
-
-def _encode(text: str, encoding: str) -> bytes:
-    """Encode bytes as protocol 2 does."""
-    return text.encode(encoding)
-
-
 _REBUILDERS: dict[tuple[str, str], Any] = {
-    ("torch._utils", "_rebuild_tensor"): _rebuild_tensor_v1,
-    ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor,
-    ("torch._utils", "_rebuild_tensor_v3"): _rebuild_tensor_v3,
-    ("torch._utils", "_rebuild_parameter"): _rebuild_parameter,
-    ("torch._utils", "_rebuild_parameter_with_state"): _rebuild_parameter_with_state,
-    ("torch._utils", "_rebuild_wrapper_subclass"): _rebuild_wrapper_subclass,
-    ("torch._utils", "_rebuild_sparse_tensor"): _rebuild_sparse_tensor,
-    ("torch._utils", "_rebuild_meta_tensor_no_storage"): _rebuild_meta_tensor,
-    ("torch.serialization", "_get_layout"): _get_layout,
-    ("torch._tensor", "_rebuild_from_type_v2"): _rebuild_from_type,
-    ("torch.storage", "UntypedStorage"): _untyped_storage,
+    ("torch._utils", "_rebuild_tensor"): rebuild_tensor_v1,
+    ("torch._utils", "_rebuild_tensor_v2"): rebuild_tensor,
+    ("torch._utils", "_rebuild_tensor_v3"): rebuild_tensor_v3,
+    ("torch._utils", "_rebuild_parameter"): rebuild_parameter,
+    ("torch._utils", "_rebuild_parameter_with_state"): rebuild_parameter_with_state,
+    ("torch._utils", "_rebuild_wrapper_subclass"): rebuild_wrapper_subclass,
+    ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse_tensor,
+    ("torch._utils", "_rebuild_meta_tensor_no_storage"): rebuild_meta_tensor,
+    ("torch.serialization", "_get_layout"): get_layout,
+    ("torch._tensor", "_rebuild_from_type_v2"): rebuild_from_type,
+    ("torch.storage", "UntypedStorage"): untyped_storage,
     ("torch", "Size"): Size,
     ("torch", "device"): device,
     ("torch", "Tensor"): Tensor,
     ("collections", "OrderedDict"): OrderedDict,
     ("collections", "Counter"): Counter,
     ("collections", "defaultdict"): defaultdict,
-    ("_codecs", "encode"): _encode,
+    ("_codecs", "encode"): encode,
     **{
         ("builtins", t.__name__): t
         for t in (bytearray, bytes, complex, dict, float, frozenset, int, list, set, str, tuple)
@@ -615,9 +524,9 @@ def _of_type(unpickler, function, kind, args, state):
 
 _RESTRICTED: dict[Any, Callable[..., bool]] = {
     Tensor: _NEVER,
-    _rebuild_from_type: _of_type,
-    _rebuild_parameter_with_state: _of_state,
-    _encode: _of_encoding,
+    rebuild_from_type: _of_type,
+    rebuild_parameter_with_state: _of_state,
+    encode: _of_encoding,
     OrderedDict: _Restricted.paired,
     dict: _Restricted.paired,
     defaultdict: _Restricted.with_factory,
