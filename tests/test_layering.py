@@ -43,7 +43,7 @@ LAYERS = (
     # Tensor, Edge, Node, SavedVariable, Engine
     ("core",),
     # everything else that is a tensor's own, and torch.autograd
-    ("tensors", "random", "storage", "functional", "autograd"),
+    ("tensors", "random", "storage", "functional", "autograd", "diagnostics"),
     # operators: formulas and composites, generated nodes, wrappers and namespaces
     ("formulas", "composite", "generated.functions", "generated.variable_type", "generated"),
     # what answers calls of operators, what joins all this to `gradloom`, and operators as objects
@@ -92,10 +92,7 @@ ELSEWHERE = {
     "nn.modules._functions": "surface",
     "nn.parallel.distributed": "surface",
 }
-CORE_CIRCLE = {
-    f"gradloom.core.{name}"
-    for name in ("accumulate_grad", "anomaly", "edge", "error_notes", "hooks", "node", "saved_variable", "tangents")
-}
+CORE_CIRCLE = {f"gradloom.core.{name}" for name in ("accumulate_grad", "edge", "node", "saved_variable", "tangents")}
 WITHOUT_STRINGS = ("types", "memory", "kernels", "schema", "dispatch", "core")
 
 

@@ -83,7 +83,7 @@ _ENVIRONMENT.filters["repr"] = repr
 
 def render_package(specification: Specification, debug: bool = False) -> dict[str, str]:
     """Return the text of every generated file of a target, by path within its generated package. With `debug`, debug/
-    has nodes and wrappers with assertions; see gradloom.core.debug_checks."""
+    has nodes and wrappers with assertions; see gradloom.diagnostics.debug_checks."""
     target = specification.target
     files = render(specification.derivatives, target.source if target.is_own else None, target, debug)
     if target.is_own:

@@ -216,7 +216,7 @@ class Calls:
     composite: str | None = None
     operators: str = OPERATORS  # the operator's module in generated code
     replacement: str = ""  # for a replaced derivative, the module with the names that the new formulas call
-    debug: bool = False  # whether its code asserts what gradloom.core.debug_checks lists
+    debug: bool = False  # whether its code asserts what gradloom.diagnostics.debug_checks lists
 
     @property
     def names(self) -> Mapping[str, str]:

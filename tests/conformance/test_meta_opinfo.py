@@ -17,7 +17,7 @@ import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
 import gradloom
-from gradloom.core.meta import meta_like, wrap_meta
+from gradloom.meta.tensor import meta_like, wrap_meta
 
 from .case import describe
 from .library import Absent

@@ -149,7 +149,7 @@ def test_a_derivative_that_replaces_gradlooms_in_memory_is_named_with_its_line(g
 def test_the_entry_of_a_package_is_found_in_its_own_file(gradloom, tmp_path):
     (tmp_path / "generated" / "functions").mkdir(parents=True)
     (tmp_path / "derivatives.yaml").write_text("# == mine ==\n" + YAML.format(name="cube").split("* self\n", 1)[1])
-    place = import_module("gradloom.core.error_notes").entry_place
+    place = import_module("gradloom.diagnostics.error_notes").entry_place
     nodes = {"__file__": str(tmp_path / "generated" / "functions" / "mine.py")}
     assert place(nodes, "cube", "self") == f"{tmp_path / 'derivatives.yaml'}:3"
     assert place(nodes, "cube_") == f"{tmp_path / 'derivatives.yaml'}:2"

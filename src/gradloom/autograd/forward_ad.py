@@ -123,7 +123,7 @@ class dual_level(Whole, _DecoratorContextManager):
             self._leave(())
 
     def _left_by(self, error: BaseException) -> None:
-        from ..core.error_notes import explain_forward
+        from ..diagnostics.error_notes import explain_forward
 
         explain_forward(error)
 

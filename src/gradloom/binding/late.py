@@ -27,6 +27,7 @@ def provide_late_functions() -> None:
     late.provide(_sparse, "sparse_embedding_backward")
     late.provide(_meta_classes, "class_for", "plain_class")
     interception.provide(interception.META, _load_meta)
+    late.provide(_error_notes, "explain_backward_error", "describe_writes")
     late.provide(_storage, "untyped_storage", "typed_storage", "storage_type")
     late.provide(_torch_function, "add_function_subclass", "preserve_class")
     late.provide(
@@ -91,13 +92,19 @@ def _sparse() -> _Functions:
 
 
 def _meta_classes() -> _Functions:
-    from ..core.meta import class_for, plain_class
+    from ..meta.tensor import class_for, plain_class
 
     return {"class_for": class_for, "plain_class": plain_class}
 
 
+def _error_notes() -> _Functions:
+    from ..diagnostics.error_notes import describe_writes, explain_backward_error
+
+    return {"explain_backward_error": explain_backward_error, "describe_writes": describe_writes}
+
+
 def _load_meta() -> None:
-    from .. import meta  # noqa: F401 (registers its handler)
+    from ..meta import handler  # noqa: F401 (registers itself)
 
 
 def _storage() -> _Functions:

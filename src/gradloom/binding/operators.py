@@ -125,7 +125,7 @@ def bind() -> None:
     )
     if DEBUG:
         from .. import generated
-        from ..core.debug_checks import add_folder
+        from ..diagnostics.debug_checks import add_folder
 
         add_folder(generated.__path__, required=True)
     from ..generated import namespaces

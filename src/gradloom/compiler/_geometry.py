@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.meta import wrap_meta
 from ..core.tensor import Tensor, wrap
 from ..dispatch.interception import Call
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GIVEN_RESULT, GRAD_OFF, INTERCEPT, REDISPATCH, state
@@ -22,6 +21,7 @@ from ..memory.metadata import ImaginaryBytes, MetaArray
 from ..meta.arrays import UnannouncedWriteError
 from ..meta.handler import VIEWS, parameters
 from ..meta.rules import Conduct, compute
+from ..meta.tensor import wrap_meta
 from ..types.public import home_of
 from ._graph import same_layout, size_of
 from ._numbers import plain

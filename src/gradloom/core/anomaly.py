@@ -8,8 +8,8 @@ While the mode is on,
 - every in-place write is recorded in the tensor's version counter, after the version: `[2, (1, stack), (2, stack)]`;
 - the engine checks the results of each node for NaN.
 
-The exception itself reports all of this, beside PyTorch's warnings (core/error_notes.py). As in PyTorch, the mode
-belongs to the process, not to a thread.
+The exception itself reports all of this, beside PyTorch's warnings (diagnostics/error_notes.py). As in PyTorch, the
+mode belongs to the process, not to a thread.
 """
 
 from __future__ import annotations

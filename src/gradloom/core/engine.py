@@ -32,7 +32,7 @@ from ..dispatch.state import ANOMALY, FORWARD_AD, GRAD_OFF, INFERENCE, INTERCEPT
 from ..memory import malloc
 from ..memory.metadata import NoValuesError
 from ..types.silence import silence
-from . import hooks as hook_calls
+from . import hooks as hook_calls, late
 from .accumulate_grad import LEAF_NUMBER
 from .gradient_checks import validate_gradient
 from .node import NO_EDGE, GraphRoot, Node, as_pair
@@ -147,9 +147,7 @@ def execute(roots, root_grads, *, keep_graph, create_graph, capture_edges=None, 
         else:
             _finish(task, root, buffer)
     except Exception as error:
-        from .error_notes import explain
-
-        explain(error, _run.__code__)
+        late.explain_backward_error(error, _run.__code__)
         raise
     finally:
         state.graph_task = task.outer

@@ -32,9 +32,13 @@ tensor_text: _Function
 # gradloom.sparse
 sparse_embedding_backward: _Function
 
-# gradloom.core.meta, which stands on Tensor
+# gradloom.meta
 class_for: _Function  # class_for(cls, data): the class, or its twin, for a tensor with the data of another
 plain_class: _Function  # plain_class(cls): the class that a class of the meta device stands for
+
+# gradloom.diagnostics
+explain_backward_error: _Function  # explain_backward_error(error, loop)
+describe_writes: _Function  # describe_writes(node, saved, counter, expected)
 
 # gradloom.storage
 untyped_storage: _Function  # untyped_storage(array)

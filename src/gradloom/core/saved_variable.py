@@ -27,6 +27,7 @@ import numpy as np
 from ..dispatch import _operators
 from ..dispatch.state import GIVEN_RESULT, GRAD_OFF, SAVED_HOOKS, state
 from ..memory.metadata import Metadata
+from . import late
 from .accumulate_grad import AccumulateGrad
 from .edge import gradient_edge, shallow_copy
 from .node import Node, operator_name
@@ -333,7 +334,6 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, counter, expect
         saved: the object in the node's slot, from which the slot's name is found.
     """
     from ..types.dtype import TYPE_OF, type_text
-    from .error_notes import written_by
 
     if tensor is not None:
         array = tensor._array  # its shape may have changed, too
@@ -347,7 +347,7 @@ def modified_message(array: np.ndarray, tensor, output_nr, node, counter, expect
     return (
         "one of the variables needed for gradient computation has been modified by an inplace operation: "
         f"[{type_text(TYPE_OF[array.dtype])} {list(array.shape)}]{origin} is at version {counter[0]}; "
-        f"expected version {expected} instead.{written_by(node, saved, counter, expected)}"
+        f"expected version {expected} instead.{late.describe_writes(node, saved, counter, expected)}"
     )
 
 

@@ -37,7 +37,7 @@ from contextlib import _GeneratorContextManager
 from functools import wraps
 from typing import Any
 
-# Whether generated code asserts what gradloom.core.debug_checks lists.
+# Whether generated code asserts what gradloom.diagnostics.debug_checks lists.
 DEBUG = os.environ.get("GRADLOOM_DEBUG", "0") not in ("", "0")
 
 GRAD_OFF = 1

@@ -2,11 +2,10 @@
 docs/meta.md.
 
 In: intercepted calls with tensors of the meta device, or a factory's `device="meta"`. Out: tensors of the meta device.
-Importing the package registers its handler; `gradloom.binding` does so when the device is first named.
+Importing `handler` registers it; `gradloom.binding` does so when the device is first named.
 
+    tensor      the classes of tensors that have no data
     arrays      arrays that stand for those without data: views of memory that does not exist, and small arrays
     handler     a call: devices, views, factories, writes; what is left goes to `rules`
     rules       the results of operators that compute
 """
-
-from . import handler as handler

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.meta import meta_like
 from ..memory.conjugation import with_bits
 from ..memory.metadata import ImaginaryBytes, MetaArray
 from ..memory.ownership import address
+from .tensor import meta_like
 
 _PAGE = np.zeros(64, np.uint8)
 _START = address(_PAGE)

@@ -6,7 +6,6 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..core.meta import wrap_meta
 from ..core.node import bump_version
 from ..core.tensor import Tensor, wrap
 from ..dispatch.function_code import own_code
@@ -19,6 +18,7 @@ from ..types.dtype import TYPE_OF, can_cast, scalar_type_name
 from .arrays import seen, unseen
 from .rules import compute
 from .sizes import NONZERO, RULES
+from .tensor import wrap_meta
 
 # Operators whose kernels return views, and those that change the geometry of their argument in place.
 VIEWS = frozenset(

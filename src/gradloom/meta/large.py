@@ -12,7 +12,6 @@ from collections.abc import Callable
 from math import ceil, prod
 from typing import Any
 
-from ..core.meta import wrap_meta
 from ..core.tensor import wrap
 from ..dispatch import _operators as ops
 from ..dispatch.interception import Call
@@ -21,6 +20,7 @@ from ..memory.metadata import MetaArray
 from ..types.dtype import int64
 from .arrays import seen
 from .sizes import in_format
+from .tensor import wrap_meta
 
 _Run = Any  # rules._Run, which imports this module
 Rule = Callable[[_Run, dict[str, Any]], Any]

@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 
-from ..core.meta import wrap_meta
 from ..core.tensor import Tensor, wrap
 from ..dispatch.interception import Call, call_wrapper
 from ..dispatch.records import record_of
@@ -36,6 +35,7 @@ from ..memory.metadata import MetaArray
 from ..memory.ownership import owner
 from . import large as _large, sizes as _sizes
 from .arrays import KEPT, ForeignSizeError, Renamed, UnannouncedWriteError, result, stand_in
+from .tensor import wrap_meta
 
 # Batching rules whose operators do not compute sizes, and single operators.
 _SAME_SIZES = frozenset(

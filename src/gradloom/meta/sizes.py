@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.meta import wrap_meta
 from ..core.tensor import wrap
 from ..dispatch import _operators as ops
 from ..dispatch.interception import Call
 from ..kernels._common.layout import suggested_format
 from ..memory.metadata import MetaArray
 from ..types.dtype import default
+from .tensor import wrap_meta
 
 NONZERO = (
     "The register_meta function for torch.nonzero() raises unimplemented by default, as a correct data-independent "

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import gradloom as gl
-from gradloom.core.meta import plain_class
 from gradloom.core.tensor import Tensor
 from gradloom.core.tensor_base import TensorBase
 from gradloom.dispatch.state import disabled_torch_function
+from gradloom.meta.tensor import plain_class
 from gradloom.types import Device, DType
 
 __all__ = ["Parameter", "Buffer", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]

@@ -101,7 +101,7 @@ def register(generated: str) -> Registration:
         raise RuntimeError(f"there is no {generated}: run `gradloom generate` in the project of the package") from None
     _check_version(generated, root.GRADLOOM)
     if DEBUG:
-        from ..core.debug_checks import add_folder
+        from ..diagnostics.debug_checks import add_folder
 
         add_folder(root.__path__)
     parts = {name: import_module(f"{generated}.{name}") for name in ("namespaces", "operators", "records")}

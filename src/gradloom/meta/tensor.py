@@ -5,7 +5,7 @@ A tensor of the meta device has a shape, a dtype, strides, a storage offset and 
 `_array` is a MetaArray, and its class is a twin of Tensor (or Parameter, or a user's class), derived from it, in which
 reading `_operand` raises AttributeError. So wrappers recognise it on the path that they take for everything that is not
 a plain tensor, and pass the call on to `intercept`: tensors of the CPU pay nothing (Note [Interception]). The handler
-of META (gradloom.meta) computes shapes, dtypes and strides in place of the kernel; the wrapper records the history.
+of META (handler.py) computes shapes, dtypes and strides in place of the kernel; the wrapper records the history.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ..core.node import NO_EDGE
+from ..core.tensor import Tensor
 from ..dispatch.interception import META as KEY, operand_of, prepare
 from ..dispatch.state import disabled_torch_function
 from ..memory.metadata import MetaArray, NoDataError
 from ..types.device import META
-from .node import NO_EDGE
-from .tensor import Tensor
 
 ITEM = "Tensor.item() cannot be called on meta tensors"
 

@@ -22,12 +22,14 @@ from zlib import crc32
 
 import numpy as np
 
+from ..core.node import as_pair
+from ..core.saved_variable import SavedOutput, SavedVariable
 from ..dispatch import _operators
 from ..dispatch.state import AUTOCAST, state
 from ..memory.metadata import Metadata, is_imaginary
 from ..memory.ownership import owner
-from .node import as_pair
-from .saved_variable import SavedOutput, SavedVariable
+
+_WITH_VERSION: Any = (SavedOutput, SavedVariable)
 
 
 class Call:
@@ -218,7 +220,7 @@ def _checksums(field: Any) -> list[int | None]:
 
 def _unchanged(value: Any) -> Any:
     """Return the array of a saved tensor whose version is the one that was saved."""
-    if isinstance(value, (SavedOutput, SavedVariable)):
+    if isinstance(value, _WITH_VERSION):
         return value.array if value.counter[0] == value.version else None
     return value._array if isinstance(value, _operators.Tensor) and not _version(value) else None
 

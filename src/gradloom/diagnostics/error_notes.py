@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ..core import hooks as hook_calls
+from ..core.user_stack import is_generated, level_of_user, operator_called, stack_text, user_line
 from ..dispatch.records import record_at
 from ..dispatch.state import ANOMALY, state
 from ..kernels._common.errors import size_mismatch
 from ..types.silence import module_name
-from . import hooks as hook_calls
-from .user_stack import is_generated, level_of_user, operator_called, stack_text, user_line
 
 _COMMENT = re.compile(r"\s*# (?P<key>[\w, ]+): (?P<formula>.+)")
 _HINTED = re.compile("retain_graph=True|set_detect_anomaly")  # messages that already name a remedy
@@ -37,7 +37,7 @@ def _is_between(frame) -> bool:
     return frame.f_code in _BETWEEN or profiler is not None and frame.f_locals.get("self") is profiler
 
 
-def explain(error: Exception, loop) -> None:
+def explain_backward_error(error: Exception, loop) -> None:
     """Add notes to an exception that leaves a backward pass.
 
     Args:
@@ -140,7 +140,7 @@ def _warn(node, trace) -> None:
         trace = None if node is None else trace_of(node)
 
 
-def written_by(node, saved, counter, expected: int) -> str:
+def describe_writes(node, saved, counter, expected: int) -> str:
     """Describe the node that saved a tensor which was written to since, and the writes that anomaly mode recorded.
 
     Args:
