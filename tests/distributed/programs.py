@@ -12,7 +12,7 @@ import numpy as np
 import gradloom as torch
 
 nn, F = torch.nn, torch.nn.functional
-STEPS, BATCH = 50, 8
+STEPS, BATCH = 20, 8
 
 
 class Mlp:
