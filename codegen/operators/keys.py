@@ -38,7 +38,7 @@ PYTHON_MODULES = ("nn", "linalg", "fft", "special")
 TAGS = (
     "core", "pointwise", "reduction", "view_copy", "inplace_view", "nondeterministic_seeded",
     "nondeterministic_bitwise", "dynamic_output_shape", "data_dependent_output", "maybe_aliasing_or_mutating",
-    "replayed", "one_device",
+    "replayed", "one_device", "mixed_devices",
 )  # fmt: skip
 
 TYPE_PROMOTIONS = (
@@ -86,6 +86,7 @@ KEYS = {
     "number_overload": Key("text", "the overload that it is if its second argument, a tensor, is a Python number"),
     "infix": Key("text", "how formulas write it: between a tensor and a number", ("+", "-", "*", "/")),
     "batch": Key("text", "how vmap computes it for a batch, where that does not follow from the rest"),
+    "shape": Key("text", "how the meta device finds the shapes of its results, where that does not follow"),
     "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments, or its result", AUTOCASTS),
     "out": Key("words", "what it asks of `out=`, where that does not follow", (*OUT_DTYPES, *OUT_MEMORY, *OUT_SIZE)),
     "out_error": Key("any", "the error for an `out=` tensor of another dtype, where it has one of its own"),

@@ -24,6 +24,7 @@ from ..reading.yaml_files import Entry, Node, Source, Text, load_entries
 from ..schema import IDENTIFIER, FunctionSchema, OperatorName, SchemaError, Type, check_names, parse
 from .keys import DEFAULT_FAMILY, WHOLE, Batch, Families, batch_of, check_domain, check_keys, word_of, words_of
 from .out_tensors import out_errors, out_takes, out_words
+from .rules import SHAPE, Rule, rule_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,7 @@ class NativeFunction:
     # 'lower_precision', 'fp32', 'promote' or 'lower_result': autocast's rule; None for none
     autocast: str | None = None
     batch: Batch | None = None  # its batching rule for vmap, None if that follows from other keys
+    shape: Rule | None = None  # how the meta device finds the shapes of its results; None if that follows
     top_level: bool = False  # whether an operator of a package is also a function of gradloom
     composite_module: str | None = None  # the module of the composite, as 'shape.reshapes'
 
@@ -156,11 +158,11 @@ def package_folder(yaml_path: str | os.PathLike[str]) -> Path:
     return next((c for c in candidates if (c / "kernels").is_dir()), candidates[0])
 
 
-def rules_folder() -> Path:
-    """Return the folder of the named batching rules, which are gradloom's for every package."""
+def rules_in(room: str) -> FunctionIndex:
+    """Return the named rules of a feature, `batching/rules`, which are gradloom's for every package."""
     here = Path(__file__).resolve().parents[1]
     candidates = (here.parent / "src" / "gradloom", here.parent)
-    return next(c for c in candidates if (c / "kernels").is_dir()) / "batching" / "rules"
+    return FunctionIndex(next(c for c in candidates if (c / "kernels").is_dir()) / room, room)
 
 
 def load(path: str | os.PathLike[str], *, shown: str | None = None, package: Path | None = None) -> NativeFunctions:
@@ -193,7 +195,8 @@ class _Loader:
         self.entries = entries
         self.kernels = kernels or FunctionIndex(package and package / "kernels")
         self.composites = FunctionIndex(package and package / "composite")
-        self.rules = FunctionIndex(rules_folder())
+        self.batching = rules_in("batching/rules")
+        self.rules = {room.key: rules_in(room.folder) for room in (SHAPE,)}
         self.families = Families(package, entries[0].source if entries else Source("", ""), family)
 
     def load(self) -> NativeFunctions:
@@ -211,7 +214,7 @@ class _Loader:
                 raise_all(errors)
         errors += _duplicates(functions)
         found = NativeFunctions(tuple(functions))
-        raise_all(errors or check_whole(functions, found.schema) or _ambiguous(functions))
+        raise_all(errors or check_named_operators(functions, found.schema) or _ambiguous(functions))
         return found
 
     def function(self, entry: Entry) -> NativeFunction:
@@ -255,7 +258,8 @@ class _Loader:
             out_errors=out_errors(entry, schema, has_out),
             half_numbers=word_of(entry, "half_numbers"),
             autocast=self.autocast(entry, schema),
-            batch=batch_of(entry, schema, self.rules),
+            batch=batch_of(entry, schema, self.batching),
+            shape=self.shape(entry, schema),
             top_level=word_of(entry, "top_level") is not None,
             composite_module=None if composite is None else self.composites.module(*composite.split(".")),
         )
@@ -354,6 +358,14 @@ class _Loader:
             return rule
         raise entry.keys["autocast"].error(f"`{schema.name}` {reason}, so that `autocast` has no meaning", hint)
 
+    def shape(self, entry: Entry, schema: FunctionSchema) -> Rule | None:
+        """Return the rule of the shapes of the results. Refuse it for composites, whose operators have theirs."""
+        found = rule_of(entry, schema, SHAPE, self.rules["shape"])
+        if found is not None and "composite" in entry:
+            message = f"`{schema.name}` is made of operators that have shapes, so that `shape` has no meaning"
+            raise entry.keys["shape"].error(message, "remove it")
+        return found
+
     def check_method(self, entry: Entry, schema: FunctionSchema, variants: tuple[str, ...]) -> None:
         if "method" not in variants:
             return
@@ -414,7 +426,15 @@ def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
     return errors
 
 
-def check_whole(functions: Collection[NativeFunction], known: Callable[[str], object]) -> list[SpecError]:
+def check_named_operators(functions: Collection[NativeFunction], known: Callable[[str], object]) -> list[SpecError]:
+    """Return errors for rules that name an operator which does not exist, or not as the rule needs it."""
+    named = [word for f in functions for rule in (f.shape,) if rule is not None for word in rule.operators]
+    hint = "write the name of an operator of this file, with its overload: `select.int`"
+    missing = [w.error(f"there is no operator `{shorten(w.value)}`", hint) for w in named if not known(w.value)]
+    return [*missing, *_check_whole(functions, known)]
+
+
+def _check_whole(functions: Collection[NativeFunction], known: Callable[[str], object]) -> list[SpecError]:
     """Return errors for `whole(f)` and `evenly(f)` if there is no operator f with an argument `dim`."""
     errors = []
     for function in functions:

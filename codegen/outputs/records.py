@@ -100,10 +100,12 @@ def _shared(w: Wrapper, schema: FunctionSchema) -> Iterator[tuple[str, object]]:
 
 def _own(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Iterator[tuple[str, object]]:
     """Yield the facts of a wrapper's own overload."""
-    native = w.native
+    native, rule = w.native, Batch("loop")
     if w.arrays or "nondeterministic_seeded" in native.tags:
         rule = _rule(w, by_name)
         yield "batch", (rule.rule, *_arguments(w, rule, by_name))
+    yield from _present(shape=_shape(w, rule))
+    if w.arrays or "nondeterministic_seeded" in native.tags:
         yield from _present(promotes=tuple(p.argument.python_name for p in w.promotes))
     if w.strategy == "not_differentiable":
         yield "is_differentiable", False
@@ -239,6 +241,31 @@ def _whole(w: Wrapper, over: Wrapper) -> tuple[str, ...]:
     dim = next(p.argument for p in over.parameters if p.argument.name == "dim")
     before = [p.argument.python_name for p in w.parameters[1:] if not p.argument.kwarg_only]
     return (over.python_name, "several" if dim.type.is_list else "one", *before)
+
+
+# --- rules of shapes and of parts -------------------------------------------------------------------------------------
+
+# Batching rules of operators whose results have no other sizes than their arguments.
+_SAME_SIZES = ("reduction", "whole", "loss", "loss_backward", "aligned", "random", "write")
+
+
+def _shape(w: Wrapper, batch: Batch) -> tuple[int | str, ...]:
+    """Return the rule of shapes of a wrapper: its own, or the one that follows from its schema, tags and batching
+    rule; empty for an operator that runs on small arrays."""
+    native = w.native
+    if native.composite is not None:
+        return ()
+    if w.kind == "copy":
+        return "large.copy", native.name
+    if native.shape is not None:
+        return native.shape.fact
+    if "inplace_view" in native.tags:
+        return ("restrided",)
+    if native.is_view:
+        return ("view",)
+    if batch.rule == "pointwise":
+        return ("pointwise",)
+    return ("same",) if batch.rule in _SAME_SIZES else ()
 
 
 # --- definitions of gradients -----------------------------------------------------------------------------------------

@@ -201,7 +201,8 @@ def signature(node: ast.FunctionDef) -> Signature:
 
 
 def _type_words(node: ast.expr) -> Iterator[str]:
-    """Yield the types of an annotation without their parameters: `list` and `None` for `list[int] | None`."""
+    """Yield the types of an annotation without their parameters, `list` and `None` for `list[int] | None`, and the
+    values of a `Literal`, in quotes."""
     match node:
         case ast.Constant(value=str() as text):
             try:
@@ -215,6 +216,9 @@ def _type_words(node: ast.expr) -> Iterator[str]:
         case ast.Subscript(value=ast.Name(id="Union"), slice=ast.Tuple(elts=items)):
             for item in items:
                 yield from _type_words(item)
+        case ast.Subscript(value=ast.Name(id="Literal"), slice=values):
+            items = values.elts if isinstance(values, ast.Tuple) else [values]
+            yield from (ast.unparse(item) for item in items)
         case ast.Subscript(value=inner):
             yield from _type_words(inner)
         case ast.Attribute(attr=name) | ast.Name(id=name):
@@ -313,9 +317,9 @@ class FunctionIndex:
     relative import. Names imported from elsewhere (`math`, `os`) are not functions of the family.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, name: str = "") -> None:
         self.folder = folder
-        self.name = folder.name if folder is not None else ""
+        self.name = name or (folder.name if folder is not None else "")
         self._functions: dict[str, dict[str, Signature]] = {}
         self._modules: dict[str, dict[str, list[str]]] = {}  # family -> function -> the modules that have it
 

@@ -152,7 +152,7 @@ def test_geometry_and_errors_are_those_of_the_cpu():
 
 def test_rules_for_large_calls_state_the_sizes_of_kernels(monkeypatch):
     """Every call that has a rule is computed by it, however small."""
-    monkeypatch.setattr("gradloom.meta.rules._Run.is_large", lambda run: True)
+    monkeypatch.setattr("gradloom.meta.runs.Run.is_large", lambda run: True)
     monkeypatch.setitem(SAMPLES, "float32", 0)
     counts, wrong = compared()
     assert counts["compared"] > 4000 and wrong == []

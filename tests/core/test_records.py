@@ -12,6 +12,7 @@ import pytest
 from gradloom.codegen.operators import native_functions
 from gradloom.dispatch.records import Record, record_at, record_of
 from gradloom.generated.records import RECORDS
+from gradloom.meta.rules import rule_of as shape_rule
 from gradloom.schema import parse
 
 RENAMED = {"from": "from_", "wrap": "wrap_"}  # names that Python or generated code has
@@ -88,6 +89,13 @@ def test_a_wrapper_and_its_name_lead_to_its_record():
         assert name not in RECORDS
         with pytest.raises(KeyError):
             RECORDS[name]
+
+
+def test_rules_of_shapes_are_functions_with_the_arguments_that_records_have():
+    for record in RECORDS.all():
+        if record.shape:
+            assert callable(shape_rule(record.shape)), record
+            assert not record.is_composite and not record.is_out, record
 
 
 def test_a_record_does_not_change():

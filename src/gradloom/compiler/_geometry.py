@@ -2,7 +2,7 @@
 
 Note [Tracing without values]
 The tracer needs the sizes, strides, dtypes and aliases of an operator's results, and no values. So it asks the rules of
-the meta device for them (Note [Meta rules]). Results lie in memory that does not exist, of which views can be taken by
+the meta device for them (Note [Meta runs]). Results lie in memory that does not exist, of which views can be taken by
 the operators' own kernels. What the rules cannot tell, and code of the library that reads values, raise `NeedsValues`;
 the program is then traced once more, with the values of the call.
 """
@@ -16,18 +16,18 @@ import numpy as np
 
 from ..core.tensor import Tensor, wrap
 from ..dispatch.interception import Call
+from ..dispatch.records import record_of
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GIVEN_RESULT, GRAD_OFF, INTERCEPT, REDISPATCH, state
 from ..memory.metadata import ImaginaryBytes, MetaArray
 from ..meta.arrays import UnannouncedWriteError
-from ..meta.handler import VIEWS, parameters
-from ..meta.rules import Conduct, compute
+from ..meta.handler import parameters
+from ..meta.runs import Conduct, compute
 from ..meta.tensor import wrap_meta
 from ..types.public import home_of
 from ._graph import same_layout, size_of
 from ._numbers import plain
 
-# Their results are views, which autograd takes for new tensors.
-_TAKEN_FOR_NEW = frozenset("unsafe_split.Tensor unsafe_split_with_sizes".split())
+_VIEWS = ("view", "large.parts")  # rules of views, and of views that autograd takes for new tensors
 _PAGE = np.zeros(64, np.uint8)
 _START = _PAGE.__array_interface__["data"][0]
 
@@ -36,9 +36,10 @@ class NeedsValues(Exception):
     """The geometry of a result is not known without values."""
 
 
-def is_view(name: str) -> bool:
+def is_view(wrapper: Any) -> bool:
     """Return whether the kernel of an operator only takes views of its first argument."""
-    return name in VIEWS or name in _TAKEN_FOR_NEW
+    record = record_of(wrapper)
+    return record is not None and record.shape != () and record.shape[0] in _VIEWS
 
 
 def _is_dense(array: Any) -> bool:

@@ -297,7 +297,7 @@ class Tracer:
 
     def _found(self, call: Call, name: str, written: tuple[int, ...]) -> tuple[Any, tuple[int, ...]]:
         """Return the result of a call, and the positions of the arguments that it writes to."""
-        if not self.values and not is_view(name):
+        if not self.values and not is_view(call.wrapper):
             found, written = self.geometry.results_of(_plainly(call), name, written, self._hidden)
             for i in written:
                 if isinstance(call.args[i], Tensor):

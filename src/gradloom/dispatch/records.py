@@ -22,6 +22,10 @@ from typing import Any, NamedTuple
 
 from ..types.public import home_of
 
+# Annotations of the parameters of rules that entries name: what an entry may give; Note [Rules in entries].
+ArgumentName = str
+OperatorName = str
+
 
 class Argument(NamedTuple):
     """An argument of an overload.
@@ -95,6 +99,8 @@ class Record:
         is_composite: whether it is made of other operators.
         is_differentiable: whether its results may have derivatives: those of comparisons and factories have none.
         batch: its batching rule and the rule's arguments; Note [Batching rules]. Empty if it needs none.
+        shape: the rule by which the meta device finds the shapes of its results, and the rule's arguments; Note [Shape
+            rules]. Empty if it runs on small arrays.
         out: words about a tensor that its wrapper writes results to: `same_dtype`, `as_cat` ...; `write_out` in
             tensors/out.py describes them.
         out_errors: for each result the error for such a tensor of another dtype, if it is the operator's own.
@@ -116,6 +122,7 @@ class Record:
     is_composite: bool = False
     is_differentiable: bool = True
     batch: tuple[str, ...] = ()
+    shape: tuple[int | str, ...] = ()
     out: tuple[str, ...] = ()
     out_errors: tuple[str, ...] = ()
     promotion: str = "none"

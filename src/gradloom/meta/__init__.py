@@ -6,6 +6,7 @@ Importing `handler` registers it; `gradloom.binding` does so when the device is 
 
     tensor      the classes of tensors that have no data
     arrays      arrays that stand for those without data: views of memory that does not exist, and small arrays
-    handler     a call: devices, views, factories, writes; what is left goes to `rules`
-    rules       the results of operators that compute
+    handler     a call: devices, factories, writes; what is left goes to `runs`
+    runs        the results of operators that compute
+    rules       functions that find the results of single operators, which `shape:` of their entries names
 """

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.tensor import Tensor, wrap
 from ..memory.conjugation import with_bits
 from ..memory.metadata import ImaginaryBytes, MetaArray
 from ..memory.ownership import address
@@ -13,6 +14,7 @@ from .tensor import meta_like
 
 _PAGE = np.zeros(64, np.uint8)
 _START = address(_PAGE)
+_EMPTY = np.zeros(())
 KEPT = 4  # sizes up to this are not renamed
 
 
@@ -34,6 +36,13 @@ def unseen(found: Any, source: MetaArray) -> MetaArray:
         found = found.memory
     offset = address(found) - _START if found.size else source.offset
     return MetaArray(found.shape, found.dtype, found.strides if found.size else None, source.memory, offset, *bits)
+
+
+def wrap_any(array: Any) -> Tensor:
+    """Return a tensor on an array that may have a conjugate or negative bit."""
+    out = wrap(_EMPTY)
+    out._array = array
+    return out
 
 
 class Renamed:

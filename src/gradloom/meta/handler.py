@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-import numpy as np
-
 from ..core.node import bump_version
-from ..core.tensor import Tensor, wrap
+from ..core.tensor import Tensor
 from ..dispatch.function_code import own_code
 from ..dispatch.interception import META, Call, call_wrapper, record, register
 from ..dispatch.records import is_inplace, name_of, record_of
@@ -15,36 +13,22 @@ from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
 from ..memory.metadata import MetaArray, NoDataError
 from ..types.device import names_meta
 from ..types.dtype import TYPE_OF, can_cast, scalar_type_name
-from .arrays import seen, unseen
-from .rules import compute
-from .sizes import NONZERO, RULES
-from .tensor import wrap_meta
+from .arrays import seen, wrap_any
+from .rules.sizes import NONZERO
+from .runs import compute
 
-# Operators whose kernels return views, and those that change the geometry of their argument in place.
-VIEWS = frozenset(
-    """_conj _neg_view view_as_real view_as_complex alias view view.dtype _unsafe_view _reshape_alias expand permute
-    transpose.int t squeeze squeeze.dim squeeze.dims unsqueeze as_strided select.int slice.Tensor diagonal unfold
-    unbind.int split.Tensor split_with_sizes""".split()
-)
-_GEOMETRY = frozenset("transpose_ t_ squeeze_ squeeze_.dim squeeze_.dims unsqueeze_ as_strided_".split())
-# Operators that take tensors of both devices: indices, the source of a copy, what batch norm counts.
-_MIXED = frozenset(
-    """copy_ _to_copy index.Tensor _unsafe_index.Tensor index_put index_put_ _index_put_impl_
-    _pack_padded_sequence""".split()
-)
 _INDICES = frozenset("index indices".split())
 
 
 def depends_on_values(wrapper: Any) -> bool:
     """Return whether an operator's result depends on values of tensors, and no rule gives its shape without them."""
     record = record_of(wrapper)
-    return record is not None and record.depends_on_values and record.name not in RULES
+    return record is not None and record.depends_on_values and not record.shape
 
 
-def _takes_one_device(wrapper: Any) -> bool:
-    """Return whether an operator refuses indices and 0-dim tensors of the CPU beside tensors of the meta device."""
+def _tags_of(wrapper: Any) -> tuple[str, ...]:
     record = record_of(wrapper)
-    return record is not None and "one_device" in record.tags
+    return () if record is None else record.tags
 
 
 def handle(call: Call) -> Any:
@@ -95,35 +79,21 @@ class _Meta:
             return self._to_cpu()
         if "device" not in self.values:
             self._check_devices()
-        return record(call.wrapper, self._kernel, call.args)
-
-    def _kernel(self) -> Any:
-        args = self.call.args
-        if self.name in VIEWS:
-            source = args[0]._array
-            found = _below(lambda: call_wrapper(self.call.wrapper, (wrap_any(seen(source)), *args[1:])))
-            if isinstance(found, Tensor):
-                return wrap_meta(unseen(found._array, source))
-            return [wrap_meta(unseen(t._array, source)) for t in found]
-        if self.name in _GEOMETRY:
-            own = wrap_any(seen(args[0]._array))
-            _below(lambda: call_wrapper(self.call.wrapper, (own, *args[1:])))
-            args[0]._array = unseen(own._array, args[0]._array)
-            return args[0]
-        return compute(self.call, self.name, self.values)
+        return record(call.wrapper, lambda: compute(call, self.name, self.values), call.args)
 
     def _check_devices(self) -> None:
         """Raise RuntimeError for tensors on both devices; those of the CPU may be 0-dimensional, or indices, unless the
         operator takes one device. NoDataError, for a tensor of the CPU that would be written without data."""
-        if self.name in _MIXED:
-            if self.name == "copy_" and not self.tensors[0].is_meta:
-                raise NoDataError(MetaArray.message)
+        tags = _tags_of(self.call.wrapper)
+        if "mixed_devices" in tags:
             if not self.tensors[0].is_meta:
+                if is_inplace(self.name) and "indices" not in self.values:
+                    raise NoDataError(MetaArray.message)
                 self._refuse_devices(self.tensors[0], next(t for t in self.tensors if t.is_meta))
             return
         if state.graph_task is not None:
             return  # zeros for an undefined gradient are on the CPU
-        strict = _takes_one_device(self.call.wrapper)
+        strict = "one_device" in tags
         allowed = [v for n, v in self.values.items() if n in _INDICES and not strict]
         first = next(t for t in self.tensors if strict or t._array.ndim or t.is_meta)
         for t in self.tensors:
@@ -198,16 +168,6 @@ def _below(function: Any) -> Any:
 
 def _data(tensor: Any) -> Any:
     return tensor._array
-
-
-def wrap_any(array: Any) -> Tensor:
-    """Return a tensor on an array that may have a conjugate or negative bit."""
-    out = wrap(_EMPTY)
-    out._array = array
-    return out
-
-
-_EMPTY = np.zeros(())
 
 
 def refuse(name: str) -> NoReturn:

@@ -45,6 +45,7 @@ Tag = Enum(
         "view_copy",
         "replayed",
         "one_device",
+        "mixed_devices",
     ],
     module="gradloom",
     start=0,

@@ -41,6 +41,7 @@ class OperatorFacts:
     generated   (description, place) of the generated wrapper and node
     kernels     (description, place) of its kernel functions, or its composite
     helpers     (description, place) of the helpers of its formulas
+    rules       (feature, the rule by which it computes the operator), by the record
     calls       the operators that a composite calls
     """
 
@@ -52,6 +53,7 @@ class OperatorFacts:
     kernels: tuple[tuple[str, Place], ...]
     helpers: tuple[tuple[str, Place], ...]
     support: Row
+    rules: tuple[tuple[str, str], ...] = ()
     calls: tuple[str, ...] = ()
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.derivatives.specification import Specification, load
@@ -83,6 +84,7 @@ class Library:
             kernels=self._kernels(function),
             helpers=self._helpers(function),
             support=whole_row(function, self.support, self.operators),
+            rules=self._rules(function),
             calls=self._calls(function),
         )
 
@@ -148,6 +150,15 @@ class Library:
         text = self.definition.sources.get(file)
         return None if module is None or text is None else definition_in(text, Path(str(module.__file__)), name)
 
+    def _rules(self, function: DifferentiableFunction) -> tuple[tuple[str, str], ...]:
+        """Return the rules that features have for an operator, by its record in the generated package."""
+        records = import_module(f"{self.target.generated}.records").RECORDS
+        record = records.get(function.name) if function.function.composite is None else None
+        if record is None or record.is_out:
+            return ()
+        rules = (("vmap", record.batch, ""), ("meta device", record.shape, "runs on small arrays"))
+        return tuple((feature, _call(rule) or default) for feature, rule, default in rules if rule or default)
+
     # Kernels and helpers
 
     def _kernels(self, function: DifferentiableFunction) -> tuple[tuple[str, Place], ...]:
@@ -192,6 +203,12 @@ class Library:
     def _borrowed(self, module: str, name: str) -> Place | None:
         """Find a kernel of gradloom that a package uses."""
         return None if self.target.is_own else member(library().kernels, module, name)
+
+
+def _call(rule: tuple[Any, ...]) -> str:
+    """Return a record's rule and its arguments as an entry has them; empty if there is none."""
+    name, arguments = "".join(rule[:1]), ", ".join(map(str, rule[1:]))
+    return f"{name}({arguments})" if arguments else name
 
 
 @cache

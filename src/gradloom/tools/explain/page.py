@@ -101,6 +101,8 @@ def operator(facts: OperatorFacts, replaced_by: Sequence[Place] = ()) -> list[Bl
             Formulas(everything, (", ".join([*legend, *equations.gradients]), *remarks)),
         ]
     blocks += [Heading(3, "Support"), Table((), tuple((title, str(fact)) for title, fact in facts.support.items()))]
+    if facts.rules:
+        blocks += [Heading(3, "Rules"), Table((), facts.rules)]
     if facts.saved:
         rows = [
             (s.name, s.form + (f", {s.condition}" if s.condition else ""), "; ".join(s.needed_by)) for s in facts.saved

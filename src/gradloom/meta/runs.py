@@ -1,13 +1,12 @@
 """The results of operators that compute: their kernel runs on small arrays that stand for those without data.
 
-Note [Meta rules]
+Note [Meta runs]
 Shapes, dtypes, strides and errors come from the kernel itself, run on stand-ins:
 
 - Most operators have results whose sizes are sizes of their arguments, or 1: elementwise functions, reductions,
   products of matrices, norms, losses, selection by indices. They do not tell one size from another, so that stand-ins
   may have other, small sizes in the same order (`Renamed`), and the sizes of the result are renamed back.
-- Convolution, pooling, padding, concatenation and others compute sizes. They have a rule in sizes.py, or, for calls
-  that are too large to be run as they are, in large.py.
+- Convolution, pooling, padding, concatenation and others compute sizes. They have a rule; see Note [Shape rules].
 - Any other operator runs with two different renamings. Where the results do not agree, it runs on arrays of the true
   size, which are released at once, unless they are huge: that takes the operator's memory and time. Small calls do so
   at once.
@@ -33,31 +32,10 @@ from ..kernels._common.numbers import asked
 from ..kernels.random.streams import default_stream
 from ..memory.metadata import MetaArray
 from ..memory.ownership import owner
-from . import large as _large, sizes as _sizes
 from .arrays import KEPT, ForeignSizeError, Renamed, UnannouncedWriteError, result, stand_in
+from .rules import rule_of
 from .tensor import wrap_meta
 
-# Batching rules whose operators do not compute sizes, and single operators.
-_SAME_SIZES = frozenset(
-    """pointwise reduction whole shape.through loss loss_backward aligned random write shape.roll
-    elementwise.fill shape.trace shape.stack norm.native_batch_norm norm.native_batch_norm_backward
-    norm.native_layer_norm norm.native_layer_norm_backward norm.native_group_norm norm.native_group_norm_backward
-    norm.batch_norm_with_update matmul.mm matmul.addmm matmul.bmm matmul.dot matmul.mv matmul.vdot matmul.addmv
-    matmul.addr matmul.baddbmm matmul.addbmm matmul.dist matmul.cross indexing.embedding indexing.index_select
-    indexing.gather indexing.along indexing.index indexing.index_put indexing.masked_fill indexing.take
-    indexing.searchsorted indexing.bucketize indexing.isin attention.flash_attention loss.nll_loss_forward
-    loss.nll_loss_backward""".split()
-)
-_SAME_SIZES_BY_NAME = frozenset(
-    """cumsum cumsum_ cumprod cumprod_ cummax cummin logcumsumexp sort sort.stable _softmax _log_softmax
-    _softmax_backward_data _log_softmax_backward_data glu_backward tril tril_ triu triu_ flip masked_scatter
-    masked_scatter_ index_fill.int_Tensor index_fill_.int_Tensor clone copy_ _to_copy put put_ scatter.src scatter_.src
-    scatter.value scatter_.value scatter.reduce scatter_.reduce scatter.value_reduce scatter_.value_reduce scatter_add
-    scatter_add_ scatter_reduce.two scatter_reduce_.two multi_margin_loss multi_margin_loss_backward
-    multilabel_margin_loss_forward multilabel_margin_loss_backward _weight_norm_interface norm.ScalarOpt_dtype renorm
-    renorm_ searchsorted.Scalar bucketize.Scalar isin.Scalar_Tensor _fft_c2c rot90 embedding_renorm_ _trilinear
-    grid_sampler_2d grid_sampler_2d_backward grid_sampler_3d grid_sampler_3d_backward""".split()
-)
 _MOST = 1 << 16  # elements of a call that is computed in its true size at once
 _LONGEST = 1 << 8  # a number among the arguments, from which a factory may have more
 _AFFORDABLE = 1 << 26  # elements of a call that may be computed in its true size at all
@@ -88,34 +66,29 @@ def compute(call: Call, name: str, values: dict[str, Any], conduct: Conduct | No
     Raises:
         UnannouncedWriteError: with `conduct`, if the kernel writes to another argument.
     """
-    run = _Run(call, name, values)
+    run = Run(call, name, values)
     run.conduct = conduct
-    rule = _large.RULES.get(name)
-    if rule is not None and run.is_large():
-        found = rule(run, values)
-        return run.refused() if found is NotImplemented else found
-    own = _sizes.RULES.get(name)
-    if own is not None:
-        found = own(run, values)
+    if run.record is not None and run.record.shape:
+        found = rule_of(run.record.shape)(run, values)
         if found is not NotImplemented:
             return found
     return run.result()
 
 
-class _Run:
+class Run:
     """The kernel of a call, run on stand-ins.
 
     Attributes:
         conduct: see `compute`.
+        fills: values of stand-ins, in the order of trial; see `stand_in`.
     """
 
     conduct: Conduct | None = None
+    fills: tuple[str, ...] = ("data", "ones", "zeros")
 
     def __init__(self, call: Call, name: str, values: dict[str, Any]) -> None:
         self.call, self.name, self.values = call, name, values
-        record = record_of(call.wrapper)
-        self.rule = record.batch[0] if record is not None and record.batch else ""
-        self.family = "" if record is None else record.family
+        self.record = record_of(call.wrapper)
         self.sizes = [n for t in call.tensors() for n in t._array.shape]
         self.numbers = set(_numbers(values.values()))
         size: Any = values.get("size")
@@ -123,18 +96,19 @@ class _Run:
         if self.has_size:
             self.sizes += list(size)
 
-    def of(self, call: Call) -> _Run:
+    def of(self, call: Call) -> Run:
         """Return the run of another call of the same operator."""
-        return _Run(call, self.name, dict(zip(self.values, call.args, strict=False)))
+        return Run(call, self.name, dict(zip(self.values, call.args, strict=False)))
+
+    def of_small_sizes(self) -> Any:
+        """Return the result by small sizes, for an operator whose results have no others than its arguments."""
+        return self.exact() if max(self.sizes, default=0) <= KEPT else self.renamed()
 
     def result(self) -> Any:
         """Return the result by the cheapest way that is right."""
-        largest = max(self.sizes, default=0)
-        if largest <= KEPT:
+        if max(self.sizes, default=0) <= KEPT:
             return self.exact()
-        if self.rule in _SAME_SIZES or self.name in _SAME_SIZES_BY_NAME or self.has_size or self._is_like():
-            return self.renamed()
-        if self.family == "linalg":
+        if self.has_size or self._is_like():
             return self.renamed()
         if self._elements() <= _MOST:
             return self.exact()
@@ -223,7 +197,7 @@ class _Run:
     def attempt(self, sizes: Renamed) -> Any:
         """Return the result by some sizes, with the first values for which the kernel does not raise."""
         error: Exception | None = None
-        for fill in self._fills():
+        for fill in self.fills:
             try:
                 return self._grown(self._called(sizes, fill), sizes)
             except (ForeignSizeError, UnannouncedWriteError):
@@ -232,11 +206,6 @@ class _Run:
                 error = error or found
         assert error is not None
         raise error
-
-    def _fills(self) -> tuple[str, ...]:
-        if self.family == "linalg":
-            return ("pivots",)
-        return ("ones", "data", "zeros") if self.rule == "pointwise" else ("data", "ones", "zeros")
 
     def _called(self, sizes: Renamed, fill: str) -> Any:
         made: list[tuple[Any, Any]] = []
@@ -265,7 +234,7 @@ class _Run:
             elif name == "requires_grad":
                 args[i] = False
         flags, position = state.flags, None
-        if self.rule == "random" or self.family == "random" or "noise" in self.values:
+        if self.record is not None and self.record.is_random:
             generator = self.values.get("generator")
             stream = default_stream if generator is None else generator._stream
             position = stream.mark(), stream.cached_normal

@@ -1,0 +1,142 @@
+"""The key `shape:` of an entry: a rule, which is a function in the room of a feature.
+
+Note [Rules in entries]
+A rule is a function in a folder of `src/gradloom`: `images.pool` is `pool` in images.py there, and a name without a dot
+is in general.py. The room calls it with parameters of its own and the arguments that the entry gives, as in
+`images.pool(2, 2)`. The annotations of the parameters say what an entry may give:
+
+    int             a number
+    ArgumentName    an argument of the operator
+    OperatorName    an operator of the same file
+    Literal["sum"]  one of the words
+
+A new rule is therefore a function, and this module knows none by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..errors import did_you_mean, shorten
+from ..language.kernels import check_named
+from ..reading.python_files import FunctionIndex, Signature
+from ..reading.yaml_files import Entry, Text
+from ..schema import FunctionSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A feature whose rules entries name: the key, the folder of the rules, and the parameters that the feature gives
+    to each."""
+
+    key: str
+    folder: str
+    given: tuple[str, ...]
+
+
+SHAPE = Room("shape", "meta/rules", ("run", "values"))
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The value of a key: the function of the room, what the entry gives it, and the operators among that."""
+
+    name: str
+    arguments: tuple[int | str, ...] = ()
+    operators: tuple[Text, ...] = ()
+
+    @property
+    def fact(self) -> tuple[int | str, ...]:
+        """The value of the record."""
+        return (self.name, *self.arguments)
+
+
+_FORM = re.compile(r"\s*([A-Za-z_]\w*(?:\.\w+)?)\s*(?:\(([^()]*)\))?\s*")
+_GENERAL = "general"
+
+
+def rule_of(entry: Entry, schema: FunctionSchema, room: Room, index: FunctionIndex) -> Rule | None:
+    """Return the value of a room's key in an entry, None if it is absent. Raises SpecError at the offending word."""
+    text = entry.get(room.key)
+    if not isinstance(text, Text):
+        return None
+    found = _FORM.fullmatch(text.value)
+    if found is None:
+        hint = f"write `rule` or `rule(argument)`; the rules are in {room.folder}/: {', '.join(_general(room, index))}"
+        raise text.error(f"`{shorten(text.value)}` is not the name of a rule", hint)
+    signature = _signature(text, found, room, index)
+    words = list(_words(text, found))
+    names = (signature.positional or ())[len(room.given) :]
+    required = [name for name in names if name in signature.required]
+    if not len(required) <= len(words) <= len(names):
+        hint = f"write `{found[1]}({', '.join(names)})`" if names else f"write `{found[1]}`"
+        takes = ", ".join(f"`{name}`" for name in names) or "nothing"
+        raise text.error(f"`{found[1]}` takes {takes}", hint, found.start(1), len(text.value.rstrip()))
+    values, operators = [], []
+    for word, name in zip(words, names, strict=False):
+        kind = signature.words.get(name, frozenset())
+        values.append(_value(word, kind, found[1], name, schema))
+        if "OperatorName" in kind:
+            operators.append(word)
+    return Rule(found[1], tuple(values), tuple(operators))
+
+
+def _signature(text: Text, found: re.Match[str], room: Room, index: FunctionIndex) -> Signature:
+    """Return the signature of the function that a value names. Raises SpecError if it is no rule."""
+    name = text.word(found.start(1), len(found[1]))
+    if "." not in name.value:
+        general = _general(room, index)
+        if name.value not in general:
+            hint = did_you_mean(name.value, general) or f"the rules are {', '.join(general)}, or `file.function`"
+            raise name.error(f"there is no rule `{name.value}` in {room.folder}/{_GENERAL}.py", hint)
+        return general[name.value]
+    check_named(name, index)
+    file, _, function = name.value.partition(".")
+    signature = index.functions(file)[function]
+    if not _is_rule(signature, room):
+        hint = f"its first parameters are not `{', '.join(room.given)}`, or a decorator hides them"
+        raise name.error(f"`{name.value}` is not a rule", hint)
+    return signature
+
+
+def _general(room: Room, index: FunctionIndex) -> dict[str, Signature]:
+    """Return the rules that need no file before their name."""
+    return {name: s for name, s in index.functions(_GENERAL).items() if _is_rule(s, room)}
+
+
+def _is_rule(signature: Signature, room: Room) -> bool:
+    return signature.positional is not None and signature.positional[: len(room.given)] == room.given
+
+
+def _words(text: Text, found: re.Match[str]) -> Iterator[Text]:
+    """Yield the arguments between the parentheses."""
+    if found[2] is None or not found[2].strip():
+        return
+    start = found.start(2)
+    for part in found[2].split(","):
+        inner = part.strip()
+        yield text.word(start + len(part) - len(part.lstrip()), len(inner))
+        start += len(part) + 1
+
+
+def _value(word: Text, kind: frozenset[str], rule: str, name: str, schema: FunctionSchema) -> int | str:
+    """Return an argument of a rule. Raises SpecError if its parameter is for something else."""
+    if "int" in kind:
+        if word.value.isdigit():
+            return int(word.value)
+        raise word.error(f"`{name}` of `{rule}` is a number", f"write a number instead of `{shorten(word.value)}`")
+    if "OperatorName" in kind:
+        return word.value
+    if "ArgumentName" in kind:
+        known = [a.name for a in schema.inputs]
+        hint = did_you_mean(word.value, known) or f"its arguments are {', '.join(known) or 'none'}"
+        message = f"`{schema.name}` has no argument `{shorten(word.value)}`"
+    else:
+        known = sorted(text.strip("'") for text in kind if text.startswith("'"))
+        hint = did_you_mean(word.value, known) or f"it is one of {', '.join(known)}"
+        message = f"`{name}` of `{rule}` is not `{shorten(word.value)}`"
+    if word.value not in known:
+        raise word.error(message, hint)
+    return word.value
