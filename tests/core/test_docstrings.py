@@ -37,7 +37,25 @@ def test_help_shows_the_signature_and_every_overload():
     assert "std.correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None" in text
     assert "std(Tensor self, bool unbiased=True) -> Tensor" in text
     assert "StdBackward0, from the entry std.correction of derivatives.yaml." in text
-    assert "mul(input=MISSING, other=MISSING, *, out=None)" in pydoc.plain(pydoc.render_doc(gradloom.mul))
+    assert "mul(input, other, *, out=None)" in pydoc.plain(pydoc.render_doc(gradloom.mul))
+
+
+def test_signatures_show_required_arguments_without_a_default():
+    x = gradloom.ones(2)
+    assert str(inspect.signature(gradloom.cumsum)) == "(input, dim, *, dtype=None, out=None)"
+    assert str(inspect.signature(x.cumsum)) == "(dim, *, dtype=None)"
+    assert str(inspect.signature(gradloom.Tensor.__mul__)) == "(input, other, *, out=None)"
+    assert str(inspect.signature(x.uniform_)) == "(from_=0.0, /, to=1.0, *, generator=None)"
+    spaces = gradloom, gradloom.Tensor, gradloom.nn.functional, gradloom.linalg, gradloom.fft, gradloom.special
+    functions = [f for space in spaces for n in dir(space) if inspect.isfunction(f := getattr(space, n, None))]
+    assert len(functions) > 1500
+    assert not [f for f in functions if "MISSING" in str(inspect.signature(f))]
+
+
+def test_the_source_of_a_wrapper_is_found_behind_its_signature():
+    for function in gradloom.mul, gradloom.Tensor.__mul__:
+        assert inspect.getsource(function).startswith("def mul(input=MISSING, other=MISSING, *, out=None):")
+    assert inspect.getsourcefile(gradloom.mul).endswith("elementwise.py")
 
 
 def test_an_inplace_variant_points_at_its_operator():

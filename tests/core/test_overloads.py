@@ -481,7 +481,7 @@ def test_a_bad_signature_is_refused_when_it_is_first_used(schema, message):
 
 def test_a_method_needs_a_self():
     with pytest.raises(ValueError, match="a method needs a parameter named self"):
-        overloaded_method("f", [entry("f(Tensor input)")])(1)
+        overloaded_method("f", [entry("f(Tensor input)")])(FakeTensor())
 
 
 def test_unknown_types_are_not_registered():

@@ -140,3 +140,31 @@ def test_operators_with_a_successor_in_linalg_are_deprecated(torch, call, better
             eval(call, {"torch": torch, "x": torch.eye(3)})
     finally:
         torch.set_warn_always(False)
+
+
+@pytest.mark.parametrize("name", ["any", "bernoulli_", "to", "contiguous", "view", "argsort", "set_"])
+def test_unbound_methods_need_a_tensor(torch, name):
+    method = getattr(torch.Tensor, name)
+    for keywords in {}, {"unknown": 1}:
+        with pytest.raises(TypeError, match=rf"^unbound method TensorBase\.{name}\(\) needs an argument$"):
+            method(**keywords)
+    words = f"descriptor '{name}' for 'torch._C.TensorBase' objects doesn't apply to a 'int' object"
+    with pytest.raises(TypeError, match=f"^{words}$"):
+        method(3)
+
+
+@pytest.mark.parametrize("value", [["a"], (1.5, 2), [None], [[1]], [True]])
+def test_the_first_element_of_a_list_that_is_no_int_is_named(torch, value):
+    x, kind = torch.ones(2), type(value[0]).__name__
+    words = rf"argument '\w+' \(position {{}}\) must be tuple of ints, but found element of type {kind} at pos 0$"
+    for position, call in (1, x.permute), (1, torch.zeros), (2, lambda v: torch.fft.ifftn(x, v)):
+        with pytest.raises(TypeError, match=words.format(position)):
+            call(value)
+
+
+@pytest.mark.parametrize("other", ["x", None, [1.0]])
+def test_result_type_takes_tensors_and_numbers_only(torch, other):
+    with pytest.raises(
+        TypeError, match=r"^result_type\(\) received an invalid combination of arguments - got \(Tensor, "
+    ):
+        torch.result_type(torch.ones(2), other)

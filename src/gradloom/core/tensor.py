@@ -497,6 +497,8 @@ class Tensor(TensorBase):
 
     def as_subclass(self, cls: builtins.type[_Subclass]) -> _Subclass:
         """Return the same data as an instance of the Tensor subclass `cls`, differentiably."""
+        if not isinstance(cls, builtins.type):
+            raise TypeError(f"cls must be a type (got {cls.__class__.__name__})")
         alias = _operators.alias(self)
         out = new(late.class_for(cls, self) if self.is_meta or cls.is_meta is True else cls)
         out._array, out._edge, out._vc = alias._array, alias._edge, alias._vc

@@ -53,6 +53,7 @@ def copy_of(function: FunctionType, name: str, replaced: Mapping[int, Any] = {})
     found = FunctionType(code, own, name, function.__defaults__)
     found.__module__ = module_name(names)
     found.__kwdefaults__, found.__doc__ = function.__kwdefaults__, function.__doc__
+    found.__wrapped__ = function  # type: ignore[attr-defined]  # for inspect.signature
     _copies.setdefault(function, []).append(found)
     return found
 

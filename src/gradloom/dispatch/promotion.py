@@ -180,12 +180,31 @@ def default_float(result, *arrays: Any):
     return result
 
 
+_RESULT_TYPE = (
+    (("tensor", "Tensor"), ("other", "Tensor")),
+    (("scalar", "Scalar"), ("tensor", "Tensor")),
+    (("tensor", "Tensor"), ("other", "Scalar")),
+    (("scalar1", "Scalar"), ("scalar2", "Scalar")),
+)
+
+
+def _no_result_type(*operands) -> Exception:
+    from .overloads.parser import Overloads
+
+    return Overloads("result_type", [(entry, result_type) for entry in _RESULT_TYPE]).complaint(operands, {})
+
+
 def result_type(first: Tensor | Number, second: Tensor | Number) -> dtype:
     """Return the dtype of an arithmetic operation on two tensors or numbers.
 
     Args:
         first, second: Tensor or Python number.
+
+    Raises TypeError for anything else.
     """
+    for one in (first, second):
+        if not isinstance(one, (_operators.Tensor, int, float, complex, np.number, np.bool_)):
+            raise _no_result_type(first, second)
     tensors = [t for t in (first, second) if isinstance(t, _operators.Tensor)]
     return result_type_of(tensors, [s for s in (first, second) if not isinstance(s, _operators.Tensor)])
 

@@ -8,6 +8,7 @@ from typing import Any
 from ..autograd.grad_mode import is_grad_enabled
 from ..autograd.passes import increment_version
 from ..core.tensor import Tensor, wrap
+from ..dispatch.overloads import parsed
 from ..types.device import layout as _layout, sparse_coo, strided
 from ..types.dtype import dtype as _dtype
 from . import differentiable, products
@@ -168,6 +169,7 @@ def to_sparse_coo(self: Tensor) -> Tensor:
     return to_sparse(self)
 
 
+@parsed(("self", "Tensor"), ("mask", "Tensor"), method=True)
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     """Return the elements at the places of a sparse tensor of the same size, as a sparse tensor.
 
@@ -183,16 +185,27 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     return differentiable.sparse_mask(self, mask)  # type: ignore[no-any-return]
 
 
+@parsed(("self", "Tensor"), ("mat2", "Tensor"), method=True)
 def smm(self: Tensor, mat2: Tensor) -> Tensor:
     """Return the product with a dense matrix, sparse; see `torch.smm`."""
     return products.smm(self, mat2)
 
 
+@parsed(
+    ("self", "Tensor"),
+    ("mat1", "Tensor"),
+    ("mat2", "Tensor"),
+    "*",
+    ("beta", "Scalar", 1),
+    ("alpha", "Scalar", 1),
+    method=True,
+)
 def sspaddmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """Return beta * self + alpha * mat1 @ mat2, sparse; see `torch.sspaddmm`."""
     return products.sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
 
 
+@parsed(("self", "Tensor"), ("size", "int[]"), ("sparse_dim", "int"), ("dense_dim", "int"), method=True)
 def sparse_resize_(self: Tensor, size: Sequence[int], sparse_dim: int, dense_dim: int) -> Tensor:
     """Change the sizes of a sparse tensor in place; its entries stay.
 
@@ -228,6 +241,7 @@ def sparse_resize_(self: Tensor, size: Sequence[int], sparse_dim: int, dense_dim
     return _become(tensor, found)
 
 
+@parsed(("self", "Tensor"), ("size", "int[]"), ("sparse_dim", "int"), ("dense_dim", "int"), method=True)
 def sparse_resize_and_clear_(self: Tensor, size: Sequence[int], sparse_dim: int, dense_dim: int) -> Tensor:
     """Remove all entries of a sparse tensor and give it other sizes, in place.
 
@@ -244,6 +258,7 @@ def sparse_resize_and_clear_(self: Tensor, size: Sequence[int], sparse_dim: int,
     return _resized(tensor, size, sparse_dim)
 
 
+@parsed(("self", "Tensor"), ("the_template", "Tensor"), method=True)
 def resize_as_sparse_(self: Tensor, the_template: Tensor) -> Tensor:
     """Give a sparse tensor the sizes of another one, in place; see `sparse_resize_`."""
     _sparse(self, "resize_as_sparse_")

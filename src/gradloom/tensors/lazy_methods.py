@@ -11,6 +11,7 @@ import numpy as np
 from ..core import late
 from ..core.tensor import Tensor
 from ..dispatch import _operators
+from ..dispatch.overloads import parsed
 from ..kernels._common.layout import is_dense
 from ..memory.ownership import offset_in_elements
 from ..types.dtype import legacy_type_name
@@ -264,6 +265,15 @@ def reinforce(self: Tensor, reward: Any) -> Never:
     )
 
 
+@parsed(
+    ("self", "Tensor"),
+    ("src", "Tensor"),
+    ("dim", "int", 0),
+    ("start", "int?", None),
+    ("end", "int?", None),
+    ("step", "int", 1),
+    method=True,
+)
 def slice_inverse(
     self: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .plans import accept
-from .registry import Mismatch, type_name
+from .registry import Mismatch, is_self, type_name
 from .signature import REQUIRED, Misfit, Signature
 
 
@@ -44,10 +44,12 @@ class _Call:
             return text
         place = source.start if type(source) is slice else source
         position = f" (position {place - self.own + 1})" if place < self.count else ""
-        return (
-            f"{self.function}(): argument '{parameter.name}'{position} must be {parameter.type.display}, "
-            f"not {type_name(self.classes[place])}"
-        )
+        value = self.values[place]
+        if parameter.type.display in ("tuple of ints", "tuple of floats") and type(value) in (tuple, list) and value:
+            found = f"but found element of type {type_name(type(value[0]))} at pos 0"
+        else:
+            found = f"not {type_name(self.classes[place])}"
+        return f"{self.function}(): argument '{parameter.name}'{position} must be {parameter.type.display}, {found}"
 
     def shown_types(self, bad=None) -> str:
         """Return `(Tensor, dim=str)`; if `bad`, wrong values are marked and lists spelled out."""
@@ -72,6 +74,12 @@ def _spelled_out(value) -> str:
 
 def explain(overloads, args, kwargs) -> TypeError:
     """Return the error to raise. It lists several signatures, unless only one accepts so many arguments."""
+    if overloads.method and not args:
+        return TypeError(f"unbound method TensorBase.{overloads.name}() needs an argument")
+    if overloads.method and not is_self(args[0]):
+        kind = type_name(type(args[0]))
+        described = f"descriptor '{overloads.name}' for 'torch._C.TensorBase' objects"
+        return TypeError(f"{described} doesn't apply to a '{kind}' object")
     call = _Call(overloads, args, kwargs)
     signatures = overloads.signatures
     for signature in signatures:

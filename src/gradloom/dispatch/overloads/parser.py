@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import takewhile
+from keyword import iskeyword
+from types import FunctionType
 from typing import TypeVar
 
 from ..interception import has_operand, intercept
 from .plans import Bound, bind, in_turn, make_plan, no_plan, tail_of
-from .registry import MISSING, Fallback, Mismatch, Overridden, learn_plain, types
+from .registry import MISSING, Fallback, Mismatch, Overridden, is_self, learn_plain, types
 from .signature import REQUIRED, Signature, in_order_of_trial
 from .types import keep
 
@@ -75,6 +77,8 @@ class Overloads:
     def learn(self, key, args, kwargs):
         """Return the plan for calls like this one. It is remembered under `key`, unless no signature accepts them."""
         args = [value for value in args if value is not MISSING]
+        if self.method and not (args and is_self(args[0])):
+            return no_plan
         classes = tuple([types.stand_ins.get(c, c) for c in map(type, (*args, *kwargs.values()))])
         plans = []
         for signature in self.signatures:
@@ -111,22 +115,23 @@ class Overloads:
         """The signature for `inspect.signature` of the public function, whose `__wrapped__` this object is."""
         from inspect import Parameter as P, Signature as S
 
-        if not Overloads.inspectable and self.name not in ("split", "unflatten"):  # Python functions in PyTorch, too
+        if not Overloads.inspectable and self.name not in (
+            "split",
+            "unflatten",
+            "stft",
+            "istft",
+        ):  # Python functions in PyTorch, too
             raise ValueError(f"no signature found for builtin {self.public!r}")
         own = [P("self", P.POSITIONAL_ONLY)] if self.method else []
         if len(self.signatures) > 1:
             return S([*own, P("args", P.VAR_POSITIONAL), P("kwargs", P.VAR_KEYWORD)])
-        return S(
-            own
-            + [
-                P(
-                    p.name,
-                    P.KEYWORD_ONLY if p.keyword_only else P.POSITIONAL_OR_KEYWORD,
-                    default=P.empty if p.default is REQUIRED else p.default,
-                )
-                for p in self.signatures[0].shown
-            ]
-        )
+        shown = self.signatures[0].shown
+        only = max([0, *[i for i, p in enumerate(shown, 1) if iskeyword(p.name)]])  # uniform_ has `from`
+        kinds = [P.KEYWORD_ONLY if p.keyword_only else P.POSITIONAL_OR_KEYWORD for p in shown]
+        kinds[:only] = [P.POSITIONAL_ONLY] * only
+        names = [f"{p.name}_" if iskeyword(p.name) else p.name for p in shown]
+        defaults = [P.empty if p.default is REQUIRED else p.default for p in shown]
+        return S(own + [P(name, k, default=d) for name, k, d in zip(names, kinds, defaults, strict=True)])
 
     def __repr__(self):
         return f"<overloads of {self.name}: {', '.join(map(str, self.signatures))}>"
@@ -150,6 +155,13 @@ class GuardedOverload(Overloads):
     def __init__(self, name: str, entries, composite=None, old_order: str = ""):
         super().__init__(name, entries)
         self.public, self.composite, self.old_order = entries[0][1], composite, tuple(old_order.split())
+        self.public.__wrapped__ = self  # type: ignore[attr-defined]
+
+    @property
+    def __wrapped__(self):
+        """The code of the public function, for `inspect.getsource`."""
+        public = self.public
+        return FunctionType(public.__code__, public.__globals__, public.__name__, public.__defaults__)
 
     def __call__(self, /, *args, **kwargs):
         if any(value is MISSING for value in args):
@@ -295,15 +307,17 @@ def overloaded_method(name: str, entries, doc: str | None = None, module: str = 
     return _taking_sizes(overloads, function) if takes_sizes(entries) else function
 
 
-def parsed(*parameters) -> Callable[[_Function], _Function]:
+def parsed(*parameters, method: bool = False) -> Callable[[_Function], _Function]:
     """Return a decorator for a Python function that is an operator in PyTorch: its arguments are parsed as those are.
 
     Args:
         parameters: in the form of entries: `("self", "Tensor"), ("dim", "int", 0)`.
+        method: the function is a method, with `self` first.
     """
 
     def decorate(function):
-        return overloaded_function(function.__name__, ((parameters, function),), function.__doc__)
+        make = overloaded_method if method else overloaded_function
+        return make(function.__name__, ((parameters, function),), function.__doc__)
 
     return decorate
 

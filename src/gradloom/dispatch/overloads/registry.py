@@ -110,3 +110,8 @@ def type_name(cls: type) -> str:
     if written_in_python or cls.__module__ == "builtins":
         return cls.__name__
     return f"{cls.__module__}.{cls.__name__}"
+
+
+def is_self(value) -> bool:
+    """Return whether an unbound method takes a value as its `self`."""
+    return isinstance(value, types.Tensor) or hasattr(type(value), "__torch_function__")
