@@ -22,6 +22,7 @@ from ..language.scalars import Scalar, analyse_scalar, array_expression, from_ke
 from ..reading.python_files import FunctionIndex
 from ..reading.yaml_files import Entry, Node, Source, Text, load_entries
 from ..schema import IDENTIFIER, FunctionSchema, OperatorName, SchemaError, Type, check_names, parse
+from .float8 import Float8, float8_of
 from .keys import DEFAULT_FAMILY, WHOLE, Batch, Families, batch_of, check_domain, check_keys, word_of, words_of
 from .out_tensors import out_errors, out_takes, out_words
 from .rules import SHAPE, Rule, rule_of
@@ -63,6 +64,7 @@ class NativeFunction:
     half_numbers: str | None = None
     # 'lower_precision', 'fp32', 'promote' or 'lower_result': autocast's rule; None for none
     autocast: str | None = None
+    float8: Float8 | None = None  # what it does with 8-bit floats; None if its composite or a common error says it
     batch: Batch | None = None  # its batching rule for vmap, None if that follows from other keys
     shape: Rule | None = None  # how the meta device finds the shapes of its results; None if that follows
     top_level: bool = False  # whether an operator of a package is also a function of gradloom
@@ -258,6 +260,7 @@ class _Loader:
             out_errors=out_errors(entry, schema, has_out),
             half_numbers=word_of(entry, "half_numbers"),
             autocast=self.autocast(entry, schema),
+            float8=float8_of(entry, schema),
             batch=batch_of(entry, schema, self.batching),
             shape=self.shape(entry, schema),
             top_level=word_of(entry, "top_level") is not None,

@@ -45,6 +45,7 @@ class Record:
     facts: tuple[tuple[str, object], ...]
     rows: DefinedRows | None = None
     kernel: tuple[object, ...] = ()
+    float8: tuple[tuple[str, tuple[str, ...]], ...] = ()  # the fields for 8-bit floats, with arguments of `Float8`
 
 
 SCALAR = Base("Scalar")
@@ -74,7 +75,7 @@ def records_by_family(wrappers: Collection[Wrapper], with_kernels: bool) -> list
 def _records(w: Wrapper, by_name: Mapping[str, Wrapper], kernel: tuple[object, ...]) -> Iterator[Record]:
     """Yield the record of a wrapper's own overload, then those of the other overloads that it serves."""
     own, *with_number = _with_numbers(w, w.schema)
-    yield Record(repr(str(own)), w.function, (*_shared(w, own), *_own(w, by_name)), _rows(w), kernel)
+    yield Record(repr(str(own)), w.function, (*_shared(w, own), *_own(w, by_name)), _rows(w), kernel, _float8(w))
     kind = "copy_out" if w.kind == "copy" else "out"
     outs = [v.schema for v in w.native.derived if v.kind == kind] if w.has_out else []
     for schema in (*with_number, *outs, *(s.as_out() for s in with_number if outs)):
@@ -116,6 +117,13 @@ def _own(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Iterator[tuple[str, obje
     if native.scalar is not None:
         yield from _present(promotion=native.type_promotion, keeps_numbers=native.half_numbers == "exact")
         yield "scalar", native.scalar.source
+
+
+def _float8(w: Wrapper) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    found = w.native.float8
+    if found is None:
+        return ()
+    return tuple((n, f.arguments) for n, f in (("float8", found), ("float8_e8m0", found.e8m0)) if f is not None)
 
 
 def _present(**facts: object) -> Iterator[tuple[str, object]]:

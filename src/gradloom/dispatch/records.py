@@ -85,6 +85,21 @@ class Kernel(NamedTuple):
     is_large: bool = False
 
 
+class Float8(NamedTuple):
+    """What an overload does with tensors of 8-bit floats: Note [Float8 tensors].
+
+    Attributes:
+        computes: for how many elements it computes: `all`, `in_float32` (all, by rounding what float32 gives), `empty`,
+            `one`, `empty_or_one`; empty if it refuses all.
+        error: the error otherwise: the name that PyTorch's message quotes, or a message with {} for the dtype.
+        number_error: the error for a number or a 0-dimensional tensor as the second operand.
+    """
+
+    computes: str
+    error: str = ""
+    number_error: str = ""
+
+
 class Record:
     """The facts of one overload. Records are made by generated code and do not change.
 
@@ -109,6 +124,9 @@ class Record:
         keeps_numbers: whether a number keeps its digits beside half precision.
         scalar: the definition of one element; None if it has none.
         rows: its definition on rows; None if it has none.
+        float8: what it does with 8-bit floats; None if the operators of a composite say it, or the error is the common
+            one.
+        float8_e8m0: the same for float8_e8m0fnu, where that is another case.
         kernel: the kernel that `scalar` describes, if machine code is faster; None otherwise.
     """
 
@@ -131,6 +149,8 @@ class Record:
     scalar: str | None = None
     rows: Rows | None = None
     kernel: Kernel | None = None
+    float8: Float8 | None = None
+    float8_e8m0: Float8 | None = None
 
     def __init__(self, schema: str, family: str, wrapper: str, **facts: Any) -> None:
         facts["name"], facts["schema"] = schema.partition("(")[0], schema

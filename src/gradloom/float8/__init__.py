@@ -1,4 +1,4 @@
-"""Floats of 8 bits: which operators take them.
+"""Floats of 8 bits, which few operators take.
 
 Note [Float8 tensors]
 PyTorch stores, converts and moves float8 tensors, and refuses nearly all arithmetic: '"add_stub" not implemented for
@@ -8,14 +8,11 @@ arrays: the first float8 dtype that a program uses replaces the slot `Tensor._op
 AttributeError for float8 arrays. A program without float8 tensors pays nothing, and afterwards the operators of other
 tensors pay one call for each argument.
 
-`table.py` says what PyTorch does with them. It is measured, by the names of operators, or of overloads where they
-differ. COMPUTING lists those that compute, REFUSING those that refuse: `name: [01] words | words for a number`. An
-operator with the mark 0, 1 or 2 computes for tensors of no elements, of one, or of more. Words without a space are the
-name that PyTorch's message quotes; those for a number are said if the second operand is a number or a 0-dim tensor.
-`name@e8m0` is for float8_e8m0fnu, which has powers of two only and computes less.
-
-A composite operator is refused only if the table has it; otherwise its operators are. A kernel's operator that the
-table does not have is refused under its own name.
+The key `float8:` of an operator's entry says what PyTorch does with them; `python -m tests.conformance.float8_keys`
+measures it. An operator computes for all numbers of elements, for none or few, or refuses with an error of its own. A
+number or a 0-dimensional tensor as the second operand can have another error, and float8_e8m0fnu, which has powers of
+two only and computes less, another value. Without the key, a kernel's operator is refused under its own name, and a
+composite one runs: the operators that it calls are refused.
 """
 
 from __future__ import annotations

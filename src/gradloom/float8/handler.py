@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 from ..core.tensor import Tensor, wrap
 from ..dispatch.interception import Call, call_wrapper, record
-from ..dispatch.records import name_of
+from ..dispatch.records import Float8, record_of
 from ..dispatch.state import AUTOCAST, FORWARD_AD, GRAD_OFF, INTERCEPT, state
 from ..kernels._common.numbers import convertible
 from ..types.dtype import FLOAT8, float8_e8m0fnu, float32, scalar_type_name, type_text
-from . import table
 
-# Operators whose arithmetic is that of float32, rounded once.
-_IN_FLOAT32 = frozenset("mul mm addmm addbmm".split())
-
-
-class Row(NamedTuple):
-    """What an operator does: for which numbers of elements it computes, and in which words it refuses the others."""
-
-    free: str
-    words: str
-    of_numbers: str
-
-
-@lru_cache(1)
-def _rows() -> dict[str, Row]:
-    found = dict.fromkeys(table.COMPUTING.split(), Row("012", "", ""))
-    for line in table.REFUSING.strip().splitlines():
-        name, _, words = line.partition(": ")
-        free = ""
-        if words.startswith("["):
-            free, _, words = words[1:].partition("] ")
-        words, _, of_numbers = words.partition(" | ")
-        found[name] = Row("012", "", words) if "2" in free else Row(free, words, of_numbers)
-    return found
+# The numbers of elements for which an operator computes; 2 stands for more than one.
+_COUNTS = {"": (), "empty": (0,), "one": (1,), "empty_or_one": (0, 1), "all": (0, 1, 2), "in_float32": (0, 1, 2)}
 
 
 def handle(call: Call) -> Any:
@@ -47,27 +24,23 @@ def handle(call: Call) -> Any:
     inputs = [t for t in tensors if t is not call.out]
     if not inputs:
         return _allowed(call) if tensors else NotImplemented
-    base, _, overload = name_of(call.wrapper).partition(".")
-    own = base.endswith("_")
-    base = base[:-1] if own else base
-    dtype = inputs[0].dtype
-    rows = _rows()
-    row = rows.get(f"{base}.{overload}") or rows.get(base)
-    if dtype is float8_e8m0fnu:
-        row = rows.get(f"{base}@e8m0") or row
-    if row is None:
+    record, dtype = record_of(call.wrapper), inputs[0].dtype
+    assert record is not None
+    facts = record.float8_e8m0 if dtype is float8_e8m0fnu and record.float8_e8m0 is not None else record.float8
+    if facts is None:
         if call.composite is not None:
             return NotImplemented if call.out is None else _allowed(call)
-        row = Row("", f"{base}_cpu", "")
-    if row.of_numbers and _by_number(call.args):
-        _refuse(row.of_numbers, dtype)
-    if str(min(max(t._array.size for t in inputs), 2)) in row.free:
+        facts = Float8("", f"{record.operator[:-1] if record.is_inplace else record.operator}_cpu")
+    if facts.number_error and _by_number(call.args):
+        _refuse(facts.number_error, dtype)
+    if min(max(t._array.size for t in inputs), 2) in _COUNTS[facts.computes]:
         if call.composite is not None and call.out is None:
             return NotImplemented
-        return _in_float32(call, own, dtype) if base in _IN_FLOAT32 and call.out is None else _allowed(call)
+        in_float32 = record.float8 is not None and record.float8.computes == "in_float32" and call.out is None
+        return _in_float32(call, record.is_inplace, dtype) if in_float32 else _allowed(call)
     if call.composite is None and call.out is None:
-        _check_as_kernel(call, own)
-    _refuse(row.words, dtype)
+        _check_as_kernel(call, record.is_inplace)
+    _refuse(facts.error, dtype)
 
 
 def _by_number(args: tuple[Any, ...]) -> bool:

@@ -1,17 +1,15 @@
-"""What PyTorch's operators do with float8 tensors: `python -m tests.conformance.float8_table` writes the table anew.
+"""PyTorch's operators and float8 tensors: `python -m tests.conformance.float8_keys` lists where `float8:` differs.
 
 The samples of the operator database are converted to two of the dtypes, and each operator of ATen that a call reaches
-is noted with what becomes of it. `gradloom.float8.table` has the outcome, by the operators' names.
+is noted with what becomes of it. The outcome is compared with the key `float8:` of the operators' entries.
 """
 
 from __future__ import annotations
 
 import contextlib
 import re
-import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,9 +18,11 @@ from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
+from gradloom.dispatch.records import Float8, record_of
+from gradloom.generated.records import RECORDS
+
 from .opinfo_runner import draw, quiet
 
-FILE = Path(__file__).parents[2] / "src/gradloom/float8/table.py"
 DTYPES = (torch.float8_e4m3fn, torch.float8_e5m2)
 POWERS_OF_TWO = torch.float8_e8m0fnu  # computes less than the others
 SAMPLES = 12
@@ -165,44 +165,47 @@ def measure(dtypes: tuple[torch.dtype, ...] = DTYPES) -> Outcomes:
     return outcomes
 
 
-def rows(outcomes: Outcomes) -> dict[str, str]:
-    """Overload -> what it does: nothing if it computes, marks and words if it refuses; see Note [Float8 tensors].
-
-    Overloads of one operator that do the same have one row, under its name.
-    """
-    found: dict[str, dict[str, str]] = defaultdict(dict)
+def keys(outcomes: Outcomes) -> dict[str, Float8]:
+    """Overload -> what it does, in the words of the key `float8:`; the same for all overloads under the operator."""
+    found: dict[str, dict[str, Float8]] = defaultdict(dict)
     for name in sorted({*outcomes.computed, *outcomes.refused}):
         computed, refused, words = outcomes.computed[name], outcomes.refused[name], outcomes.words[name]
-        of_numbers = [w for w in words if w.endswith("_reduced_float")][:1]
-        general = [(n, w) for w, n in words.items() if w not in of_numbers]
-        texts = [max(general)[1], *of_numbers] if general else of_numbers
+        of_numbers = next((w for w in words if w.endswith("_reduced_float")), "")
+        general = [(n, w) for w, n in words.items() if w != of_numbers]
+        error = max(general)[1] if general else of_numbers
         if computed[2] and computed[2] >= sum(n for n, _ in general):
-            marks, texts = "2", of_numbers
+            key = Float8("all", "", of_numbers)
         else:
-            marks = "".join(str(n) for n in (0, 1) if computed[n] and not refused[n])
+            few = [word for n, word in enumerate(("empty", "one")) if computed[n] and not refused[n]]
+            key = Float8("_or_".join(few), error, of_numbers if error != of_numbers else "")
         if computed[2] or words:
-            found[name.partition(".")[0]][name] = f"[{marks}] {' | '.join(texts)}".strip()
+            found[name.partition(".")[0]][name] = key
     return {
-        name: row
+        name: key
         for base, own in found.items()
-        for name, row in (own if len({*own.values()}) > 1 else {base: next(iter(own.values()))}).items()
+        for name, key in (own if len({*own.values()}) > 1 else {base: next(iter(own.values()))}).items()
     }
 
 
-def write(path: Path = FILE) -> None:
-    """Write the table."""
-    found = rows(measure())
-    less = rows(measure((POWERS_OF_TWO,)))
-    found |= {f"{name}@e8m0": row for name, row in less.items() if "2" not in row and "2" in found.get(name, "")}
-    plain = textwrap.fill(" ".join(name for name, row in found.items() if row == "[2]"), 118, break_long_words=False)
-    lines = [f"{name}: {row.removeprefix('[] ')}" for name, row in found.items() if row != "[2]"]
-    path.write_text(
-        '"""What PyTorch does with float8 tensors, operator by operator.\n\n'
-        "Measured by `python -m tests.conformance.float8_table`; not edited. See Note [Float8 tensors].\n"
-        '"""\n\n# ruff: noqa: E501\n\n'
-        f'COMPUTING = """\n{plain}\n"""\n\n' + "\n".join(['REFUSING = """', *lines, '"""', ""])
-    )
+def differences() -> Iterator[str]:
+    """Yield a line for each operator with an entry whose key is not what is measured."""
+    measured, less = keys(measure()), keys(measure((POWERS_OF_TWO,)))
+    for record in RECORDS.all():
+        if record.is_out or record_of(RECORDS.wrapper_of(record)) is not record:
+            continue
+        operator = record.operator[:-1] if record.is_inplace else record.operator
+        expected = measured.get(f"{operator}.{record.overload}") or measured.get(operator)
+        if expected is None or not any(a.tensors for a in record.arguments):
+            continue
+        of_e8m0 = less.get(operator) if expected.computes == "all" else None
+        if of_e8m0 is not None and of_e8m0.computes == "all":
+            of_e8m0 = None  # as the others
+        own = record.float8 or (None if record.is_composite else Float8("", f"{operator}_cpu"))
+        if own is not None and own.computes == "in_float32":
+            own = own._replace(computes="all")
+        if (own, record.float8_e8m0) != (expected, of_e8m0):
+            yield f"{record.name}: {own}, {record.float8_e8m0}; measured {expected}, {of_e8m0}"
 
 
 if __name__ == "__main__":
-    write()
+    print(*differences(), sep="\n")
