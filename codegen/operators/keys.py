@@ -87,6 +87,7 @@ KEYS = {
     "infix": Key("text", "how formulas write it: between a tensor and a number", ("+", "-", "*", "/")),
     "batch": Key("text", "how vmap computes it for a batch, where that does not follow from the rest"),
     "shape": Key("text", "how the meta device finds the shapes of its results, where that does not follow"),
+    "shard": Key("text", "how it is computed from parts of its tensors, where that does not follow"),
     "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments, or its result", AUTOCASTS),
     "float8": Key("any", "whether it computes with 8-bit floats, or the error"),
     "out": Key("words", "what it asks of `out=`, where that does not follow", (*OUT_DTYPES, *OUT_MEMORY, *OUT_SIZE)),

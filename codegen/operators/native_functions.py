@@ -25,7 +25,7 @@ from ..schema import IDENTIFIER, FunctionSchema, OperatorName, SchemaError, Type
 from .float8 import Float8, float8_of
 from .keys import DEFAULT_FAMILY, WHOLE, Batch, Families, batch_of, check_domain, check_keys, word_of, words_of
 from .out_tensors import out_errors, out_takes, out_words
-from .rules import SHAPE, Rule, rule_of
+from .rules import SHAPE, SHARD, Rule, rule_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,7 @@ class NativeFunction:
     float8: Float8 | None = None  # what it does with 8-bit floats; None if its composite or a common error says it
     batch: Batch | None = None  # its batching rule for vmap, None if that follows from other keys
     shape: Rule | None = None  # how the meta device finds the shapes of its results; None if that follows
+    shard: Rule | None = None  # how it is computed from parts of its tensors; None if that follows, or it is not
     top_level: bool = False  # whether an operator of a package is also a function of gradloom
     composite_module: str | None = None  # the module of the composite, as 'shape.reshapes'
 
@@ -198,7 +199,7 @@ class _Loader:
         self.kernels = kernels or FunctionIndex(package and package / "kernels")
         self.composites = FunctionIndex(package and package / "composite")
         self.batching = rules_in("batching/rules")
-        self.rules = {room.key: rules_in(room.folder) for room in (SHAPE,)}
+        self.rules = {room.key: rules_in(room.folder) for room in (SHAPE, SHARD)}
         self.families = Families(package, entries[0].source if entries else Source("", ""), family)
 
     def load(self) -> NativeFunctions:
@@ -263,6 +264,7 @@ class _Loader:
             float8=float8_of(entry, schema),
             batch=batch_of(entry, schema, self.batching),
             shape=self.shape(entry, schema),
+            shard=rule_of(entry, schema, SHARD, self.rules["shard"]),
             top_level=word_of(entry, "top_level") is not None,
             composite_module=None if composite is None else self.composites.module(*composite.split(".")),
         )
@@ -431,7 +433,7 @@ def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
 
 def check_named_operators(functions: Collection[NativeFunction], known: Callable[[str], object]) -> list[SpecError]:
     """Return errors for rules that name an operator which does not exist, or not as the rule needs it."""
-    named = [word for f in functions for rule in (f.shape,) if rule is not None for word in rule.operators]
+    named = [word for f in functions for rule in (f.shape, f.shard) if rule is not None for word in rule.operators]
     hint = "write the name of an operator of this file, with its overload: `select.int`"
     missing = [w.error(f"there is no operator `{shorten(w.value)}`", hint) for w in named if not known(w.value)]
     return [*missing, *_check_whole(functions, known)]

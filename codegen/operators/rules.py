@@ -1,4 +1,4 @@
-"""The key `shape:` of an entry: a rule, which is a function in the room of a feature.
+"""The keys `shape:` and `shard:` of an entry: rules, which are functions in the room of a feature.
 
 Note [Rules in entries]
 A rule is a function in a folder of `src/gradloom`: `images.pool` is `pool` in images.py there, and a name without a dot
@@ -37,6 +37,7 @@ class Room:
 
 
 SHAPE = Room("shape", "meta/rules", ("run", "values"))
+SHARD = Room("shard", "distributed/tensor/rules", ("call",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,7 @@ class Rule:
 
 
 _FORM = re.compile(r"\s*([A-Za-z_]\w*(?:\.\w+)?)\s*(?:\(([^()]*)\))?\s*")
+_NOTATION = re.compile(r"\+?[A-Za-z.]*(,\+?[A-Za-z.]*)*->[A-Za-z.]*(,[A-Za-z.]*)*")
 _GENERAL = "general"
 
 
@@ -62,6 +64,8 @@ def rule_of(entry: Entry, schema: FunctionSchema, room: Room, index: FunctionInd
     text = entry.get(room.key)
     if not isinstance(text, Text):
         return None
+    if "->" in text.value and room is SHARD:
+        return Rule("indices", (_checked_notation(text, schema),))
     found = _FORM.fullmatch(text.value)
     if found is None:
         hint = f"write `rule` or `rule(argument)`; the rules are in {room.folder}/: {', '.join(_general(room, index))}"
@@ -140,3 +144,22 @@ def _value(word: Text, kind: frozenset[str], rule: str, name: str, schema: Funct
     if word.value not in known:
         raise word.error(message, hint)
     return word.value
+
+
+def _checked_notation(text: Text, schema: FunctionSchema) -> str:
+    """Return a rule in index notation that fits the tensors of a schema. Raises SpecError."""
+    value = text.value.replace(" ", "")
+    if _NOTATION.fullmatch(value) is None:
+        hint = "write letters for the dimensions of each tensor, as in `ik,kj->ij`"
+        raise text.error(f"`{shorten(text.value)}` is not index notation", hint)
+    left, _, right = value.partition("->")
+    tensors = [a.name for a in schema.inputs if a.type.is_tensor_like]
+    for labels, names, what in (
+        (left, tensors, "tensor argument(s)"),
+        (right, [str(r) for r in schema.returns], "result(s)"),
+    ):
+        count = len(labels.split(","))
+        if count != len(names):
+            hint = f"they are {', '.join(names) or 'none'}"
+            raise text.error(f"`{text.value}` is for {count} {what}, `{schema.name}` has {len(names)}", hint)
+    return value

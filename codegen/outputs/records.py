@@ -105,7 +105,7 @@ def _own(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Iterator[tuple[str, obje
     if w.arrays or "nondeterministic_seeded" in native.tags:
         rule = _rule(w, by_name)
         yield "batch", (rule.rule, *_arguments(w, rule, by_name))
-    yield from _present(shape=_shape(w, rule))
+    yield from _present(shape=_shape(w, rule), shard=_shard(native))
     if w.arrays or "nondeterministic_seeded" in native.tags:
         yield from _present(promotes=tuple(p.argument.python_name for p in w.promotes))
     if w.strategy == "not_differentiable":
@@ -274,6 +274,14 @@ def _shape(w: Wrapper, batch: Batch) -> tuple[int | str, ...]:
     if batch.rule == "pointwise":
         return ("pointwise",)
     return ("same",) if batch.rule in _SAME_SIZES else ()
+
+
+def _shard(native: NativeFunction) -> tuple[int | str, ...]:
+    """Return the sharding rule of an entry: its own, or that of pointwise operators; empty for one that needs whole
+    tensors."""
+    if native.shard is not None:
+        return native.shard.fact
+    return ("pointwise",) if "pointwise" in native.tags and native.composite is None else ()
 
 
 # --- definitions of gradients -----------------------------------------------------------------------------------------

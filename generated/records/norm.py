@@ -38,7 +38,7 @@ RECORDS = Records(
     Record('batch_norm_backward(Tensor grad_out, Tensor input, Tensor weight, Tensor? running_mean, Tensor? running_var, Tensor? save_mean, Tensor? save_var, bool update, float eps, bool[3] output_mask, Tensor reserve) -> (Tensor, Tensor, Tensor)', "norm", "batch_norm_backward", batch=('norm.native_batch_norm_backward',), shape=('same',), promotes=('grad_out', 'input', 'weight', 'running_mean', 'running_var', 'save_mean', 'save_var', 'reserve')),
     Record('batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor', "norm", "batch_norm", tags=('maybe_aliasing_or_mutating',), is_composite=True, batch=('composite',)),
     Record('instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor', "norm", "instance_norm", is_composite=True, batch=('composite',)),
-    Record('native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)', "norm", "native_layer_norm", batch=('norm.native_layer_norm',), shape=('same',), out=('same_dtype', 'shared'), float8=Float8('', 'LayerNormKernelImpl'),
+    Record('native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> (Tensor, Tensor, Tensor)', "norm", "native_layer_norm", batch=('norm.native_layer_norm',), shape=('same',), shard=('layers.layer_norm',), out=('same_dtype', 'shared'), float8=Float8('', 'LayerNormKernelImpl'),
         rows=Rows(
             ('(input - mean) * rstd * (1 if weight is None else weight) + (0 if bias is None else bias)', 'mean', 'rstd'),
             ('last(normalized_shape)', 'last(normalized_shape)', 'last(normalized_shape)'),
@@ -47,7 +47,7 @@ RECORDS = Records(
         ),
     ),
     Record('native_layer_norm.out(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps, *, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2) -> (Tensor(a!), Tensor(b!), Tensor(c!))', "norm", "native_layer_norm", tags=('out',)),
-    Record('native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)', "norm", "native_layer_norm_backward", batch=('norm.native_layer_norm_backward',), shape=('same',),
+    Record('native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, Tensor rstd, Tensor? weight, Tensor? bias, bool[3] output_mask) -> (Tensor, Tensor, Tensor)', "norm", "native_layer_norm_backward", batch=('norm.native_layer_norm_backward',), shape=('same',), shard=('layers.layer_norm_backward',),
         rows=Rows(
             ('(scaled - sum(scaled) / count - normalized * (sum(scaled * normalized) / count)) * rstd', 'sum(grad_out * normalized)', 'sum(grad_out)'),
             ('last(normalized_shape)', 'rest(normalized_shape)', 'rest(normalized_shape)'),

@@ -74,7 +74,7 @@ RECORDS = Records(
     Record('_dirichlet_grad(Tensor x, Tensor alpha, Tensor total) -> Tensor', "random", "_dirichlet_grad", batch=('pointwise',), shape=('pointwise',), out=('same_dtype', 'shared')),
     Record('_dirichlet_grad.out(Tensor x, Tensor alpha, Tensor total, *, Tensor(a!) out) -> Tensor(a!)', "random", "_dirichlet_grad", tags=('out',)),
     Record('native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)', "random", "native_dropout", tags=('nondeterministic_seeded',), batch=('random',), shape=('same',)),
-    Record('native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor', "random", "native_dropout_backward", batch=('pointwise',), shape=('pointwise',)),
+    Record('native_dropout_backward(Tensor grad_output, Tensor mask, float scale) -> Tensor', "random", "native_dropout_backward", batch=('pointwise',), shape=('pointwise',), shard=('pointwise',)),
     Record('dropout(Tensor input, float p, bool train) -> Tensor', "random", "dropout", tags=('maybe_aliasing_or_mutating', 'nondeterministic_seeded'), is_composite=True, batch=('composite',)),
     Record('dropout_(Tensor(a!) self, float p, bool train) -> Tensor(a!)', "random", "dropout_", tags=('inplace', 'nondeterministic_seeded'), is_composite=True, batch=('composite',)),
     Record('feature_dropout(Tensor input, float p, bool train) -> Tensor', "random", "feature_dropout", tags=('maybe_aliasing_or_mutating', 'nondeterministic_seeded'), is_composite=True, batch=('composite',)),

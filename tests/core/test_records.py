@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,6 @@ import pytest
 from gradloom.codegen.operators import native_functions
 from gradloom.dispatch.records import Record, record_at, record_of
 from gradloom.generated.records import RECORDS
-from gradloom.meta.rules import rule_of as shape_rule
 from gradloom.schema import parse
 
 RENAMED = {"from": "from_", "wrap": "wrap_"}  # names that Python or generated code has
@@ -91,11 +92,15 @@ def test_a_wrapper_and_its_name_lead_to_its_record():
             RECORDS[name]
 
 
-def test_rules_of_shapes_are_functions_with_the_arguments_that_records_have():
+def test_rules_of_records_are_functions_that_take_the_arguments_there():
     for record in RECORDS.all():
-        if record.shape:
-            assert callable(shape_rule(record.shape)), record
-            assert not record.is_composite and not record.is_out, record
+        for rule, folder, given in ((record.shape, "meta", 2), (record.shard, "distributed.tensor", 1)):
+            if rule:
+                file, _, name = rule[0].rpartition(".")
+                function = getattr(import_module(f"gradloom.{folder}.rules.{file or 'general'}"), name)
+                inspect.signature(function).bind(*[None] * given, *rule[1:])
+                assert not record.is_out, record
+        assert not (record.shape and record.is_composite), record
 
 
 def test_a_record_does_not_change():

@@ -105,11 +105,23 @@ CASES: dict[str, tuple[Callable[..., Any], list[tuple[int, ...]]]] = {
     "in place": (lambda a, b: (a * 1).add_(b, alpha=2).mul_(3), [(5, 4), (5, 4)]),
     "in place of one": (lambda a: (a * 1).sigmoid_(), [(5, 4)]),
     "in place at a slice": (lambda a: _halved(a * 1), [(5, 4)]),
+    "in place of a triangle": (lambda a: (a * 1).tril_(), [(4, 5, 4)]),
+    "in place of a product": (lambda a, b, c: (a * 1).addmm_(b, c), [(4, 3), (4, 5), (5, 3)]),
+    "add to out": (lambda a, b, c: torch.add(a.detach(), b.detach(), out=c.detach() * 1), [(4, 5)] * 3),
+    "mul to out": (lambda a, b, c: torch.mul(a.detach(), b.detach(), out=c.detach() * 1), [(4, 5)] * 3),
+    "sum to out": (lambda a, b: torch.sum(a.detach(), 1, out=b.detach() * 1), [(4, 5), (4,)]),
+    "max to out": (lambda a, b: torch.max(a.detach(), 1, out=_pair(b.detach() * 1))[0], [(4, 5), (4,)]),
+    "view of another dtype": (lambda a: a.detach().view(torch.int64) // 2, [(5, 4)]),
+    "view of smaller elements": (lambda a: a.detach().view(torch.int32) // 2, [(4, 4)]),
     "cross product": (lambda a, b: torch.linalg.cross(a, b), [(5, 3), (5, 3)]),
     "inverse": (lambda a: torch.linalg.inv(a @ a.mT + torch.ones_like(a).tril()), [(4, 4)]),
     "index_select": (lambda a: a.index_select(0, torch.ones_like(a[:2, 0]).long()), [(5, 4)]),
     "checkpointed": (lambda a, b: (a @ b).tanh().sum(0).square(), [(5, 4), (4, 5)]),
 }
+
+
+def _pair(values: Any) -> tuple[Any, Any]:
+    return values, torch.zeros_like(values).long()
 
 
 def _halved(tensor: Any) -> Any:

@@ -116,6 +116,8 @@ class Record:
         batch: its batching rule and the rule's arguments; Note [Batching rules]. Empty if it needs none.
         shape: the rule by which the meta device finds the shapes of its results, and the rule's arguments; Note [Shape
             rules]. Empty if it runs on small arrays.
+        shard: the rule by which it is computed from parts of distributed tensors, and the rule's arguments; Note
+            [Sharding rules]. Empty if it needs whole tensors.
         out: words about a tensor that its wrapper writes results to: `same_dtype`, `as_cat` ...; `write_out` in
             tensors/out.py describes them.
         out_errors: for each result the error for such a tensor of another dtype, if it is the operator's own.
@@ -141,6 +143,7 @@ class Record:
     is_differentiable: bool = True
     batch: tuple[str, ...] = ()
     shape: tuple[int | str, ...] = ()
+    shard: tuple[int | str, ...] = ()
     out: tuple[str, ...] = ()
     out_errors: tuple[str, ...] = ()
     promotion: str = "none"

@@ -45,12 +45,14 @@ class Option:
         inputs: placement of each distributed argument.
         outputs: placement of each tensor that the operator returns, or one for all.
         local: computes the result from local arguments instead of the operator: called with the specs of the
-            distributed arguments, the operator, its arguments and its keyword arguments.
+            distributed arguments, those of the results, the operator, its arguments and its keyword arguments.
+        takes_empty: whether the operator computes on parts without elements; others may raise.
     """
 
     inputs: tuple[Placement, ...]
     outputs: Placement | tuple[Placement, ...]
     local: Callable[..., Any] | None = None
+    takes_empty: bool = False
 
 
 @dataclass
@@ -59,20 +61,28 @@ class Call:
 
     Attributes:
         func: the operator.
-        name: of the operator, without namespace and overload.
         values: arguments by name, with a `Leaf` for each distributed tensor.
-        leaves: the distributed tensors.
+        leaves: the distributed tensors, but for `out`.
         outs: of the tensors that the operator returns.
         mesh_dim: the dimension of the mesh.
+        written: numbers of the leaves that the operator changes in place.
+        targets: tensors given as `out`, with the numbers of the results that are written to them.
+        local: computes the result whatever option is chosen, as `Option.local` does; a rule sets it.
     """
 
     func: Any
-    name: str
     values: dict[str, Any]
     leaves: list[Leaf]
     outs: list[TensorMeta]
     mesh_dim: int = 0
     written: frozenset[int] = field(default_factory=frozenset)
+    targets: list[tuple[Leaf, int]] = field(default_factory=list)
+    local: Callable[..., Any] | None = None
+
+    @property
+    def argument_names(self) -> list[str]:
+        """Names of the operator's arguments, in the order of its schema."""
+        return [argument.name for argument in self.func._schema.arguments]
 
     def current(self, leaf: Leaf) -> Placement:
         """Return how a tensor is distributed along the dimension of the mesh."""

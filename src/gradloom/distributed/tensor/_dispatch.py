@@ -1,8 +1,8 @@
 """Compute operators on distributed tensors: redistribute arguments, compute on the parts, and wrap the results.
 
-An operator without a rule (`_rules.py`), and one whose arguments do not fit it, is computed on whole tensors: every
-process gathers the arguments and computes the same. So is one that draws random numbers: if all processes have the
-same seed, its result is what one process would get.
+An operator without a rule (Note [Sharding rules]), and one whose arguments do not fit it, is computed on whole tensors:
+every process gathers the arguments and computes the same. So is one that draws random numbers: if all processes have
+the same seed, its result is what one process would get.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from ._call import REPLICATE, Leaf
 from ._propagation import Plan, Plans, plan_of
 from ._redistribute import redistributed
 from ._spec import DTensorSpec, TensorMeta
-from ._views import SHAPES, SIZES
 
 __all__ = ["dispatch", "implicit_replication", "overriding"]
 
 _plans = Plans()
 _overriding: list[dict[str, Callable[..., Any]]] = []
 _replicating = [0]
-_METADATA = frozenset("resize_ set_ t_ transpose_ squeeze_ unsqueeze_ swapaxes_ swapdims_ as_strided_".split())
 
 
 def dispatch(make: Any, func: Any, args: Any, kwargs: Any) -> Any:
@@ -42,7 +40,8 @@ def dispatch(make: Any, func: Any, args: Any, kwargs: Any) -> Any:
     for table in reversed(_overriding):
         if name in table and (found := table[name](func, args, kwargs)) is not NotImplemented:
             return found
-    if name in _METADATA:
+    tags = func._row.tags.split()
+    if "inplace_view" in tags:
         raise RuntimeError(
             f"{func}: shape and strides of a DTensor cannot be changed in place: assign the result of a view"
         )
@@ -67,7 +66,7 @@ def dispatch(make: Any, func: Any, args: Any, kwargs: Any) -> Any:
     plan = _plans.get(key, lambda: plan_of(func, specs, tree_unflatten(leaves, structure), written))
     if specs[0].mesh.get_coordinate() is None:
         return _outside(make, plan, targets)
-    is_drawn = any(tag.name == "nondeterministic_seeded" for tag in func.tags)
+    is_drawn = "nondeterministic_seeded" in tags
     parts = [
         _fresh(tensor) if is_drawn and number in written else redistributed(tensor._local_tensor, tensor._spec, wanted)
         for number, (tensor, wanted) in enumerate(zip(tensors, plan.inputs, strict=True))
@@ -78,7 +77,7 @@ def dispatch(make: Any, func: Any, args: Any, kwargs: Any) -> Any:
     ]
     for place, part in zip(numbers, parts, strict=True):
         flat[place] = part
-    result = _computed(func, name, plan, specs, *tree_unflatten(flat, structure))
+    result = _computed(func, plan, specs, *tree_unflatten(flat, structure))
     if plan.outputs is None:
         for number in written:
             _store(tensors[number], parts[number])
@@ -86,7 +85,7 @@ def dispatch(make: Any, func: Any, args: Any, kwargs: Any) -> Any:
         return targets[0] if len(targets) == 1 else tuple(targets)
     result = _wrapped(make, result, plan, specs[0], tensors[0] if is_drawn else None)
     if _is_view(func):
-        _mark_copies(result, tensors[0], parts[0], name)
+        _mark_copies(result, tensors[0], parts[0])
     return result
 
 
@@ -101,7 +100,7 @@ def _is_view(func: Any) -> bool:
     return any(one.alias_info is not None and not one.alias_info.is_write for one in func._schema.returns)
 
 
-def _mark_copies(views: Any, base: Any, part: Any, name: str) -> None:
+def _mark_copies(views: Any, base: Any, part: Any) -> None:
     """Mark views that do not share the memory of their base: nothing may be written to them."""
     is_copy = part is not base._local_tensor or getattr(base, "_is_copy", False)
     for view in views if isinstance(views, (list, tuple)) else (views,):
@@ -164,23 +163,12 @@ def _store(tensor: Any, whole: Any) -> None:
         tensor._local_tensor.copy_(redistributed(whole, spec, tensor._spec.placements))
 
 
-def _computed(func: Any, name: str, plan: Plan, specs: Sequence[DTensorSpec], args: Any, kwargs: Any) -> Any:
+def _computed(func: Any, plan: Plan, specs: Sequence[DTensorSpec], args: Any, kwargs: Any) -> Any:
     """Compute on the parts."""
     if plan.local is not None:
         chosen = [spec.with_placements(wanted) for spec, wanted in zip(specs, plan.inputs, strict=True)]
-        return plan.local(chosen, func, args, kwargs)
-    if plan.outputs is None:
-        return func(*args, **kwargs)
-    if name in SHAPES:
-        own = plan.outputs[0].local_shape()
-        return args[0].view(own) if args[0].is_contiguous() else args[0].reshape(own)
-    sizes = SIZES.get(name)
-    if sizes is None:
-        return func(*args, **kwargs)
-    own = plan.outputs[0].local_shape()
-    names = [argument.name for argument in func._schema.arguments]
-    place = names.index(sizes)
-    return func(*args[:place], list(own), *args[place + 1 :], **kwargs)
+        return plan.local(chosen, plan.outputs, func, args, kwargs)
+    return func(*args, **kwargs)
 
 
 def _wrapped(make: Any, result: Any, plan: Plan, spec: DTensorSpec, drawn_for: Any) -> Any:

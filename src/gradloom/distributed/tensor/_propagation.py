@@ -13,9 +13,9 @@ import gradloom as gl
 from ...utils._pytree import tree_leaves, tree_map
 from ._call import REPLICATE, Call, Leaf, Option
 from ._redistribute import cost
-from ._rules import rule_of, takes_empty_parts
 from ._spec import DTensorSpec, TensorMeta
 from .placement_types import Placement, Shard
+from .rules import rule_of
 
 __all__ = ["Plan", "Plans", "plan_of"]
 
@@ -71,28 +71,47 @@ def plan_of(func: Any, specs: Sequence[DTensorSpec], given: Any, written: frozen
     """
     (args, kwargs), ndim = given, specs[0].mesh.ndim
     replicated = Plan(((REPLICATE,) * ndim,) * len(specs), None)
-    name = func._schema.name.partition("::")[2]
-    rule = rule_of(func, name)
+    rule = rule_of(func)
     if rule is None:
         return replicated
     outs = _metas_of_results(func, args, kwargs)
     if outs is None:
         return replicated
-    leaves = [Leaf(number, spec) for number, spec in enumerate(specs)]
     names = [argument.name for argument in func._schema.arguments]
     values = {**dict(zip(names, args, strict=False)), **kwargs}
-    call = Call(func, name, values, leaves, outs, written=written)
+    targets = _targets(func, values, outs)
+    if targets is None:
+        return replicated
+    is_given = {leaf.index for leaf, _ in targets}
+    leaves = [Leaf(number, spec) for number, spec in enumerate(specs) if number not in is_given]
+    call = Call(func, values, leaves, outs, written=written, targets=targets)
     chosen = [_best(rule, call, mesh_dim) for mesh_dim in range(ndim)]
     if any(option is None for option in chosen):
         return replicated
     options = [option for option in chosen if option is not None]
-    inputs = tuple([tuple([option.inputs[number] for option in options]) for number in range(len(specs))])
     outputs = []
     for number, meta in enumerate(outs):
-        placements = [one.outputs if isinstance(one.outputs, Placement) else one.outputs[number] for one in options]
-        outputs.append(DTensorSpec(specs[0].mesh, tuple(placements), meta))
-    local = next((option.local for option in options if option.local is not None), None)
+        placements = tuple([_of_result(option, number) for option in options])
+        outputs.append(DTensorSpec(specs[0].mesh, placements, meta))
+    chosen_of = {leaf.index: tuple([o.inputs[at] for o in options]) for at, leaf in enumerate(leaves)}
+    chosen_of |= {leaf.index: outputs[number].placements for leaf, number in targets}
+    inputs = tuple([chosen_of[number] for number in range(len(specs))])
+    local = next((option.local for option in options if option.local is not None), call.local)
     return Plan(inputs, tuple(outputs), local)
+
+
+def _targets(func: Any, values: dict[str, Any], outs: Sequence[TensorMeta]) -> list[tuple[Leaf, int]] | None:
+    """Take tensors given as `out` from the arguments, with the numbers of the results that are written to them; None if
+    they must be resized."""
+    if "out" not in func._row.tags.split():
+        return []
+    found = []
+    for number, argument in enumerate(a for a in func._schema.arguments if a.kwarg_only and a.alias_info is not None):
+        leaf = values.pop(argument.name, None)
+        if not isinstance(leaf, Leaf) or leaf.shape != outs[number].shape:
+            return None
+        found.append((leaf, number))
+    return found
 
 
 def _best(rule: Any, call: Call, mesh_dim: int) -> Option | None:
@@ -102,7 +121,7 @@ def _best(rule: Any, call: Call, mesh_dim: int) -> Option | None:
     none_moves = Option((REPLICATE,) * len(currents), REPLICATE)
     best, least = None, float("inf")
     for option in [none_moves, *rule(call)]:
-        if not _is_offered(option, call, currents) or not (takes_empty_parts(rule) or _has_elements(option, call)):
+        if not _is_offered(option, call, currents) or not (option.takes_empty or _has_elements(option, call)):
             continue
         price = sum(
             cost(current, wanted, _elements(leaf))
@@ -115,12 +134,17 @@ def _best(rule: Any, call: Call, mesh_dim: int) -> Option | None:
 
 def _is_offered(option: Option, call: Call, currents: Sequence[Placement]) -> bool:
     """Return whether an option leaves written arguments alone, and shards only if an argument is sharded already."""
-    for number in call.written:
-        same = option.outputs if isinstance(option.outputs, Placement) else option.outputs[0]
-        if not option.inputs[number] == currents[number] == same:
+    for number, leaf in enumerate(call.leaves):
+        if leaf.index in call.written and not option.inputs[number] == currents[number] == _of_result(option, 0):
             return False
+    if any(_of_result(option, number) != call.current(leaf) for leaf, number in call.targets):
+        return False
     sharded = [wanted == current for wanted, current in zip(option.inputs, currents, strict=True) if wanted.is_shard()]
     return not sharded or any(sharded)
+
+
+def _of_result(option: Option, number: int) -> Placement:
+    return option.outputs if isinstance(option.outputs, Placement) else option.outputs[number]
 
 
 def _has_elements(option: Option, call: Call) -> bool:

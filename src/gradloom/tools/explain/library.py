@@ -156,7 +156,11 @@ class Library:
         record = records.get(function.name) if function.function.composite is None else None
         if record is None or record.is_out:
             return ()
-        rules = (("vmap", record.batch, ""), ("meta device", record.shape, "runs on small arrays"))
+        rules = (
+            ("vmap", record.batch, ""),
+            ("meta device", record.shape, "runs on small arrays"),
+            ("DTensor", record.shard, "gathers its arguments" if record.batch else ""),
+        )
         return tuple((feature, _call(rule) or default) for feature, rule, default in rules if rule or default)
 
     # Kernels and helpers
@@ -206,7 +210,7 @@ class Library:
 
 
 def _call(rule: tuple[Any, ...]) -> str:
-    """Return a record's rule and its arguments as an entry has them; empty if there is none."""
+    """Return a record's rule and its arguments; empty if there is none."""
     name, arguments = "".join(rule[:1]), ", ".join(map(str, rule[1:]))
     return f"{name}({arguments})" if arguments else name
 
