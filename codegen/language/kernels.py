@@ -383,7 +383,7 @@ def check_function(text: Text, schema: FunctionSchema, index: FunctionIndex) -> 
     shown = text.value.strip()
     family, _, name = shown.partition(".")
     signature, place = index.functions(family)[name], (text.value.rindex(name), len(name))
-    arguments = [a for a in schema.inputs if index.name == "composite" or a.python_name not in PLACEMENT]
+    arguments = [a for a in schema.inputs if index.name != "kernels" or a.python_name not in PLACEMENT]
     wrong = signature.misuse(len(arguments), ())
     if wrong is not None:
         message, hint = _cannot_be_called(shown, signature, wrong[1])

@@ -90,6 +90,7 @@ KEYS = {
     "shard": Key("text", "how it is computed from parts of its tensors, where that does not follow"),
     "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments, or its result", AUTOCASTS),
     "float8": Key("any", "whether it computes with 8-bit floats, or the error"),
+    "sparse": Key("words", "what computes it for sparse tensors: `family.function`, `values` or `stored_values`"),
     "out": Key("words", "what it asks of `out=`, where that does not follow", (*OUT_DTYPES, *OUT_MEMORY, *OUT_SIZE)),
     "out_error": Key("any", "the error for an `out=` tensor of another dtype, where it has one of its own"),
     "half_numbers": Key("text", "`exact` if a number keeps its digits beside half precision", ("exact",)),

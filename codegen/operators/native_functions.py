@@ -26,6 +26,7 @@ from .float8 import Float8, float8_of
 from .keys import DEFAULT_FAMILY, WHOLE, Batch, Families, batch_of, check_domain, check_keys, word_of, words_of
 from .out_tensors import out_errors, out_takes, out_words
 from .rules import SHAPE, SHARD, Rule, rule_of
+from .sparse import sparse_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class NativeFunction:
     # 'lower_precision', 'fp32', 'promote' or 'lower_result': autocast's rule; None for none
     autocast: str | None = None
     float8: Float8 | None = None  # what it does with 8-bit floats; None if its composite or a common error says it
+    # what computes it for sparse tensors, and its in-place variant: a function in sparse/kernels/, or a word
+    sparse: tuple[str, ...] = ()
     batch: Batch | None = None  # its batching rule for vmap, None if that follows from other keys
     shape: Rule | None = None  # how the meta device finds the shapes of its results; None if that follows
     shard: Rule | None = None  # how it is computed from parts of its tensors; None if that follows, or it is not
@@ -199,6 +202,7 @@ class _Loader:
         self.kernels = kernels or FunctionIndex(package and package / "kernels")
         self.composites = FunctionIndex(package and package / "composite")
         self.batching = rules_in("batching/rules")
+        self.sparse = rules_in("sparse/kernels")
         self.rules = {room.key: rules_in(room.folder) for room in (SHAPE, SHARD)}
         self.families = Families(package, entries[0].source if entries else Source("", ""), family)
 
@@ -231,6 +235,7 @@ class _Loader:
         kernel, composite = self.implementation(entry, text, schema, scalar)
         self.check_method(entry, schema, variants)
         derived = tuple(derive(schema, word) for word in words_of(entry, "autogen"))
+        inplace = next((v.schema for v in derived if v.kind == "inplace"), None)
         has_out = any(v.kind in ("out", "copy_out") for v in derived)
         self.check_inplace_function(entry, variants, derived)
         tags = tuple(w.value for w in words_of(entry, "tags"))
@@ -262,6 +267,7 @@ class _Loader:
             half_numbers=word_of(entry, "half_numbers"),
             autocast=self.autocast(entry, schema),
             float8=float8_of(entry, schema),
+            sparse=sparse_of(entry, schema, inplace, self.sparse),
             batch=batch_of(entry, schema, self.batching),
             shape=self.shape(entry, schema),
             shard=rule_of(entry, schema, SHARD, self.rules["shard"]),

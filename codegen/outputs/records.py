@@ -110,6 +110,7 @@ def _own(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Iterator[tuple[str, obje
         yield from _present(promotes=tuple(p.argument.python_name for p in w.promotes))
     if w.strategy == "not_differentiable":
         yield "is_differentiable", False
+    yield from _present(sparse=_sparse(w))
     if w.has_out:
         yield from _present(out=native.out_takes, out_errors=native.out_errors)
     if native.schema is not w.schema:
@@ -117,6 +118,16 @@ def _own(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Iterator[tuple[str, obje
     if native.scalar is not None:
         yield from _present(promotion=native.type_promotion, keeps_numbers=native.half_numbers == "exact")
         yield "scalar", native.scalar.source
+
+
+def _sparse(w: Wrapper) -> tuple[str, ...]:
+    """Return what computes a wrapper for sparse tensors; with `inplace` if it replaces the entries by the result."""
+    words = w.native.sparse
+    if w.native.schema is w.schema:
+        return words[:1]
+    if w.kind != "inplace" or len(words) < 2:
+        return ()
+    return words if words[1] == "inplace" else words[1:]
 
 
 def _float8(w: Wrapper) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -15,7 +15,7 @@ RECORDS = Records(
     Record('angle(Tensor self) -> Tensor', "complex", "angle", tags=('pointwise',), batch=('pointwise',), shape=('pointwise',), shard=('pointwise',)),
     Record('angle.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "complex", "angle", tags=('out', 'pointwise')),
     Record('conj(Tensor(a) self) -> Tensor(a)', "complex", "conj", is_composite=True, batch=('composite',)),
-    Record('_conj(Tensor(a) self) -> Tensor(a)', "complex", "_conj", tags=('replayed',), batch=('shape.through',), shape=('view',), shard=('shape.kept',)),
+    Record('_conj(Tensor(a) self) -> Tensor(a)', "complex", "_conj", tags=('replayed',), batch=('shape.through',), shape=('view',), shard=('shape.kept',), sparse=('elementwise.conj',)),
     Record('_conj_copy(Tensor self) -> Tensor', "complex", "_conj_copy", tags=('replayed',), batch=('shape.through',), shape=('large.copy', '_conj'), shard=('shape.kept',), out=('same_dtype', 'shared')),
     Record('_conj_copy.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "complex", "_conj_copy", tags=('out', 'replayed')),
     Record('_neg_view(Tensor(a) self) -> Tensor(a)', "complex", "_neg_view", tags=('replayed',), batch=('shape.through',), shape=('view',), float8=Float8('all')),

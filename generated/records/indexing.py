@@ -53,7 +53,7 @@ RECORDS = Records(
     Record('take.out(Tensor self, Tensor index, *, Tensor(a!) out) -> Tensor(a!)', "indexing", "take", tags=('out',)),
     Record('take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor', "indexing", "take_along_dim", is_composite=True, batch=('composite',), out=('same_dtype', 'apart')),
     Record('take_along_dim.out(Tensor self, Tensor indices, int? dim=None, *, Tensor(a!) out) -> Tensor(a!)', "indexing", "take_along_dim", tags=('out',), is_composite=True),
-    Record('index_select(Tensor self, int dim, Tensor index) -> Tensor', "indexing", "index_select", batch=('indexing.index_select',), shape=('same',), shard=('shape.index_select',), out=('same_dtype', 'apart'), out_errors=('index_select(): self and result must have the same scalar type',), float8=Float8('all')),
+    Record('index_select(Tensor self, int dim, Tensor index) -> Tensor', "indexing", "index_select", batch=('indexing.index_select',), shape=('same',), shard=('shape.index_select',), sparse=('shape.index_select',), out=('same_dtype', 'apart'), out_errors=('index_select(): self and result must have the same scalar type',), float8=Float8('all')),
     Record('index_select.out(Tensor self, int dim, Tensor index, *, Tensor(a!) out) -> Tensor(a!)', "indexing", "index_select", tags=('out',)),
     Record('gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor', "indexing", "gather", batch=('indexing.gather',), shape=('same',), shard=('along', 'dim'), out=('same_dtype', 'apart'), float8=Float8('', 'scatter_gather_tensor_cpu')),
     Record('gather.out(Tensor self, int dim, Tensor index, *, bool sparse_grad=False, Tensor(a!) out) -> Tensor(a!)', "indexing", "gather", tags=('out',)),

@@ -126,6 +126,8 @@ class Record:
         keeps_numbers: whether a number keeps its digits beside half precision.
         scalar: the definition of one element; None if it has none.
         rows: its definition on rows; None if it has none.
+        sparse: what computes it for sparse tensors: a function in sparse/kernels/, `values` or `stored_values`, and
+            `inplace` if the result replaces the entries of the first argument.
         float8: what it does with 8-bit floats; None if the operators of a composite say it, or the error is the common
             one.
         float8_e8m0: the same for float8_e8m0fnu, where that is another case.
@@ -152,6 +154,7 @@ class Record:
     scalar: str | None = None
     rows: Rows | None = None
     kernel: Kernel | None = None
+    sparse: tuple[str, ...] = ()
     float8: Float8 | None = None
     float8_e8m0: Float8 | None = None
 

@@ -1,28 +1,22 @@
-"""Kernels for sparse tensors that join, select and reshape entries, and what is made of them.
+"""Kernels for sparse tensors that join, select, copy and reorder entries.
 
 An entry is an index into the sparse dimensions with its values, an array of the dense ones. See Note [Sparse tensors].
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from ..core.tensor import Tensor, wrap
-from ..dispatch import _operators as ops
-from ..dispatch.promotion import result_type
-from ..kernels._common.dims import wrap_dim
-from ..types.dtype import TYPE_OF, can_cast, scalar_type_name
-from ..types.silence import silence
-from . import arrays
-from .differentiable import coalesce
-from .tensor import SparseTensor, components, make
-
-
-def _coalesced(self: SparseTensor) -> SparseTensor:
-    return self if self._coalesced else coalesce(self.detach())
+from ...core.tensor import Tensor, wrap
+from ...dispatch import _operators as ops
+from ...dispatch.promotion import result_type
+from ...kernels._common.dims import require_dim, wrap_dim
+from ...types.dtype import TYPE_OF
+from ...types.silence import silence
+from ..tensor import SparseTensor, components, empty, make
+from ..values import sizes
 
 
 def cat(tensors: Any, dim: int = 0) -> SparseTensor:
@@ -148,74 +142,100 @@ def unsqueeze(self: SparseTensor, dim: int) -> SparseTensor:
     return make(indices, np.expand_dims(values, dim - count + 1), shape)
 
 
-def power(self: SparseTensor, exponent: Any) -> SparseTensor:
-    """Raise the values of the coalesced tensor to a power other than 0."""
-    if exponent == 0:
-        raise RuntimeError("pow: cannot raise to zeroth power on sparse tensor; it would make the result tensor dense")
-    source = _coalesced(self)
-    values = ops.pow(wrap(source._value_array), exponent)
-    given, wanted = values.dtype, TYPE_OF[self._array.dtype]
-    if not can_cast(given, wanted):
+def transpose(self, dim0, dim1):
+    """Exchange two sparse or two dense dimensions."""
+    count, rank = len(self._index_array), self._array.ndim
+    for dim in (dim0, dim1):
+        require_dim(dim, rank)
+    order = list(range(rank))
+    order[dim0], order[dim1] = order[dim1], order[dim0]
+    if (dim0 % rank < count) != (dim1 % rank < count):
         raise RuntimeError(
-            f"result type {scalar_type_name(given)} can't be cast to the desired output type {scalar_type_name(wanted)}"
+            f"sparse transpose: transposed dimensions must be sparse Got sparse_dim: {count}, d0: {dim0}, d1: {dim1}"
         )
-    return make(source._index_array, values._array, self._array.shape, True)
+    return _permuted(self, order)
 
 
-def norm(self: SparseTensor, p: Any = 2, dim: Any = (), keepdim: bool = False, dtype: Any = None) -> Tensor:
-    """Return the norm of the values of the coalesced tensor, over all dimensions."""
+def _permuted(self, order):
+    indices, values, _ = components(self)
+    count = len(indices)
+    shape = tuple([self._array.shape[d] for d in order])
+    values = values.transpose(0, *[d - count + 1 for d in order[count:]])
+    return make(indices[order[:count]], values, shape, list(order) == sorted(order) and self._coalesced)
+
+
+def permute(self, dims):
+    """Reorder sparse and dense dimensions, each among themselves."""
+    rank, count = self._array.ndim, len(self._index_array)
+    if len(dims) != rank:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match the length of the desired "
+            f"ordering of dimensions i.e. input.dim() = {rank} is not equal to len(dims) = {len(dims)}"
+        )
+    order = [wrap_dim(d, rank) for d in dims]
+    if len(set(order)) != rank:
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    if sorted(order[:count]) != list(range(count)):
+        raise RuntimeError(
+            "permute(sparse_coo): transpositions between sparse and dense dimensions are not allowed."
+            f"Got sparse_dim = {count}"
+        )
+    return _permuted(self, order)
+
+
+def t(self):
+    """Transpose a matrix; return an alias of a vector."""
     rank = self._array.ndim
-    if dim and sorted(wrap_dim(d, rank) for d in dim) != list(range(rank)):
+    if rank > 2:
+        raise RuntimeError(f"t() expects a tensor with <= 2 dimensions, but self is {rank}D")
+    return transpose(self, 0, 1) if rank == 2 else detach(self)
+
+
+def expand(self, *_):
+    """Raise RuntimeError: entries are not repeated."""
+    raise RuntimeError("expand is unsupported for Sparse tensors")
+
+
+def copy_(self, src, non_blocking=False):
+    """Take the entries of another sparse tensor."""
+    if not isinstance(self, SparseTensor) or not isinstance(src, SparseTensor):
+        names = [t.type() for t in (self, src)]
         raise RuntimeError(
-            "norm_sparse currently only supports full reductions, so 'dim' must either be empty or contain all "
-            "dimensions of the input"
+            "copy_() between dense and sparse Tensors is not implemented! Found self type = "
+            f"{names[0]} and src type = {names[1]}"
         )
-    if keepdim:
-        raise RuntimeError("norm_sparse currently does not support keepdim=True")
-    if dtype is not None:
-        raise RuntimeError("norm_sparse currently does not support 'dtype' argument")
-    values = wrap(np.ascontiguousarray(_coalesced(self)._value_array))
-    return ops.linalg_vector_norm(values, 2 if p is None else p)
+    if self._array.shape != src._array.shape:
+        raise RuntimeError(f"copy_(): the sizes differ: {sizes(self)} and {sizes(src)}")
+    self._replace(src._index_array.copy(), src._value_array.astype(self._array.dtype), src._coalesced)
+    return self
 
 
-def bmm(self: Tensor, mat2: Tensor) -> Tensor:
-    """Return the products of a batch of sparse matrices and a batch of dense ones, dense."""
-    if not isinstance(self, SparseTensor) or isinstance(mat2, SparseTensor):
-        raise RuntimeError("bmm_sparse: Tensor 'mat2' must be dense")
-    indices, values, shape = components(_coalesced(self))
-    first, second = self._array, mat2._array
-    if len(indices) != 3 or first.ndim != 3:
-        raise RuntimeError(f"bmm_sparse: Tensor 'self' must have 3 sparse dims, but has {len(indices)}")
-    if second.ndim != 3:
-        raise RuntimeError(f"bmm_sparse: Tensor 'mat2' must have 3 dims, but has {second.ndim}")
-    for a, b in ((0, 0), (2, 1)):
-        if first.shape[a] != second.shape[b]:
-            raise RuntimeError(f"bmm_sparse: 'self.size({a})' and 'mat2.size({b})' must match")
-    if first.dtype != second.dtype:
-        names = [scalar_type_name(TYPE_OF[a.dtype]) for a in (first, second)]
-        raise RuntimeError(f"expected scalar type {names[0]} but found {names[1]}")
-    batch, rows, columns = shape  # the batch is one matrix of blocks along the diagonal
-    places = np.stack([indices[0] * rows + indices[1], indices[0] * columns + indices[2]])
-    right = arrays.widened(np.ascontiguousarray(second)).reshape(batch * columns, second.shape[2])
-    found = arrays.matrix(places, values, (batch * rows, batch * columns)) @ right
-    return wrap(np.asarray(found).reshape(batch, rows, second.shape[2]).astype(first.dtype, copy=False))
+def clone(self, memory_format=None):
+    """Return a copy of the entries."""
+    return make(self._index_array.copy(), self._value_array.copy(), self._array.shape, self._coalesced)
 
 
-KERNELS: dict[str, Callable[..., Any]] = {
-    "cat": cat,
-    "stack": stack,
-    "select": select,
-    "index_select": index_select,
-    "narrow_copy": narrow_copy,
-    "unsqueeze": unsqueeze,
-    "pow_Tensor_Scalar": power,
-    "norm_Scalar": norm,
-    "norm_ScalarOpt_dim": norm,
-    "norm_ScalarOpt_dtype": lambda self, p, dtype: norm(self, p, dtype=dtype),
-    "norm_ScalarOpt_dim_dtype": norm,
-    "bmm": bmm,
-    "any": lambda self: ops.any(wrap(self._value_array)),
-}
+def to_copy(self, dtype=None, *_):
+    """Return a copy of the entries in a dtype."""
+    numpy_type = self._array.dtype if dtype is None else dtype.numpy
+    values = ops.to_dtype(wrap(self._value_array), TYPE_OF[numpy_type], False, True, None)._array
+    return make(self._index_array.copy(), values, self._array.shape, self._coalesced)
+
+
+def empty_like(self, dtype=None, *_):
+    """Return a tensor of the same sizes without entries."""
+    numpy_type = self._array.dtype if dtype is None else dtype.numpy
+    return empty(self._array.shape, numpy_type, self._array.ndim - len(self._index_array))
+
+
+def detach(self):
+    """Return an alias without history."""
+    return self._detached_alias()
+
+
+def contiguous(self, *_):
+    """Raise RuntimeError: there are no strides."""
+    raise RuntimeError("unsupported memory format option Contiguous: a sparse tensor has none")
 
 
 silence(globals())
