@@ -23,7 +23,6 @@ from ..meta.arrays import UnannouncedWriteError
 from ..meta.handler import parameters
 from ..meta.runs import Conduct, compute
 from ..meta.tensor import wrap_meta
-from ..types.public import home_of
 from ._graph import same_layout, size_of
 from ._numbers import plain
 
@@ -152,7 +151,8 @@ def _computed(
             return value.__class__([shown(v) for v in value])
         return value
 
-    if home_of(call.wrapper).endswith(".fft"):
+    record = record_of(call.wrapper)
+    if record is not None and record.family == "fft":
         raise NeedsValues(f"{name}: the layout of its result follows from how it is computed")
     args = tuple([shown(a) for a in call.args])
     found, written, aliases = _ruled(call, name, args, written)

@@ -33,10 +33,6 @@ from ._numbers import TRACED, NumberIsKeyError, fixed, number_of, operand, repla
 from ._recording import TraceError
 from ._scalar import own_records
 
-# Operators that change the geometry of their argument.
-_GEOMETRY = frozenset("transpose_ t_ squeeze_ squeeze_.dim squeeze_.dims unsqueeze_ as_strided_ resize_ set_".split())
-
-
 # Operators whose results have a size that depends on values, without the tag that says so.
 _UNTAGGED = frozenset(("_unique",))
 # Operators for which a number that is no int decides on the size of the result.
@@ -230,7 +226,7 @@ class Tracer:
         name = name_of(call.wrapper)
         if name in _UNTAGGED or depends_on_values(call.wrapper) or _selects_by_values(name, call.args):
             raise TraceError(f"the size of the result of {name} depends on values")
-        if name in _GEOMETRY:
+        if "inplace_view" in _record(call).tags:
             raise TraceError(f"it calls {name}, which changes the sizes or strides of a tensor")
         found = record(call.wrapper, lambda: self._run(call), call.args)
         if getattr(found, "_view", None) is not None and found._array.__class__ is TracedArray:

@@ -266,6 +266,11 @@ def record_at(module: str, function: str) -> Record | None:
     return records.by_wrapper.get(function)
 
 
+def package_of(wrapper: Any) -> str:
+    """Return the generated package of a wrapper: `gradloom.generated`."""
+    return home_of(wrapper).partition(".variable_type.")[0]
+
+
 def name_of(wrapper: Any) -> str:
     """Return the name of an operator: `add.Tensor`, or, if it is a library's, `mylib::twice.overload`."""
     record = record_of(wrapper)

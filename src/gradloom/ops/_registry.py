@@ -17,10 +17,9 @@ import gradloom
 
 from ..binding.operators import has_attribute, of_packages
 from ..core.tensor import Tensor
-from ..dispatch.records import record_of
+from ..dispatch.records import package_of, record_of
 from ..dispatch.state import DEBUG
 from ..python_dispatch.torch_function.checks import refresh
-from ..types.public import home_of
 from . import _overrides
 from ._objects import namespace_of, packet
 
@@ -204,7 +203,7 @@ def overload_of(wrapper: Any, out: bool = False) -> Any:
 @lru_cache(8192)  # twice the number of wrappers
 def _place_of(wrapper: Any, out: bool) -> tuple[str, str, str]:
     """Return the namespace, the operator and the overload of a wrapper. Raises LookupError."""
-    record, package = record_of(wrapper), home_of(wrapper).partition(".variable_type.")[0]
+    record, package = record_of(wrapper), package_of(wrapper)
     registration = _registrations.get(package)
     if record is not None and (package == OWN or registration is not None):
         found = import_module(f"{package}.records").RECORDS.out_of(record) if out else record

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..dispatch import _operators
-from ..dispatch.records import name_of, record_of
-from ..types.public import home_of
+from ..dispatch.records import name_of, package_of, record_of
 
 if TYPE_CHECKING:
     from .recorder import Record, Recorder
@@ -42,7 +41,7 @@ def operator_name(wrapper: Any) -> tuple[str, str]:
     """Return an operator's qualified name and its overload, such as (`aten::add`, `Tensor`)."""
     name, _, overload = name_of(wrapper).partition(".")
     if record_of(wrapper) is not None:  # the name of a library's operator has the namespace: `mylib::twice.overload`
-        name = f"{_namespace(home_of(wrapper).partition('.variable_type')[0])}::{name}"
+        name = f"{_namespace(package_of(wrapper))}::{name}"
     return name, overload
 
 

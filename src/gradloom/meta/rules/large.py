@@ -11,10 +11,9 @@ import numpy as np
 
 from ...core.tensor import wrap
 from ...dispatch.interception import Call, call_wrapper
-from ...dispatch.records import ArgumentName, OperatorName, RecordIndex
+from ...dispatch.records import ArgumentName, OperatorName, RecordIndex, package_of
 from ...kernels._common.layout import strides_like
 from ...memory.metadata import MetaArray
-from ...types.public import home_of
 from ..arrays import seen
 from ..runs import Run
 from ..tensor import wrap_meta
@@ -36,8 +35,7 @@ def _dim(run: Run, values: dict[str, Any]) -> int:
 
 def _viewed(run: Run, view: OperatorName, *args: Any) -> Any:
     """Return what a view operator finds in the first tensor, as an array without data, or a list of them."""
-    package = home_of(run.call.wrapper).rpartition(".variable_type.")[0]
-    records: RecordIndex = import_module(f"{package}.records").RECORDS
+    records: RecordIndex = import_module(f"{package_of(run.call.wrapper)}.records").RECORDS
     wrapper, array = records.wrapper_of(records[view]), run.call.args[0]._array
     found = run.below(lambda: call_wrapper(wrapper, (wrap(seen(array)), *args)))
     return [t._array for t in found] if isinstance(found, (list, tuple)) else found._array
