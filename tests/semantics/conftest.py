@@ -1,5 +1,6 @@
 """What autograd does, told by tests that name no library: each takes the fixture `torch` and runs once with gradloom
-and, where PyTorch is installed (make conformance), once with PyTorch. A test that PyTorch fails is a wrong test."""
+and, where PyTorch is installed, once with PyTorch. A test that PyTorch fails is a wrong test. `make conformance` runs
+them with PyTorch alone (`--library torch`), as `make test` has run them with gradloom."""
 
 from __future__ import annotations
 
@@ -24,6 +25,15 @@ REFUSED_IN_DEBUG = (
 LIBRARIES = [name for name in ("gradloom", "torch") if find_spec(name)]
 
 
+def pytest_addoption(parser):
+    parser.addoption("--library", action="append", choices=LIBRARIES, help="run the semantics' tests with this library")
+
+
+def pytest_generate_tests(metafunc):
+    if "torch" in metafunc.fixturenames:
+        metafunc.parametrize("torch", metafunc.config.getoption("--library") or LIBRARIES, indirect=True)
+
+
 def pytest_collection_modifyitems(items):
     if import_module("gradloom.dispatch.state").DEBUG:
         for item in items:
@@ -31,7 +41,7 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="GRADLOOM_DEBUG refuses what this program does"))
 
 
-@pytest.fixture(params=LIBRARIES)
+@pytest.fixture
 def torch(request):
     return import_module(request.param)
 
