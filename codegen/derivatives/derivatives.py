@@ -23,7 +23,7 @@ from ..language.names import Resolved
 from ..language.scope import Callables, Helper, Infix, describe_operators, find_helpers
 from ..operators.keys import TYPE_PROMOTIONS
 from ..operators.native_functions import NativeFunction, NativeFunctions, Variant, package_folder, parse_func
-from ..reading.yaml_files import Entry, Text, load_entries
+from ..reading.yaml_files import Entry, Source, Text, entries_in, load_entries
 from ..schema import FunctionSchema
 from ..target import OPERATORS
 from .entries import DEFAULT, NAME, OVERRIDE, Section, check_styles, derivative_key, find_outputs, sections, styled_uses
@@ -111,8 +111,8 @@ class _Loader:
     def __init__(self, functions: NativeFunctions, callables: Callables, home: str, replaces: bool) -> None:
         self.functions, self.callables, self.home, self.replaces = functions, callables, home, replaces
         self.counts: dict[str, int] = {}
-        self.lines: dict[str, int] = {}
-        self.nodes: dict[str, int] = {}
+        self.entries: dict[str, Text] = {}
+        self.nodes: dict[str, Text] = {}
 
     def load(self, entries: Sequence[Entry]) -> Derivatives:
         infos: dict[str, dict[str, DifferentiabilityInfo]] = {}
@@ -152,10 +152,10 @@ class _Loader:
         if known.kind == "out":
             message = f"`{name}` has out=, which is never differentiable"
             raise text.error(message, "remove the entry, or write that of the functional operator", 0, len(name))
-        if name in self.lines:
-            hint = f"the first is in line {self.lines[name]}; remove one of them"
+        if name in self.entries:
+            hint = f"the first is in line {self.entries[name].line}; remove one of them"
             raise text.error(f"duplicate entry `{name}`", hint, 0, len(name))
-        self.lines[name] = text.line
+        self.entries[name] = text
         return known
 
     def check_override(self, entry: Entry) -> None:
@@ -184,23 +184,28 @@ class _Loader:
 
     def infos(self, entry: Entry, schema: FunctionSchema) -> dict[str, DifferentiabilityInfo]:
         """Analyse the sections of an entry; the infos go by dispatch key."""
+        return self.named(schema, analysed(entry, schema, self.callables))
+
+    def named(
+        self, schema: FunctionSchema, infos: Iterable[tuple[DifferentiabilityInfo, Text | None]]
+    ) -> dict[str, DifferentiabilityInfo]:
+        """Name the nodes of an entry, some of which its `node:` names; the infos go by dispatch key."""
         found = {}
-        for section in sections(entry, schema):
-            info = analyse(section, schema, self.callables)
+        for info, written in infos:
             if info.inputs:
-                node = section.node.value if section.node is not None else self.node_name(schema, section.dispatch_key)
-                self.check_node(node, section)
+                node = written.value if written is not None else self.node_name(schema, info.dispatch_key)
+                self.check_node(node, written or info.place)
                 info = replace(info, node=node)
-            found[section.dispatch_key] = info
+            found[info.dispatch_key] = info
         return found
 
-    def check_node(self, node: str, section: Section) -> None:
+    def check_node(self, node: str, place: Text | None) -> None:
         """Refuse a second entry for a node class."""
-        place = section.node or section.place
+        assert place is not None
         if node in self.nodes:
-            hint = f"line {self.nodes[node]} has it; write another `node:`"
+            hint = f"line {self.nodes[node].line} has it; write another `node:`"
             raise place.error(f"a second node class `{node}`", hint)
-        self.nodes[node] = place.line
+        self.nodes[node] = place
 
     def node_name(self, schema: FunctionSchema, dispatch_key: str) -> str:
         """Return PyTorch's name for the node class: overloads are numbered in the order of the file."""
@@ -210,10 +215,40 @@ class _Loader:
         return f"{stem}{number}"
 
 
+class Single:
+    """Analyses entries one by one, each in a text of its own, and names their nodes in the order of the file."""
+
+    def __init__(self, functions: NativeFunctions, callables: Callables) -> None:
+        self._functions, self._callables = functions, callables
+        self._naming = _Loader(functions, callables, OPERATORS, False)
+
+    def analysed(self, source: Source) -> tuple[str, tuple[tuple[DifferentiabilityInfo, Text | None], ...]]:
+        """Analyse the entry of a text: return its operator, and its infos with their `node:`. Raises SpecError."""
+        (entry,) = entries_in(source)
+        schema = _Loader(self._functions, self._callables, OPERATORS, False).schema(entry)
+        return str(schema.name), tuple(analysed(entry, schema, self._callables))
+
+    def named(
+        self, name: str, infos: Iterable[tuple[DifferentiabilityInfo, Text | None]]
+    ) -> dict[str, DifferentiabilityInfo]:
+        """Name the nodes of the next entry of the file. Raises SpecError."""
+        schema = self._functions.schema(name)
+        assert schema is not None
+        return self._naming.named(schema, infos)
+
+
 def node_stem(schema: FunctionSchema) -> str:
     """Return `MulBackward` for `mul.Tensor` and `mul_`: words are capitalised, a final `Forward` is dropped."""
     words = "".join(word.title() for word in schema.name.base.split("_"))
     return f"{words}Backward".replace("ForwardBackward", "Backward")
+
+
+def analysed(
+    entry: Entry, schema: FunctionSchema, callables: Callables
+) -> Iterator[tuple[DifferentiabilityInfo, Text | None]]:
+    """Yield the infos of the sections of an entry, whose nodes are not named yet, and their `node:`."""
+    for section in sections(entry, schema):
+        yield analyse(section, schema, callables), section.node
 
 
 def analyse(section: Section, schema: FunctionSchema, callables: Callables) -> DifferentiabilityInfo:
@@ -275,11 +310,11 @@ def join(
     functions: Iterable[NativeFunction], infos: Mapping[str, Mapping[str, DifferentiabilityInfo]], home: str = OPERATORS
 ) -> Derivatives:
     """Join each operator and derived variant to its derivative: its own entry, or that of its functional form."""
-    by_signature: dict[str, Mapping[str, DifferentiabilityInfo]] = {}
+    by_base: dict[str, list[Mapping[str, DifferentiabilityInfo]]] = {}  # entries of functional operators
     for found in infos.values():
         schema = next(iter(found.values())).schema
         if schema.kind == "functional":
-            by_signature.setdefault(str(schema.signature()), found)
+            by_base.setdefault(schema.name.base, []).append(found)
     joined: list[DifferentiableFunction] = []
     extra: list[DifferentiabilityInfo] = []
     for function in functions:
@@ -288,7 +323,7 @@ def join(
             schema = function.schema if variant is None else variant.schema
             own: Mapping[str, DifferentiabilityInfo] | None = infos.get(str(schema.name))
             if own is None and schema.kind == "inplace":
-                shared = by_signature.get(str(schema.signature()), {})
+                shared = _with_signature(by_base.get(schema.name.base, ()), schema)
                 own = {key: info.for_inplace(schema) for key, info in shared.items()}
             elif own is None and variant is not None and variant.kind == "copy":
                 own = {k: _for_copy(info, schema, home) for k, info in infos.get(function.name, {}).items()}
@@ -299,6 +334,14 @@ def join(
             joined.append(DifferentiableFunction(function, schema, variant, _strategy(function, schema, own), own))
     nodes = [info for found in infos.values() for info in found.values()]
     return Derivatives(tuple(nodes + extra), tuple(joined), infos)
+
+
+def _with_signature(
+    entries: Iterable[Mapping[str, DifferentiabilityInfo]], schema: FunctionSchema
+) -> Mapping[str, DifferentiabilityInfo]:
+    """Return the first of some entries that has the signature of a schema; an empty one if none has."""
+    wanted = schema.signature()
+    return next((found for found in entries if next(iter(found.values())).schema.signature() == wanted), {})
 
 
 def _for_copy(info: DifferentiabilityInfo, schema: FunctionSchema, home: str) -> DifferentiabilityInfo:
@@ -331,11 +374,12 @@ def array_forms(functions: Iterable[NativeFunction]) -> dict[str, str]:
     groups: dict[str, list[NativeFunction]] = {}
     for function in functions:
         groups.setdefault(function.schema.name.name, []).append(function)
-    forms = {name: _form(group[0]) for name, group in groups.items() if len(group) == 1}
+    forms = {name: array_form(group[0]) for name, group in groups.items() if len(group) == 1}
     return {name: form for name, form in forms.items() if form is not None}
 
 
-def _form(function: NativeFunction) -> str | None:
+def array_form(function: NativeFunction) -> str | None:
+    """Return the form of an operator on real floating arrays, as far as its entry determines it."""
     kernel, inputs = function.kernel, function.schema.inputs
     if len(inputs) != 1 or not inputs[0].type.is_tensor:
         return None

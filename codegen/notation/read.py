@@ -93,7 +93,8 @@ def table() -> Table:
     """Return the contents of notation.yaml, read when first needed."""
     import yaml
 
-    data = yaml.safe_load((Path(__file__).parent / "notation.yaml").read_text(encoding="utf-8"))
+    text = (Path(__file__).parent / "notation.yaml").read_text(encoding="utf-8")
+    data = yaml.load(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     rewrites: dict[str, list[Rewrite]] = {}
     for pattern, body in data["rewrite"].items():
         call = ast.parse(pattern, mode="eval").body

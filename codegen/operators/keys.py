@@ -11,6 +11,7 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -237,6 +238,16 @@ class Families:
         self._default = default
         self._starts = [m.start() for m in banners]
         self._names = [m[1] for m in banners]
+
+    def banners(self, text: str) -> list[str]:
+        """Return the families of the banners in a text, in order."""
+        return [m[1] for m in _BANNER.finditer(text) if m[1] in self.known]
+
+    def below(self, banner: str) -> Families:
+        """Return the families of entries that stand below a banner, in a text of their own."""
+        found = copy(self)
+        found._default, found._starts, found._names = banner, [], []
+        return found
 
     def of(self, entry: Entry, kernel: KernelExpr | None, composite: str | None) -> str:
         """Return the family of an entry. Raises SpecError for an unknown word in `family:`."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,13 +21,17 @@ from ..language.kernels import KernelExpr, analyse, check_function
 from ..language.rows import Rows, analyse_rows
 from ..language.scalars import Scalar, analyse_scalar, array_expression, from_kernel, is_worth_code
 from ..reading.python_files import FunctionIndex
-from ..reading.yaml_files import Entry, Node, Source, Text, load_entries
+from ..reading.yaml_files import Entry, Node, Source, Text, TextMap, entries_in, load_entries
 from ..schema import IDENTIFIER, FunctionSchema, OperatorName, SchemaError, Type, check_names, parse
 from .float8 import Float8, float8_of
 from .keys import DEFAULT_FAMILY, WHOLE, Batch, Families, batch_of, check_domain, check_keys, word_of, words_of
 from .out_tensors import out_errors, out_takes, out_words
 from .rules import SHAPE, SHARD, Rule, rule_of
 from .sparse import sparse_of
+
+# Folders of functions that entries name besides kernels and composites; gradloom's for every package.
+BATCHING, SPARSE = "batching/rules", "sparse/kernels"
+RULE_FOLDERS = (BATCHING, SPARSE, SHAPE.folder, SHARD.folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,27 @@ class NativeFunction:
     shard: Rule | None = None  # how it is computed from parts of its tensors; None if that follows, or it is not
     top_level: bool = False  # whether an operator of a package is also a function of gradloom
     composite_module: str | None = None  # the module of the composite, as 'shape.reshapes'
+
+    @property
+    def declaration(self) -> NativeFunction:
+        """The entry without what only its own code and record follow from: its definition, its domain, what it does with
+        sparse and 8-bit tensors, and the places of its words."""
+        nowhere = Source("", "")
+        text = Text(self.text.value, nowhere)
+        derived = tuple(replace(v, text=Text(v.text.value, nowhere)) for v in self.derived)
+        return replace(
+            self,
+            entry=TextMap({}, {}, nowhere),
+            text=text,
+            kernel=None,
+            scalar=None,
+            rows=None,
+            domain=None,
+            out_errors=(),
+            float8=None,
+            sparse=(),
+            derived=derived,
+        )
 
     @property
     def has_made_kernel(self) -> bool:
@@ -201,8 +227,8 @@ class _Loader:
         self.entries = entries
         self.kernels = kernels or FunctionIndex(package and package / "kernels")
         self.composites = FunctionIndex(package and package / "composite")
-        self.batching = rules_in("batching/rules")
-        self.sparse = rules_in("sparse/kernels")
+        self.batching = rules_in(BATCHING)
+        self.sparse = rules_in(SPARSE)
         self.rules = {room.key: rules_in(room.folder) for room in (SHAPE, SHARD)}
         self.families = Families(package, entries[0].source if entries else Source("", ""), family)
 
@@ -219,9 +245,14 @@ class _Loader:
             errors += wrong
             if len(errors) >= MAX_ERRORS:
                 raise_all(errors)
-        errors += _duplicates(functions)
         found = NativeFunctions(tuple(functions))
-        raise_all(errors or check_named_operators(functions, found.schema) or _ambiguous(functions))
+        check_together(found, errors)
+        return found
+
+    def below(self, banner: str | None) -> _Loader:
+        """Return the loader of entries that stand below a banner, in texts of their own."""
+        found = copy(self)
+        found.families = self.families.below(banner or DEFAULT_FAMILY)
         return found
 
     def function(self, entry: Entry) -> NativeFunction:
@@ -394,6 +425,30 @@ class _Loader:
             "`function_` makes the in-place variant of a method a function, too, and there is none",
             "remove it, or write `method` here and the in-place variant in `autogen:`",
         )
+
+
+class Single:
+    """Analyses entries one by one, each in a text of its own."""
+
+    def __init__(self, package: Path | None) -> None:
+        self._loader = _Loader(package, (), DEFAULT_FAMILY, None)
+
+    def banners(self, text: str) -> list[str]:
+        """Return the families of the banners in a text, in order."""
+        return self._loader.families.banners(text)
+
+    def function(self, source: Source, banner: str | None) -> NativeFunction:
+        """Analyse the entry of a text that stands below a banner. Raises SpecError."""
+        (entry,) = entries_in(source)
+        raise_all(check_keys(entry))
+        return self._loader.below(banner).function(entry)
+
+
+def check_together(functions: NativeFunctions, errors: Iterable[SpecError] = ()) -> None:
+    """Check entries against one another, unless there are errors in single ones. Raises SpecError, or SpecErrors."""
+    listed = list(functions)
+    errors = [*errors, *_duplicates(listed)]
+    raise_all(errors or check_named_operators(listed, functions.schema) or _ambiguous(listed))
 
 
 def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:

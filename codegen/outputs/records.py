@@ -61,15 +61,18 @@ def families_of_operators(wrappers: Iterable[Wrapper]) -> list[tuple[str, str]]:
     return [(name, " ".join(families)) for name, families in sorted(found.items())]
 
 
-def records_by_family(wrappers: Collection[Wrapper], with_kernels: bool) -> list[tuple[str, list[Record]]]:
-    """Return the records of each family, in the order of the YAML file. `with_kernels`: say what kernels definitions
+class Records:
+    """The records of operators, by family, in the order of the YAML file. `with_kernels`: say what kernels definitions
     describe."""
-    by_name = {w.name: w for w in wrappers}
-    kernels = _described_kernels(wrappers) if with_kernels else {}
-    found: dict[str, list[Record]] = {}
-    for w in wrappers:
-        found.setdefault(w.native.family, []).extend(_records(w, by_name, kernels.get(w.name, ())))
-    return sorted(found.items())
+
+    def __init__(self, wrappers: Collection[Wrapper], with_kernels: bool) -> None:
+        self._wrappers = wrappers
+        self._by_name = {w.name: w for w in wrappers}
+        self._kernels = _described_kernels(wrappers) if with_kernels else {}
+
+    def of(self, family: str) -> list[Record]:
+        mine = (w for w in self._wrappers if w.native.family == family)
+        return [r for w in mine for r in _records(w, self._by_name, self._kernels.get(w.name, ()))]
 
 
 def _records(w: Wrapper, by_name: Mapping[str, Wrapper], kernel: tuple[object, ...]) -> Iterator[Record]:

@@ -10,58 +10,85 @@ all decisions. records.py makes the records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import cache
-from importlib.metadata import version
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
-
-import jinja2
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from ..derivatives.derivatives import Derivatives
 from ..derivatives.model import DifferentiableFunction
 from ..derivatives.specification import Specification, base
+from ..memo import Memo, digest
 from ..notation.equations import Notation, docstring
 from ..target import Target, own
 from ..wrappers.calls import module_alias
 from ..wrappers.wrappers import NodeClass, PublicName, Wrapper, make_all, public_names
-from .records import families_of_operators, gradient_table, records_by_family
+from .records import Records, families_of_operators, gradient_table
 from .stubs import package_stubs, render_stubs
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
 DEBUG = "debug"  # the folder of nodes and wrappers with assertions, in a generated package
 
 
-class _Environment(ImmutableSandboxedEnvironment):
-    """A sandbox that decides once about each attribute of a class."""
+@cache
+def templates() -> Any:
+    """Return the environment of the templates. Jinja is loaded when one is first filled in."""
+    import jinja2
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self._decided: dict[tuple[type, str], bool] = {}
+    class Environment(ImmutableSandboxedEnvironment):
+        """A sandbox that decides once about each attribute of a class."""
 
-    def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
-        key = (type(obj), attr)
-        decided = self._decided.get(key)
-        if decided is None:
-            decided = self._decided[key] = super().is_safe_attribute(obj, attr, value)
-        return decided
+        def __init__(self, **options: Any) -> None:
+            super().__init__(**options)
+            self._decided: dict[tuple[type, str], bool] = {}
+
+        def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
+            key = (type(obj), attr)
+            decided = self._decided.get(key)
+            if decided is None:
+                decided = self._decided[key] = super().is_safe_attribute(obj, attr, value)
+            return decided
+
+    # Printed text is never read as a template; the sandbox protects users who replace a template.
+    found = Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    found.filters |= {"lines": _lines, "docstring": _docstring, "repr": repr}
+    return found
 
 
-# Printed text is never read as a template; the sandbox protects users who replace a template.
-_ENVIRONMENT = _Environment(
-    loader=jinja2.FileSystemLoader(TEMPLATES),
-    undefined=jinja2.StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    keep_trailing_newline=True,
-)
+@contextmanager
+def bytecode_kept(memo: Memo, key: bytes) -> Iterator[None]:
+    """Keep the compiled templates in a memo during the block; `key` is the digest of what they follow from."""
+    from jinja2 import BytecodeCache
+    from jinja2.bccache import Bucket
+
+    class Kept(BytecodeCache):
+        def load_bytecode(self, bucket: Bucket) -> None:
+            found = memo.find(digest("template", key, bucket.key))
+            if found is not None:
+                bucket.bytecode_from_string(found)
+
+        def dump_bytecode(self, bucket: Bucket) -> None:
+            memo.set(digest("template", key, bucket.key), bucket.bytecode_to_string())
+
+    before, templates().bytecode_cache = templates().bytecode_cache, Kept()
+    try:
+        yield
+    finally:
+        templates().bytecode_cache = before
 
 
 def fill(name: str, macro: str | None = None, /, **facts: object) -> str:
     """Fill a template, or one macro of it, in with these facts."""
-    template = _ENVIRONMENT.get_template(name)
+    template = templates().get_template(name)
     return template.render(**facts) if macro is None else str(getattr(template.module, macro)(**facts))
 
 
@@ -76,16 +103,12 @@ def _docstring(text: str) -> str:
     return text + " " if text.endswith('"') else text
 
 
-_ENVIRONMENT.filters["lines"] = _lines
-_ENVIRONMENT.filters["docstring"] = _docstring
-_ENVIRONMENT.filters["repr"] = repr
-
-
-def render_package(specification: Specification, debug: bool = False) -> dict[str, str]:
+def render_package(specification: Specification, debug: bool = False, parts: Parts | None = None) -> dict[str, str]:
     """Return the text of every generated file of a target, by path within its generated package. With `debug`, debug/
-    has nodes and wrappers with assertions; see gradloom.diagnostics.debug_checks."""
+    has nodes and wrappers with assertions; see gradloom.diagnostics.debug_checks. `parts` renders the parts of the
+    files."""
     target = specification.target
-    files = render(specification.derivatives, target.source if target.is_own else None, target, debug)
+    files = render(specification.derivatives, target.source if target.is_own else None, target, debug, parts)
     if target.is_own:
         return files
     files["__init__.py"] = fill("package.jinja", "registered", target=target, version=_version())
@@ -109,6 +132,34 @@ def has_debug(target: Target) -> bool:
 
 def _in_debug(files: Mapping[str, str]) -> dict[str, str]:
     return {f"{DEBUG}/{name}": text for name, text in files.items()}
+
+
+class Parts:
+    """Renders every part of the generated package. `Kept` in incremental.py leaves out what it has already."""
+
+    def wrapper(self, function: DifferentiableFunction, w: Wrapper, make: Callable[[], str]) -> str:
+        """Return the text of a wrapper."""
+        return make()
+
+    def node(self, node: NodeClass, debug: bool, make: Callable[[], str]) -> str:
+        """Return the text of a node class."""
+        return make()
+
+    def family(
+        self, name: str, wrappers: Sequence[Wrapper], nodes: Sequence[NodeClass], make: Callable[[], str]
+    ) -> str:
+        """Return the text of a file that follows from these wrappers and nodes of its family."""
+        return make()
+
+    def records(
+        self, name: str, wrappers: Sequence[Wrapper], nodes: Sequence[NodeClass], make: Callable[[], str]
+    ) -> str:
+        """Return the text of the records of a family, which follow from the definitions of all operators, too."""
+        return make()
+
+    def declared(self, make: Callable[[], dict[str, str]]) -> dict[str, str]:
+        """Return the files that follow from the declarations of the operators."""
+        return make()
 
 
 def _overrides(specification: Specification, debug: bool = False) -> dict[str, str]:
@@ -136,19 +187,21 @@ def _overrides(specification: Specification, debug: bool = False) -> dict[str, s
     }
     if infos:
         nodes = [NodeClass(info) for info in infos.values()]
-        files["functions/overrides.py"] = _functions("overridden", nodes, target, debug)
+        files["functions/overrides.py"] = _functions("overridden", nodes, target, debug, Parts())
     return files
 
 
 @cache
 def _version() -> str:
+    from importlib.metadata import version  # which takes longer to import than the rest of a run that changes nothing
+
     return version("gradloom")
 
 
 @cache
 def _own_wrappers() -> dict[str, Wrapper]:
     """Return the wrappers of gradloom's operators, by full name."""
-    return {w.name: w for w in make_all(_with_wrapper(base().derivatives()), None)}
+    return {w.name: w for w in make_all(_with_wrapper(base().derivatives()))}
 
 
 def _with_wrapper(derivatives: Iterable[DifferentiableFunction]) -> list[DifferentiableFunction]:
@@ -173,26 +226,48 @@ def _notation_in_memory() -> Notation:
 
 
 def render(
-    derivatives: Derivatives, package: Path | None = None, target: Target | None = None, debug: bool = False
+    derivatives: Derivatives,
+    package: Path | None = None,
+    target: Target | None = None,
+    debug: bool = False,
+    parts: Parts | None = None,
 ) -> dict[str, str]:
     """Return the text of every generated file, by path within the package. With the folder of the hand-written library,
     `package`, stubs are rendered, and docstrings write short helpers out. With `debug`, debug/ has nodes and wrappers
-    with assertions."""
+    with assertions. `parts` renders the parts of the files."""
+    parts = parts or Parts()
     joined = _with_wrapper(derivatives)
     if target is not None and not target.is_own:
         notation = _notation(target)
     else:
         target, notation = target or own(), Notation(*([package / "formulas"] if package is not None else []))
-    wrappers = make_all(joined, notation, target)
+    wrappers = make_all(joined, target)
     families = sorted({w.native.family for w in wrappers})
     nodes_of = _nodes_by_family(derivatives, joined, families)
-    files = _by_family(wrappers, nodes_of, target, False)
+    writer = _Writer({w.name: f for w, f in zip(wrappers, joined, strict=True)}, notation, target, parts)
+    files = writer.by_family(wrappers, nodes_of, False)
     if debug:
-        files |= _in_debug(_by_family(wrappers, nodes_of, target, True))
-    files["__init__.py"] = fill("package.jinja", "docstring_only", what="The generated library.", target=target)
-    names = public_names(wrappers)
-    files |= _namespaces(families, wrappers, names, target)
-    files |= _records(wrappers, nodes_of, target)
+        files |= _in_debug(writer.by_family(wrappers, nodes_of, True))
+    files |= _records(wrappers, nodes_of, target, parts)
+    return files | parts.declared(lambda: _declared(wrappers, package, target, debug))
+
+
+def _declared(wrappers: Sequence[Wrapper], package: Path | None, target: Target, debug: bool) -> dict[str, str]:
+    """Return the files that follow from the declarations of the operators: names, stubs, and docstrings of packages."""
+    # Without the definitions, so that no file can depend on them.
+    declared = [replace(w, native=w.native.declaration, info=None) for w in wrappers]
+    names = public_names(declared)
+    nodes = fill("package.jinja", "docstring_only", what="Backward nodes, by family.", target=target)
+    files = {
+        "__init__.py": fill("package.jinja", "docstring_only", what="The generated library.", target=target),
+        "functions/__init__.py": nodes,
+        "variable_type/__init__.py": fill("package.jinja", "wrappers", target=target),
+    }
+    if debug:
+        files |= _in_debug({name: files[name] for name in ("functions/__init__.py", "variable_type/__init__.py")})
+    files |= _namespaces(sorted({w.native.family for w in declared}), declared, names, target)
+    operators = families_of_operators(declared)
+    files["records/__init__.py"] = fill("package.jinja", "records", operators=operators, target=target)
     if package is not None:
         files |= render_stubs(names, package, fill)
     elif target.source is not None and not target.is_own:
@@ -200,22 +275,48 @@ def render(
     return files
 
 
-def _by_family(
-    wrappers: Iterable[Wrapper], nodes_of: Mapping[str, list[NodeClass]], target: Target, debug: bool
-) -> dict[str, str]:
-    """Return the two packages that have a file for each family."""
-    files = {
-        "functions/__init__.py": fill(
-            "package.jinja", "docstring_only", what="Backward nodes, by family.", target=target
-        ),
-        "variable_type/__init__.py": fill("package.jinja", "wrappers", target=target),
-    }
-    for family, nodes in nodes_of.items():
-        mine = [replace(w, debug=debug) for w in wrappers if w.native.family == family]
-        if nodes:
-            files[f"functions/{family}.py"] = _functions(family, nodes, target, debug)
-        files[f"variable_type/{family}.py"] = _variable_type(family, mine, target, debug)
-    return files
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    """Writes the two packages that have a file for each family."""
+
+    functions: Mapping[str, DifferentiableFunction]  # by the name of the wrapper
+    notation: Notation
+    target: Target
+    parts: Parts
+
+    def by_family(
+        self, wrappers: Iterable[Wrapper], nodes_of: Mapping[str, list[NodeClass]], debug: bool
+    ) -> dict[str, str]:
+        files = {}
+        mine: dict[str, list[Wrapper]] = {}
+        for w in wrappers:
+            mine.setdefault(w.native.family, []).append(replace(w, debug=debug))
+        for family, nodes in nodes_of.items():
+            if nodes:
+                files[f"functions/{family}.py"] = self.nodes(family, nodes, debug)
+            files[f"variable_type/{family}.py"] = self.wrappers(family, mine[family], debug)
+        return files
+
+    def nodes(self, family: str, nodes: Sequence[NodeClass], debug: bool) -> str:
+        name = f"{DEBUG if debug else ''}/functions/{family}.py".removeprefix("/")
+        return self.parts.family(name, (), nodes, lambda: _functions(family, nodes, self.target, debug, self.parts))
+
+    def wrappers(self, family: str, wrappers: Sequence[Wrapper], debug: bool) -> str:
+        name = f"{DEBUG if debug else ''}/variable_type/{family}.py".removeprefix("/")
+        return self.parts.family(name, wrappers, (), lambda: self._variable_type(family, wrappers, debug))
+
+    def _wrapper(self, w: Wrapper) -> str:
+        function = self.functions[w.name]
+
+        def make() -> str:
+            documented = replace(w, doc=docstring(function, self.notation))
+            return fill("wrappers.jinja", "wrapper", w=documented)
+
+        return self.parts.wrapper(function, w, make)
+
+    def _variable_type(self, family: str, wrappers: Sequence[Wrapper], debug: bool) -> str:
+        texts = [self._wrapper(w) for w in wrappers]
+        return _variable_type(family, wrappers, texts, self.target, debug)
 
 
 def _nodes_by_family(
@@ -234,12 +335,17 @@ def _nodes_by_family(
     return found
 
 
-def _functions(family: str, nodes: Sequence[NodeClass], target: Target, debug: bool) -> str:
+def _functions(family: str, nodes: Sequence[NodeClass], target: Target, debug: bool, parts: Parts) -> str:
     helpers = _by_module(h for n in nodes for h in n.info.helpers)
-    return fill("nodes.jinja", "functions", family=family, nodes=nodes, helpers=helpers, target=target, debug=debug)
+    texts = [_node(n, debug, parts) for n in nodes]
+    return fill("nodes.jinja", "functions", family=family, nodes=texts, helpers=helpers, target=target, debug=debug)
 
 
-def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target, debug: bool) -> str:
+def _node(node: NodeClass, debug: bool, parts: Parts) -> str:
+    return parts.node(node, debug, lambda: fill("nodes.jinja", "node_class", node=node, debug=debug))
+
+
+def _variable_type(family: str, wrappers: Sequence[Wrapper], texts: Sequence[str], target: Target, debug: bool) -> str:
     kernels = {module for w in wrappers if w.native.kernel is not None for _, module in w.native.kernel.modules}
     composites = {w.native.composite_module for w in wrappers if w.native.composite_module is not None}
     implementations = [*_aliases("kernels", kernels, target), *_aliases("composite", composites, target)]
@@ -254,7 +360,7 @@ def _variable_type(family: str, wrappers: Sequence[Wrapper], target: Target, deb
         "wrappers.jinja",
         "variable_type",
         family=family,
-        wrappers=wrappers,
+        wrappers=texts,
         implementations=implementations,
         helpers=helpers,
         nodes=nodes,
@@ -316,21 +422,32 @@ def _namespaces(
     return files
 
 
-def _records(wrappers: Sequence[Wrapper], nodes_of: Mapping[str, list[NodeClass]], target: Target) -> dict[str, str]:
-    """Return the package that has a file of records for each family."""
-    # The compiler fuses gradloom's own operators.
-    gradients = gradient_table(nodes_of, wrappers) if target.is_own else {}
-    index = fill("package.jinja", "records", operators=families_of_operators(wrappers), target=target)
-    files = {"records/__init__.py": index}
-    for family, records in records_by_family(wrappers, target.is_own):
-        files[f"records/{family}.py"] = fill(
+def _records(
+    wrappers: Sequence[Wrapper], nodes_of: Mapping[str, list[NodeClass]], target: Target, parts: Parts
+) -> dict[str, str]:
+    """Return a file of records for each family."""
+
+    @cache
+    def records() -> Records:
+        return Records(wrappers, target.is_own)
+
+    def make(family: str) -> str:
+        # The compiler fuses gradloom's own operators.
+        gradients = gradient_table({family: nodes_of[family]}, wrappers) if target.is_own else {}
+        return fill(
             "package.jinja",
             "records_of_family",
             family=family,
-            records=records,
+            records=records().of(family),
             gradients=gradients.get(family, []),
             target=target,
         )
+
+    files = {}
+    for family, nodes in nodes_of.items():
+        mine = [w for w in wrappers if w.native.family == family]
+        name = f"records/{family}.py"
+        files[name] = parts.records(name, mine, nodes, partial(make, family))
     return files
 
 

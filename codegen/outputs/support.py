@@ -17,6 +17,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy
@@ -80,8 +81,12 @@ class Support:
                 names = {f.schema.name.name, f.schema.name.unambiguous}
                 for name in names:
                     self.by_name.setdefault(name, []).append(f)
-        self._inplace = {str(f.schema.signature()): f.name for f in functions if f.schema.kind == "inplace"}
+        self._functions = functions
         self._rows: dict[tuple[str, str], Fact] = {}
+
+    @cached_property
+    def _inplace(self) -> dict[str, str]:
+        return {str(f.schema.signature()): f.name for f in self._functions if f.schema.kind == "inplace"}
 
     def row(self, function: DifferentiableFunction) -> Row:
         """Return the support of an operator."""

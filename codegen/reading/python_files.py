@@ -25,77 +25,72 @@ MODULES = ("ops", "_operators", "own")  # names of the operators' module in the 
 
 class Functions:
     """The top-level functions of the modules in some folders, private ones included. Modules go by their dotted names
-    from the folder; one that an earlier folder has, too, by `<package>.<name>`."""
+    from the folder; one that an earlier folder has, too, by `<package>.<name>`. A file is read when it is asked for."""
 
     def __init__(self, *folders: Path) -> None:
-        self.modules: dict[str, dict[str, ast.FunctionDef]] = {}
-        self.paths: dict[str, Path] = {}
-        self._values: dict[str, dict[str, ast.expr]] = {}  # values of other names: `exp2 = _alias("exp2")`
-        self._imports: dict[str, dict[str, tuple[str, str]]] = {}  # module -> name -> (module, name) of its origin
-        self._foreign: dict[str, set[str]] = {}  # names of modules such as `math`, whose functions are not methods
+        self._folders = folders
+        self._read: dict[str, _Module] = {}
         self._calls: dict[tuple[str, str], frozenset[str]] = {}
-        for folder in folders:
-            modules = dict(modules_in(folder))
-            keys = {name: f"{folder.parent.name}.{name}" if name in self.modules else name for name in modules}
-            for name, path in modules.items():
-                self._read(name, path, keys)
 
-    def _read(self, name: str, path: Path, keys: Mapping[str, str]) -> None:
-        """Read a module; `keys` maps the modules of its folder to their names here."""
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        key = keys[name]
-        around = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
-        self.paths[key] = path
-        self.modules[key] = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
-        imports = (n for n in _statements(tree.body) if isinstance(n, ast.Import))
-        self._foreign[key] = {a.asname or a.name for n in imports for a in n.names}
-        self._values[key] = dict(pair for n in tree.body if isinstance(n, ast.Assign) for pair in _assigned(n))
-        self._imports[key] = {
-            (a.asname or a.name): (keys.get(module, module), a.name)
-            for n in tree.body
-            if isinstance(n, ast.ImportFrom) and n.module and 0 < n.level <= len(around) + 1
-            for module in [".".join([*around[: len(around) + 1 - n.level], n.module])]
-            for a in n.names
-        }
+    @cached_property
+    def _files(self) -> dict[str, tuple[str, Path, Mapping[str, str]]]:
+        """Each module's dotted name in its folder, its path, and the names here of the modules of that folder."""
+        found: dict[str, tuple[str, Path, Mapping[str, str]]] = {}
+        for folder in self._folders:
+            modules = dict(modules_in(folder))
+            keys = {name: f"{folder.parent.name}.{name}" if name in found else name for name in modules}
+            found |= {keys[name]: (name, path, keys) for name, path in modules.items()}
+        return found
+
+    def path(self, module: str) -> Path:
+        """Return the file of a module."""
+        return self._files[module][1]
+
+    def _module(self, name: str) -> _Module:
+        if name not in self._read:
+            self._read[name] = _Module.read(*self._files[name]) if name in self._files else _Module()
+        return self._read[name]
 
     def find(self, name: str, module: str | None = None) -> tuple[str, ast.FunctionDef] | None:
         """Return (module, function) for a name in a module; without a module, the public function of that name."""
         if module is None:
             home = self.home(name)
-            return None if home is None else (home, self.modules[home][name])
-        if name in self.modules.get(module, {}):
-            return module, self.modules[module][name]
-        origin = self._imports.get(module, {}).get(name)
+            return None if home is None else (home, self._module(home).functions[name])
+        read = self._module(module)
+        if name in read.functions:
+            return module, read.functions[name]
+        origin = read.imports.get(name)
         return None if origin is None else self.find(origin[1], origin[0])
 
     def origin(self, module: str, name: str) -> tuple[str, str]:
         """Return (module, name) that a name of a module is imported from; the same if it is its own."""
         seen = set()
-        while (module, name) not in seen and name in self._imports.get(module, {}):
+        while (module, name) not in seen and name in self._module(module).imports:
             seen.add((module, name))
-            module, name = self._imports[module][name]
+            module, name = self._module(module).imports[name]
         return module, name
 
     def definition(self, module: str, name: str) -> ast.FunctionDef | ast.expr | None:
         """Return the function of that name, or the value assigned to it; None if the module does not define it."""
-        return self.modules.get(module, {}).get(name) or self._values.get(module, {}).get(name)
+        read = self._module(module)
+        return read.functions.get(name) or read.values.get(name)
 
     def home(self, name: str) -> str | None:
         """Return the public module that has a public function of that name."""
-        if name.startswith("_"):
-            return None
-        return next(
-            (
-                module
-                for module, functions in self.modules.items()
-                if name in functions and not any(part.startswith("_") for part in module.split("."))
-            ),
-            None,
-        )
+        return None if name.startswith("_") else self._homes.get(name)
+
+    @cached_property
+    def _homes(self) -> dict[str, str]:
+        homes: dict[str, str] = {}
+        for module in self._files:
+            if not any(part.startswith("_") for part in module.split(".")):
+                for name in self._module(module).functions:
+                    homes.setdefault(name, module)
+        return homes
 
     def calls(self, module: str, name: str) -> frozenset[str]:
         """Return the names of operators and methods that a function calls, also through other functions there."""
-        origin = self._imports.get(module, {}).get(name)
+        origin = self._module(module).imports.get(name)
         if origin is not None:
             return self.calls(*origin)
         definition = self.definition(module, name)
@@ -116,11 +111,41 @@ class Functions:
                 names.add(node.attr)
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 base = node.func.value
-                if not (isinstance(base, ast.Name) and base.id in self._foreign[module]):
+                if not (isinstance(base, ast.Name) and base.id in self._module(module).foreign):
                     names.add(node.func.attr)
             elif isinstance(node, ast.Name) and node.id != name:
                 names |= self.calls(module, node.id)
         return frozenset(names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Module:
+    """What `Functions` reads in a file."""
+
+    functions: Mapping[str, ast.FunctionDef] = field(default_factory=dict)
+    values: Mapping[str, ast.expr] = field(default_factory=dict)  # values of other names: `exp2 = _alias("exp2")`
+    imports: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # name -> (module, name) of its origin
+    foreign: frozenset[str] = frozenset()  # names of modules such as `math`, whose functions are not methods
+
+    @classmethod
+    def read(cls, name: str, path: Path, keys: Mapping[str, str]) -> _Module:
+        """Read a file; `keys` maps the modules of its folder to their names in `Functions`."""
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        around = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
+        imported = (n for n in _statements(tree.body) if isinstance(n, ast.Import))
+        imports = {
+            (a.asname or a.name): (keys.get(module, module), a.name)
+            for n in tree.body
+            if isinstance(n, ast.ImportFrom) and n.module and 0 < n.level <= len(around) + 1
+            for module in [".".join([*around[: len(around) + 1 - n.level], n.module])]
+            for a in n.names
+        }
+        return cls(
+            {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)},
+            dict(pair for n in tree.body if isinstance(n, ast.Assign) for pair in _assigned(n)),
+            imports,
+            frozenset(a.asname or a.name for n in imported for a in n.names),
+        )
 
 
 def _differentiated(node: ast.AST) -> Iterator[ast.AST]:

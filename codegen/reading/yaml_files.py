@@ -42,12 +42,12 @@ _WHITE_ESCAPES = frozenset("nrtNL P_\t\n")
 
 
 class Source:
-    """The text of a file, with its line ends as `\\n`."""
+    """The text of a file, or of a part of it that begins in the line `first`, with its line ends as `\\n`."""
 
-    __slots__ = ("path", "text", "_starts")
+    __slots__ = ("path", "text", "first", "_starts")
 
-    def __init__(self, path: str, text: str) -> None:
-        self.path, self.text = path, text
+    def __init__(self, path: str, text: str, first: int = 1) -> None:
+        self.path, self.text, self.first = path, text, first
         self._starts = [0]
         for line in text.split("\n")[:-1]:
             self._starts.append(self._starts[-1] + len(line) + 1)
@@ -59,11 +59,11 @@ class Source:
     def line_col(self, index: int) -> tuple[int, int]:
         """Return the line and column, from 1, of an index."""
         line = bisect_right(self._starts, index)
-        return line, index - self._starts[line - 1] + 1
+        return line + self.first - 1, index - self._starts[line - 1] + 1
 
     def line(self, number: int) -> str:
         """Return the text of line `number`, counted from 1."""
-        start = self._starts[number - 1]
+        start = self._starts[number - self.first]
         end = self.text.find("\n", start)
         return self.text[start : end if end >= 0 else len(self.text)]
 
@@ -231,12 +231,41 @@ def load_entries(path: str | os.PathLike[str], shown: str | None = None) -> tupl
     """Return the list items of a YAML file. `shown` is the path that errors name; by default `path` itself. Raises
     SpecError if the file cannot be read, is not UTF-8 text, is not YAML, or is not a list of mappings."""
     shown = str(path) if shown is None else shown
-    return parse_entries(_decode(_read(path, shown), shown), shown)
+    return parse_entries(read_text(path, shown), shown)
+
+
+def read_text(path: str | os.PathLike[str], shown: str) -> str:
+    """Return the text of a file, with `\\n` as line ends. Raises SpecError if it cannot be read or is no UTF-8 text."""
+    return _decode(_read(path, shown), shown)
+
+
+_ITEM = re.compile("^- ", re.MULTILINE)
+_MARKER = re.compile(r"^(---|\.\.\.|%)", re.MULTILINE)
+
+
+def split(text: str, shown: str) -> list[Source] | None:
+    """Return a source for each entry of a file, with the comments behind it, such that the entries that these have are
+    those of the file; None if the file is not so simple. A part may yet be none: if a quote is not closed in it."""
+    starts = [match.start() for match in _ITEM.finditer(text)]
+    before = text[: starts[0]] if starts else text
+    if not starts or _MARKER.search(text) or any(line.strip()[:1] not in ("", "#") for line in before.split("\n")):
+        return None
+    found, line = [], before.count("\n") + 1
+    for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        part = text[start:end]
+        found.append(Source(shown, part, line))
+        line += part.count("\n")
+    return found
 
 
 def parse_entries(text: str, shown: str) -> tuple[Entry, ...]:
     """Return the list items of a YAML text; see `load_entries`."""
-    source = Source(shown, text)
+    return entries_in(Source(shown, text))
+
+
+def entries_in(source: Source) -> tuple[Entry, ...]:
+    """Return the list items of a YAML text; see `load_entries`."""
+    text, shown = source.text, source.path
     _check_characters(source)
     if not text.strip():
         raise SpecError(shown, 1, 1, "", "the file is empty", "a list of entries is expected: `- func: ...`")

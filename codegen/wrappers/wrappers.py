@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from ..derivatives.model import Derivative, DifferentiabilityInfo, DifferentiableFunction
 from ..errors import SpecError, raise_all
-from ..notation.equations import Notation, docstring
 from ..operators.native_functions import NativeFunction
 from ..schema import check_kernel_schema
 from ..target import OPERATORS, Target
@@ -28,11 +27,7 @@ class Wrapper(History):
 
 
 def make_wrapper(
-    joined: DifferentiableFunction,
-    is_single: bool,
-    taken: Collection[str] = (),
-    doc: str = "",
-    target: Target | None = None,
+    joined: DifferentiableFunction, is_single: bool, taken: Collection[str] = (), target: Target | None = None
 ) -> Wrapper:
     """Return the wrapper of an operator or of its in-place variant. `is_single`: its Python name has no other overload;
     `taken`: the Python names of all operators, which no other overload may have."""
@@ -59,7 +54,7 @@ def make_wrapper(
         function=function,
         python_name=name,
         kind=kind,
-        doc=doc or str(schema),
+        doc=str(schema),
         schema=schema,
         native=native,
         parameters=parameters,
@@ -139,10 +134,8 @@ def public_names(wrappers: Iterable[Wrapper]) -> list[PublicName]:
     return [PublicName(name, tuple(chosen_from(group, lambda w: w.variants))) for name, group in sorted(names.items())]
 
 
-def make_all(
-    joined: Sequence[DifferentiableFunction], notation: Notation | None, target: Target | None = None
-) -> list[Wrapper]:
-    """Return the wrappers of all operators, in the order of the file."""
+def make_all(joined: Sequence[DifferentiableFunction], target: Target | None = None) -> list[Wrapper]:
+    """Return the wrappers of all operators, in the order of the file; their docstrings are written later."""
     groups: dict[str, list[DifferentiableFunction]] = {}
     for f in joined:
         groups.setdefault(f.schema.name.name, []).append(f)
@@ -151,10 +144,7 @@ def make_all(
         for group in (chosen_from(fs, lambda f: f.function.variants) for fs in groups.values())
         if len(group) == 1
     }
-    wrappers = [
-        make_wrapper(f, id(f) in single, set(groups), docstring(f, notation) if notation is not None else "", target)
-        for f in joined
-    ]
+    wrappers = [make_wrapper(f, id(f) in single, groups.keys(), target) for f in joined]
     _check_names(wrappers)
     return wrappers
 

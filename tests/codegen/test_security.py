@@ -273,13 +273,13 @@ def test_a_docstring_cannot_be_left(generate):
 
 
 def test_templates_are_sandboxed():
-    template = templating._ENVIRONMENT.from_string("{{ ''.__class__.__mro__ }}")
+    template = templating.templates().from_string("{{ ''.__class__.__mro__ }}")
     with pytest.raises(jinja2.exceptions.SecurityError):
         template.render()
     with pytest.raises(jinja2.exceptions.SecurityError):
-        templating._ENVIRONMENT.from_string("{{ x.append(1) }}").render(x=[])
+        templating.templates().from_string("{{ x.append(1) }}").render(x=[])
     with pytest.raises(jinja2.exceptions.UndefinedError):
-        templating._ENVIRONMENT.from_string("{{ missing }}").render()
+        templating.templates().from_string("{{ missing }}").render()
 
 
 def test_text_from_the_files_is_no_template(generate):

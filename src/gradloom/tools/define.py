@@ -20,7 +20,6 @@ from gradloom.codegen.derivatives.specification import Given, Specification, ana
 from gradloom.codegen.errors import SpecError, raise_all
 from gradloom.codegen.language.scope import Callables, Helper, Kind
 from gradloom.codegen.operators import native_functions
-from gradloom.codegen.outputs.render import render_package
 from gradloom.codegen.reading.python_files import GivenFunctions, Signature, signature
 from gradloom.codegen.reading.yaml_files import Entry, Text, parse_entries
 from gradloom.codegen.schema import MODULE_NAMES
@@ -118,6 +117,8 @@ def _define(
     _check_namespace(namespace)
     texts = _texts(text, formulas)
     operators, entries = _sorted(texts)
+    from gradloom.codegen.outputs.render import render_package  # which others who import this module do not need
+
     target = in_memory(namespace, f"gradloom.ops.{namespace}.defined_{next(_numbers)}")
     replaced = _replaced_by(operators, entries, namespace)
     given = {"kernels": named("kernels", kernels), "helpers": named("helpers", helpers)}

@@ -60,10 +60,11 @@ def _own_sha256() -> Any:
 sha256 = _own_sha256()
 
 
-def folder() -> Path | None:
-    """Return the folder of cached code, made if need be; None if there is none that can be trusted."""
+def folder(room: str = "llvm") -> Path | None:
+    """Return the folder of cached code, or another one beside it, made if need be; None if there is none that can be
+    trusted."""
     named = os.environ.get(_VARIABLES[0])
-    return _checked(named) if named is not None else _checked(None, *map(os.environ.get, _VARIABLES[1:]))
+    return _checked(room, named) if named is not None else _checked(room, None, *map(os.environ.get, _VARIABLES[1:]))
 
 
 def _default() -> Path:
@@ -75,19 +76,19 @@ def _default() -> Path:
 
 
 @lru_cache(16)
-def _checked(named: str | None, *_others: str | None) -> Path | None:
-    """Return the folder for these values of _VARIABLES."""
+def _checked(room: str, named: str | None, *_others: str | None) -> Path | None:
+    """Return the folder of a room for these values of _VARIABLES."""
     if named == "":
         return None
     try:
-        path = (Path(named) if named else _default() / "gradloom") / "llvm"
+        path = (Path(named) if named else _default() / "gradloom") / room
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.lstat()
     except (OSError, RuntimeError):  # nowhere to write, no home
         return None
     if not stat.S_ISDIR(found.st_mode) or not _own(found):
         warnings.warn(
-            f"{path} is not used as the cache of machine code: it is not this user's own, or others may write to it. "
+            f"{path} is not used as the cache: it is not this user's own, or others may write to it. "
             "Remove it, or set GRADLOOM_CACHE_DIR",
             stacklevel=3,
         )
@@ -107,9 +108,9 @@ def file_name(*what: str) -> str:
     return str(sha256("\0".join(what).encode()).hexdigest())
 
 
-def read(name: str) -> bytes | None:
+def read(name: str, room: str = "llvm") -> bytes | None:
     """Return what was written under a name, if it is there, whole, and this user's own."""
-    where = folder()
+    where = folder(room)
     if where is None:
         return None
     try:
@@ -134,9 +135,9 @@ def read(name: str) -> bytes | None:
     return payload
 
 
-def write(name: str, payload: bytes) -> None:
+def write(name: str, payload: bytes, room: str = "llvm") -> None:
     """Keep code under a name; a full disk or a folder that is not writable is no error."""
-    where = folder()
+    where = folder(room)
     if where is None:
         return
     data = _MAGIC + sha256(name.encode() + payload).digest() + payload

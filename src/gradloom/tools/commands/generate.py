@@ -16,13 +16,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from gradloom.codegen.errors import SpecError, UsageError
 from gradloom.codegen.operators.keys import SOURCE_FOLDERS
-from gradloom.codegen.outputs.render import generated_files, has_debug
+from gradloom.codegen.outputs import render
+from gradloom.codegen.outputs.render import has_debug
 from gradloom.codegen.target import FILES, GENERATOR, PROJECT, Target, find_target, own
 from gradloom.codegen.writing.folder import exclusive, write
+
+from .. import kept
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -38,28 +42,36 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="go on, and generate again whenever a file is saved that the code depends on: YAML, "
         "kernels, formulas, composites, templates, the generator; end with Ctrl-C",
     )
+    parser.add_argument(
+        "--afresh",
+        action="store_true",
+        help="use and keep no results of other runs, which are kept in the user's cache folder; the files are the same",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.watch:
-        return watch(lambda: find_target(arguments.root), generate, lambda: _generate_afresh(arguments.root))
-    generate(find_target(arguments.root), arguments.debug)
+        again = partial(generate, afresh=arguments.afresh)
+        return watch(lambda: find_target(arguments.root), again, lambda: _generate_in_process(arguments))
+    generate(find_target(arguments.root), arguments.debug, arguments.afresh)
     return 0
 
 
-def generate(target: Target, debug: bool = False) -> None:
-    """Write the generated files of a target and report how many changed."""
+def generate(target: Target, debug: bool = False, afresh: bool = False) -> None:
+    """Write the generated files of a target and report how many changed; `afresh`, without results of other runs."""
     assert target.output is not None
     start = time.perf_counter()
     with exclusive(target.output):
+        generated_files = render.generated_files if afresh else kept.generated_files
         files = generated_files(target, debug or has_debug(target))
         changed = write(target.output, files)
     print(f"generated {len(files)} files in {time.perf_counter() - start:.1f} s, {len(changed)} changed", flush=True)
 
 
-def _generate_afresh(root: Path | None) -> None:
+def _generate_in_process(arguments: argparse.Namespace) -> None:
     """Generate in a new process, which loads the generator's current code."""
-    given = [] if root is None else ["--root", str(root)]
+    given = [] if arguments.root is None else ["--root", str(arguments.root)]
+    given += ["--afresh"] * arguments.afresh
     subprocess.run([sys.executable, "-m", "gradloom", "generate", *given])
 
 

@@ -165,7 +165,7 @@ def member(functions: Functions, family: str, name: str) -> Place | None:
     if tree is None:
         return None
     first = min([tree.lineno, *(d.lineno for d in getattr(tree, "decorator_list", ()))])
-    path = functions.paths[module]
+    path = functions.path(module)
     lines = path.read_text(encoding="utf-8").splitlines()
     return Place(path, first, "\n".join(lines[first - 1 : tree.end_lineno]))
 

@@ -14,10 +14,10 @@ import gradloom
 from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.derivatives.specification import Specification, load
 from gradloom.codegen.errors import UsageError
-from gradloom.codegen.outputs.render import generated_files, has_debug, shown
 from gradloom.codegen.target import Target, installed, own, project
 from gradloom.codegen.writing.folder import stale
 from gradloom.schema import Symbol
+from gradloom.tools import kept
 from gradloom.tools.define import Definition
 
 # Returns the calls of an operator to check, as (args, kwargs).
@@ -173,7 +173,7 @@ def _reach(overloads, name):
 @cache
 def own_specification() -> Specification:
     """Return the specification of the imported gradloom."""
-    return load(own())
+    return kept.load(own())
 
 
 @cache
@@ -202,6 +202,8 @@ def operators_of(package: str | Path | Definition) -> tuple[Operator, ...]:
     target = target_of(package)
     check_fresh(target)
     import_package(target)
+    from gradloom.codegen.outputs.render import shown
+
     specification = load(target, lambda name: shown(target, name))
     overloads = import_module(f"{target.generated}.namespaces").OVERLOADS
     return _joined(specification, overloads, f"{target.package}.samples")
@@ -224,7 +226,9 @@ def check_fresh(target: Target) -> None:
     """Raise UsageError unless the generated code is up to date with the YAML files; a wheel's always is."""
     if target.output is None or (target.is_own and target.specification != target.output.parent):
         return
-    changed, extra = stale(target.output, generated_files(target, has_debug(target)))
+    from gradloom.codegen.outputs.render import has_debug
+
+    changed, extra = stale(target.output, kept.generated_files(target, has_debug(target)))
     names = [*changed, *extra]
     if names:
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
