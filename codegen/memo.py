@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 SIZE = 20  # bytes of a digest
-LARGEST = 1 << 24  # bytes of results that are kept besides those that were used
+LARGEST = 1 << 24  # bytes; of more results than that, only those that were used are kept
 
 
 def digest(*parts: str | bytes) -> bytes:

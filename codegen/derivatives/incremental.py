@@ -78,12 +78,12 @@ def environment(target: Target) -> bytes:
         for path in sorted(folder.glob("*.py")) if folder is not None else ():
             found = path.stat()
             parts.append(f"{path} {found.st_size} {found.st_mtime_ns}")
-    for path in _sources(target):
+    for path in sources(target):
         parts += (str(path), path.read_bytes())
     return digest(*parts)
 
 
-def _sources(target: Target) -> Iterator[Path]:
+def sources(target: Target) -> Iterator[Path]:
     """Yield the files that the environment consists of."""
     assert target.source is not None
     yield from _loaded()

@@ -81,8 +81,8 @@ class NativeFunction:
 
     @property
     def declaration(self) -> NativeFunction:
-        """The entry without what only its own code and record follow from: its definition, its domain, what it does with
-        sparse and 8-bit tensors, and the places of its words."""
+        """The entry without what only its own code and record follow from: its definition, its domain, what it does
+        with sparse and 8-bit tensors, and the places of its words."""
         nowhere = Source("", "")
         text = Text(self.text.value, nowhere)
         derived = tuple(replace(v, text=Text(v.text.value, nowhere)) for v in self.derived)

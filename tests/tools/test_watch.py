@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from gradloom.codegen.derivatives import incremental
 from gradloom.codegen.target import own
 from gradloom.tools.commands import generate as watch
 from tests.waiting import LIMIT, started
@@ -44,17 +45,24 @@ opened = set()
 sys.addaudithook(lambda event, args: opened.add(str(args[0])) if event == "open" else None)
 from gradloom.codegen.outputs.render import generated_files
 from gradloom.codegen.target import own
+before = set(opened)
+opened.clear()
 generated_files(own())
-import gradloom
+while_generating = set(opened)
 opened |= {m.__file__ for name, m in sys.modules.items() if name.startswith("gradloom.codegen")}
-print(*sorted(opened), sep="\\n")
+print(*sorted(opened | before), sep="\\n")
+print("while generating:")
+print(*sorted(while_generating), sep="\\n")
 """
     uncompiled = os.environ | {"PYTHONPYCACHEPREFIX": str(tmp_path)}  # or their .pyc files are opened instead
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT, cwd=ROOT, env=uncompiled
     )
     assert done.returncode == 0, done.stderr
-    opened = {Path(name).resolve() for name in done.stdout.splitlines() if name.startswith("/")}
+    opened, while_generating = (
+        {Path(name).resolve() for name in part.splitlines() if name.startswith("/")}
+        for part in done.stdout.split("while generating:")
+    )
     target = own(ROOT)
     watched = {p.resolve() for p in (*watch.sources(target), *watch.generator_files(target))}
     mine = {
@@ -74,6 +82,10 @@ print(*sorted(opened), sep="\\n")
     }
     assert len(mine) > 120 and ROOT / "codegen" / "notation" / "notation.yaml" in mine
     assert mine - watched == set()
+    # Results of a run are kept by the contents of these files (Note [Kept steps]).
+    known = {path.resolve() for path in incremental.sources(target)} | {(ROOT / name).resolve() for name in FILES}
+    read = {path for path in while_generating if path.is_relative_to(ROOT) and ".venv" not in path.parts}
+    assert len(read) > 100 and read - known == set()
 
 
 @pytest.mark.slow
