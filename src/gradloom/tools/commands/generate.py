@@ -21,6 +21,7 @@ from pathlib import Path
 
 from gradloom.codegen.errors import SpecError, UsageError
 from gradloom.codegen.operators.keys import SOURCE_FOLDERS
+from gradloom.codegen.operators.native_functions import RULE_FOLDERS
 from gradloom.codegen.outputs import render
 from gradloom.codegen.outputs.render import has_debug
 from gradloom.codegen.target import FILES, GENERATOR, PROJECT, Target, find_target, own
@@ -146,7 +147,7 @@ def generator_files(target: Target) -> list[Path]:
 
 
 def _source_files(folder: Path) -> list[Path]:
-    return [path for name in SOURCE_FOLDERS for path in (folder / name).rglob("*.py")]
+    return [path for name in (*SOURCE_FOLDERS, *RULE_FOLDERS) for path in (folder / name).rglob("*.py")]
 
 
 def _stamps(paths: Iterable[Path]) -> Stamps:
