@@ -317,6 +317,9 @@ _FOREIGN_TYPES = {
 }
 
 
+_BASES = {name: Base(name) for name in TYPES}  # one object each, which makes pickles of schemas smaller
+
+
 class _Parser(Parser):
     strict = True
     argument_class, annotation_class, schema_class = Argument, Annotation, FunctionSchema
@@ -325,7 +328,7 @@ class _Parser(Parser):
         if name not in TYPES:
             hint = _FOREIGN_TYPES.get(name) or did_you_mean(name, TYPES) or f"the types are {', '.join(TYPES)}"
             raise SchemaError(f"unknown type `{name}`", length=len(name), hint=hint)
-        return Base(name)
+        return _BASES[name]
 
 
 def parse(text: str) -> FunctionSchema:

@@ -58,6 +58,7 @@ def _own_sha256() -> Any:
 
 
 sha256 = _own_sha256()
+LARGE = 1 << 18  # bytes, from which on OpenSSL is faster by more than it takes to load
 
 
 def folder(room: str = "llvm") -> Path | None:
@@ -127,7 +128,7 @@ def read(name: str, room: str = "llvm") -> bytes | None:
         return None
     start = len(_MAGIC) + 32
     payload = data[start:]
-    if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != sha256(name.encode() + payload).digest():
+    if data[: len(_MAGIC)] != _MAGIC or data[len(_MAGIC) : start] != _checksum(name, payload):
         return None
     if time.time() - found.st_mtime > _DAY:
         with suppress(OSError):
@@ -140,7 +141,7 @@ def write(name: str, payload: bytes, room: str = "llvm") -> None:
     where = folder(room)
     if where is None:
         return
-    data = _MAGIC + sha256(name.encode() + payload).digest() + payload
+    data = _MAGIC + _checksum(name, payload) + payload
     with suppress(OSError):
         temporary = where / f".new-{os.getpid()}-{threading.get_ident()}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), 0o600)
@@ -155,6 +156,11 @@ def write(name: str, payload: bytes, room: str = "llvm") -> None:
         if _counted(where, _blocks(len(data))) > LIMIT:
             left = evict(where, KEPT)
             os.truncate(where / TALLY, left)
+
+
+def _checksum(name: str, payload: bytes) -> bytes:
+    function = sha256 if len(payload) < LARGE else import_module("hashlib").sha256
+    return bytes(function(name.encode() + payload).digest())
 
 
 def _blocks(size: int) -> int:
