@@ -342,6 +342,7 @@ def test_every_family_folder_is_a_package():
 STAGES = (
     "errors",
     "target",
+    "memo",
     "reading",
     "schema",
     "language",
