@@ -2174,7 +2174,7 @@ class CopysignBackward0(Node):
             grad_of_other = ops.zeros(other_sym_sizes, dtype=other_scalar_type, device=other_device)
         else:
             grad_of_other = None
-        # self: grad * (result / self).masked_fill(self == 0, 0)
+        # self: grad * result.sign() * self.sign()
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
             if result._vc is not None:
@@ -2182,7 +2182,7 @@ class CopysignBackward0(Node):
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            grad_of_self = grad * (result / self).masked_fill(self == 0, 0)
+            grad_of_self = grad * result.sign() * self.sign()
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -2203,7 +2203,7 @@ class CopysignBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: grad * (result / self).masked_fill(self == 0, 0)
+        # self: grad * result.sign() * self.sign()
         if edges[0] is not NO_EDGE:
             result = fn.saved_result
             if result._vc is not None:
@@ -2211,7 +2211,7 @@ class CopysignBackward1(Node):
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            grad_of_self = grad * (result / self).masked_fill(self == 0, 0)
+            grad_of_self = grad * result.sign() * self.sign()
         else:
             grad_of_self = None
         return (grad_of_self,)

@@ -12212,9 +12212,9 @@ def copysign_Tensor(input, other, *, out=None):
     """copysign.Tensor(Tensor self, Tensor other) -> Tensor
 
     z = copysign(x, y)
-    ∂L/∂x = g · (0 if x = 0, else z / x)
+    ∂L/∂x = g · sign(z) · sign(x)
     ∂L/∂y = 0
-    dz = dx · (0 if x = 0, else z / x)
+    dz = dx · sign(z) · sign(x)
     where x = self, y = other, z = result, g = ∂L/∂z
 
     CopysignBackward0, from the entry copysign.Tensor of derivatives.yaml.
@@ -12270,8 +12270,8 @@ def copysign_Tensor(input, other, *, out=None):
             state.flags &= ~FORWARD_AD
             try:
                 self_p = input
-                # result: self_t * (result / self_p).masked_fill(self_p == 0, 0)
-                result_tangent = self_t * (result / self_p).masked_fill(self_p == 0, 0)
+                # result: self_t * result.sign() * self_p.sign()
+                result_tangent = self_t * result.sign() * self_p.sign()
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -12337,8 +12337,8 @@ def copysign__Tensor(input, other):
         if self_t is not None:
             state.flags &= ~FORWARD_AD
             try:
-                # result: self_t * (result / self_p).masked_fill(self_p == 0, 0)
-                result_tangent = self_t * (input / self_p).masked_fill(self_p == 0, 0)
+                # result: self_t * result.sign() * self_p.sign()
+                result_tangent = self_t * input.sign() * self_p.sign()
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
@@ -12349,8 +12349,8 @@ def copysign_Scalar(input, other, *, out=None):
     """copysign.Scalar(Tensor self, Scalar other) -> Tensor
 
     z = copysign(x, y)
-    ∂L/∂x = g · (0 if x = 0, else z / x)
-    dz = dx · (0 if x = 0, else z / x)
+    ∂L/∂x = g · sign(z) · sign(x)
+    dz = dx · sign(z) · sign(x)
     where x = self, y = other, z = result, g = ∂L/∂z
 
     CopysignBackward1, from the entry copysign.Scalar of derivatives.yaml.
@@ -12402,7 +12402,7 @@ def copysign_Scalar(input, other, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (result / self_p).masked_fill(self_p == 0, 0)).conj()
+                result_tangent = (self_t.conj() * result.sign() * self_p.sign()).conj()
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -12464,7 +12464,7 @@ def copysign__Scalar(input, other):
             state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (input / self_p).masked_fill(self_p == 0, 0)).conj()
+                result_tangent = (self_t.conj() * input.sign() * self_p.sign()).conj()
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
