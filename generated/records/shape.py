@@ -90,7 +90,7 @@ RECORDS = Records(
     Record('as_strided(Tensor(a) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a)', "shape", "as_strided", batch=('shape.as_strided',), shape=('view',), float8=Float8('all')),
     Record('as_strided_copy(Tensor self, int[] size, int[] stride, int? storage_offset=None) -> Tensor', "shape", "as_strided_copy", batch=('shape.as_strided',), shape=('large.copy', 'as_strided'), out=('same_dtype', 'shared'), float8=Float8('all')),
     Record('as_strided_copy.out(Tensor self, int[] size, int[] stride, int? storage_offset=None, *, Tensor(a!) out) -> Tensor(a!)', "shape", "as_strided_copy", tags=('out',)),
-    Record('as_strided_(Tensor(a!) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a!)', "shape", "as_strided_", tags=('inplace', 'inplace_view'), batch=('write', 'as_strided'), shape=('restrided',), float8=Float8('all')),
+    Record('as_strided_(Tensor(a!) self, int[] size, int[] stride, int? storage_offset=None) -> Tensor(a!)', "shape", "as_strided_", tags=('inplace', 'inplace_view'), batch=('shape.as_strided',), shape=('restrided',), float8=Float8('all')),
     Record('select.int(Tensor(a) self, int dim, int index) -> Tensor(a)', "shape", "select", batch=('dims', 'dim'), shape=('view',), shard=('shape.selected',), sparse=('shape.select',), float8=Float8('all')),
     Record('select_copy.int(Tensor self, int dim, int index) -> Tensor', "shape", "select_copy", batch=('dims', 'dim'), shape=('large.copy', 'select.int'), shard=('shape.selected',), out=('same_dtype', 'shared'), float8=Float8('all')),
     Record('select_copy.int_out(Tensor self, int dim, int index, *, Tensor(a!) out) -> Tensor(a!)', "shape", "select_copy", tags=('out',)),

@@ -44,7 +44,7 @@ REFUSALS = (
     "depends on the values",
     "boolean mask",
     "num_classes",
-    "is not possible because there exists",
+    "embedding_renorm_(self, *extra_args) is not possible",  # max_norm writes to a weight that is shared
     "would resize the storage",
     "without out=",
     "Batch norm got a batched",

@@ -15,6 +15,8 @@ import pytest
 import gradloom as torch
 from gradloom.autograd import grad
 from gradloom.core.tensor import wrap
+from gradloom.dispatch import _operators
+from gradloom.dispatch.records import record_of
 from gradloom.tools.verify import own_operators
 from gradloom.tools.verify.case import Case
 from gradloom.tools.verify.findings import close, scale
@@ -27,6 +29,7 @@ FEW = 3
 # vmap cannot give what these ask of one batch element; a batch of cotangents never may.
 REFUSED_FOR_VALUES = ("calling .item()", "data-dependent control flow")
 COUNT = 3
+SMALL = 30  # numbers of all inputs, of the calls whose jacobians are computed without GRADLOOM_ALL_SAMPLES
 
 
 def vectors(like, seed, lead=(COUNT,)):
@@ -168,6 +171,52 @@ def takes_strides(case) -> bool:
     return "stride" in case.names
 
 
+def jacobian_in_turn(function, points):
+    """Return the jacobians of each result by each input, row by row."""
+    inputs = [p.detach().requires_grad_() for p in points]
+    found = []
+    for output in function(*inputs):
+        rows = []
+        for basis in torch.eye(output.numel(), dtype=output.dtype):
+            row = grad(output, inputs, basis.reshape(output.shape), retain_graph=True, allow_unused=True)
+            rows.append([torch.zeros_like(x) if g is None else g for g, x in zip(row, inputs, strict=True)])
+        found += [torch.stack(c).reshape((*output.shape, *c[0].shape)) for c in zip(*rows, strict=True)]
+    return found
+
+
+def jacobians(case):
+    """Yield (name, difference) for jacobians and second derivatives by torch.func."""
+    points = [case.read(place).detach() for place in case.places]
+    everything = tuple(range(len(points)))
+
+    def outputs(*inputs):
+        return tuple([o for o in case.call(*inputs) if o.is_floating_point() and o.numel()])
+
+    def total(*inputs):
+        return sum((o * vectors(o, 50 + k, ())).sum() for k, o in enumerate(outputs(*inputs)))
+
+    def gradients(*inputs):
+        found = grad(total(*inputs), inputs, create_graph=True, allow_unused=True)
+        return [x * 0 if g is None or not g.requires_grad else g for g, x in zip(found, inputs, strict=True)]
+
+    def flat(nested):
+        return [t for part in nested for t in (flat(part) if isinstance(part, (tuple, list)) else [part])]
+
+    probe = outputs(*[p.requires_grad_() for p in points])
+    if not probe or not all(o.requires_grad for o in probe) or any(p.is_complex() for p in points):
+        return
+    rev, fwd, count = torch.func.jacrev, torch.func.jacfwd, sum(p.numel() for p in points)
+    points = [p.detach() for p in points]
+    if not ALL and count > SMALL:
+        return
+    for name, transform in ("jacrev", rev), ("jacfwd", fwd):
+        of = transform(outputs, argnums=everything)
+        yield name, difference(lambda of=of: flat(of(*points)), lambda: jacobian_in_turn(outputs, points))
+    for name, transform in ("hessian", fwd), ("jacrev of jacrev", rev):
+        of = transform(rev(total, argnums=everything), argnums=everything)
+        yield name, difference(lambda of=of: flat(of(*points)), lambda: jacobian_in_turn(gradients, points))
+
+
 FAMILIES = sorted({o.family for o in own_operators() if o.differentiable})
 
 
@@ -189,6 +238,30 @@ def test_a_batch_of_gradients_is_a_loop(family):
                 text = mapped(case, [torch.stack([point.read(p) for point in points]) for p in case.places])
                 if text and not any(asked in text for asked in REFUSED_FOR_VALUES):
                     wrong.append(f"{case}: vmap of grad: {text}")
+    assert not wrong, "\n".join(wrong)
+
+
+def has_rule_of_its_own(operator) -> bool:
+    """Return whether the operator's batching rule is a function for it, not one that many share."""
+    record = record_of(getattr(_operators, operator.name.replace(".", "_"), None))
+    return record is not None and "." in "".join(record.batch[:1])
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_jacobians_and_hessians_are_loops(family):
+    """All operators with GRADLOOM_ALL_SAMPLES; else those with a batching rule of their own, at one small call."""
+    wrong = []
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for operator in own_operators():
+            is_meant = operator.family == family and operator.differentiable and operator.schema.kind == "functional"
+            if not is_meant or operator.is_random or not (ALL or has_rule_of_its_own(operator)):
+                continue
+            for case in chosen(operator) if ALL else chosen(operator)[:1]:
+                if takes_strides(case) or attempt(lambda case=case: case.call(*case.inputs()))[1] is not None:
+                    continue
+                wrong += [f"{case}: {way}: {text}" for way, text in jacobians(case) if text]
+    wrong = [line for line in wrong if not any(asked in line for asked in REFUSED_FOR_VALUES)]
     assert not wrong, "\n".join(wrong)
 
 
@@ -215,3 +288,42 @@ def test_selections_share_gradients_among_ties_within_vmap(name):
         torch.testing.assert_close(torch.func.jacrev(select)(x), once)
         torch.testing.assert_close(torch.autograd.functional.jacobian(select, x, vectorize=True), once)
         torch.testing.assert_close(torch.func.hessian(select)(x), torch.zeros(2, 2))
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "group_norm"])
+def test_second_derivatives_of_norms_by_weight_and_input_include_the_statistics(name):
+    """PyTorch 2.13 leaves them out in its batching rules."""
+    torch.manual_seed(0)
+    x, weight = torch.randn(2, 2, 3, dtype=torch.float64), torch.randn(2, dtype=torch.float64)
+
+    def loss(x, w):
+        normalized = (x.reshape(2, 3, 2), (2,)) if name == "layer_norm" else (x, 1)
+        return (getattr(torch.nn.functional, name)(*normalized, w, None, eps=0.1).reshape(x.shape) * x.detach()).sum()
+
+    expected = torch.autograd.functional.hessian(loss, (x, weight))
+    for transform in torch.func.jacfwd, torch.func.jacrev:
+        found = transform(torch.func.jacrev(loss, (0, 1)), (0, 1))(x, weight)
+        torch.testing.assert_close(found, expected)
+
+    def penalty(x):  # the squares of each example's gradient
+        return torch.func.vmap(torch.func.grad(loss, 1), (0, None))(x.unsqueeze(1), weight).square().sum()
+
+    def in_turn(x):
+        rows = [torch.func.grad(loss, 1)(row, weight) for row in x.unsqueeze(1)]
+        return torch.stack(rows).square().sum()
+
+    if name == "group_norm":
+        torch.testing.assert_close(torch.func.grad(penalty)(x), torch.func.grad(in_turn)(x))
+
+
+def test_as_strided_in_place_changes_the_elements_of_a_batch():
+    x = torch.arange(6.0).reshape(2, 3)
+
+    def f(row):
+        row = row * 1
+        row.as_strided_((2, 2), (1, 1))
+        return (row * row).sum(), row
+
+    slopes, rows = torch.func.vmap(torch.func.grad(f, has_aux=True))(x)
+    assert rows.tolist() == [[[0, 1], [1, 2]], [[3, 4], [4, 5]]]
+    assert slopes.tolist() == [[0, 4, 4], [6, 16, 10]]

@@ -310,3 +310,14 @@ def test_a_generated_rule_sees_tensors_in_lists_and_dicts(torch):
     assert found[1][0].tolist() == y.tolist() and found[1][1]["all"].tolist() == (y * 3).tolist()
     found = torch.vmap(lambda y: function((torch.ones(2), "x"), {"b": y})[0])(y)
     assert found.tolist() == (y + 2).tolist()
+
+
+@pytest.mark.filterwarnings("ignore:index_reduce", "ignore:There is a performance drop")
+@pytest.mark.parametrize("reduce", ["mean", "amax", "amin"])
+def test_gradients_flow_through_index_reduce_in_place(torch, x, reduce):
+    index, source = torch.tensor([0, 1, 1]), torch.full((3,), 0.5, dtype=x.dtype)
+
+    def f(row):
+        return (row * 1).index_reduce_(0, index, source, reduce).square().sum()
+
+    close(torch, torch.vmap(torch.func.grad(f))(x), torch.stack([torch.func.grad(f)(row) for row in x]))

@@ -246,7 +246,9 @@ def write(call: Call) -> Any:
     """Batch an in-place operator: copy the result of the named operator into the first argument."""
     written(call)
     function = getattr(import_module(home_of(call.wrapper)), call.arguments[0])
-    return ops.copy_(call.values[call.first], call.invoke(wrapper=function))
+    target = call.values[call.first]
+    read = ops.clone(target) if target.requires_grad else target  # a node may save what is written to
+    return ops.copy_(target, call.invoke({call.first: read}, function))
 
 
 def dynamic(call: Call) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from ...core.tangents import tangent_of
 from ...core.tensor import Tensor
 from ...dispatch import _operators as ops
 from ..call import Call
@@ -63,10 +64,22 @@ def native_layer_norm_backward(call: Call) -> Any:
             }
         )[0]
     if mask[1]:
-        of_weight = _over(grad * ((x - mean) * rstd), lead)
+        dims = tuple(range(lead + 1, rank + 1))
+        of_weight = _over(grad * _normalized(x, mean, rstd, dims), lead)
     if mask[2]:
         of_bias = _over(grad, lead)
     return call.wrap((of_input, of_weight, of_bias))
+
+
+def _normalized(x: Tensor, mean: Tensor, rstd: Tensor, dims: tuple[int, ...]) -> Tensor:
+    """Return (x - mean) * rstd, differentiable by x, on which the statistics of the forward pass depend without a
+    derivative: they are computed again, with the same epsilon."""
+    if not x.requires_grad and tangent_of(x) is None:
+        return (x - mean) * rstd
+    centered = x - ops.mean_dim(x, dims, True, None)
+    variance = ops.mean_dim(centered * centered, dims, True, None)
+    epsilon = ops.detach(1 / (rstd * rstd) - variance)
+    return centered * ops.rsqrt(variance + epsilon)
 
 
 def _over(tensor: Tensor, lead: int) -> Tensor:
@@ -144,7 +157,7 @@ def native_group_norm_backward(call: Call) -> Any:
         of_input = ops.unflatten(of_input, 0, (size, n))
     if mask[1]:
         sets = (size, n, group, c // group * call["HxW"])
-        normal = (ops.reshape(x, sets) - ops.unsqueeze(mean, -1)) * ops.unsqueeze(rstd, -1)
+        normal = _normalized(ops.reshape(x, sets), ops.unsqueeze(mean, -1), ops.unsqueeze(rstd, -1), (3,))
         of_weight = _of_channels(grad * ops.reshape(normal, grad.shape), size, c)
     if mask[2]:
         of_bias = _of_channels(grad, size, c)

@@ -93,6 +93,8 @@ def as_strided(call: Call) -> Any:
     """Batch as_strided. The offset counts from the start of the storage, as for the first batch element."""
     x = call.physical(call.first)
     offset = call["storage_offset"]
+    if call.operator.is_inplace:
+        _own(call)
     found = call.invoke(
         {
             call.first: x,
@@ -101,7 +103,7 @@ def as_strided(call: Call) -> Any:
             "storage_offset": x.storage_offset() if offset is None else offset,
         }
     )
-    return call.wrap(found)
+    return refresh(call.values[call.first]) if call.operator.is_inplace else call.wrap(found)
 
 
 def as_strided_scatter(call: Call) -> Any:

@@ -231,7 +231,9 @@ def _chunks(operands: _Operands, chunking: Chunking, differentiate: bool) -> Ite
         if differentiate:
             logits /= total
             logits.scatter_add_(1, target, gl.full_like(picked, -1))
-            logits *= factors.to(logits.dtype)
+            factors = factors.to(logits.dtype)
+            # a batch of gradients makes a batch of factors only
+            logits = logits.mul_(factors) if type(factors) is type(logits) else logits * factors
         yield losses, rows, logits
 
 
@@ -244,23 +246,30 @@ class _Gradients:
     """
 
     def __init__(self, operands: _Operands, wanted: list[bool]) -> None:
-        self.operands = operands
-        dtype = operands.factors.dtype
-        of_input, of_weight, of_bias = wanted
-        self.input = gl.empty_like(operands.input) if of_input else None
-        self.weight = gl.zeros_like(operands.linear_weight, dtype=dtype) if of_weight else None
-        self.bias = gl.zeros_like(operands.linear_bias, dtype=dtype) if of_bias else None
+        self.operands, self.wanted = operands, wanted
+        self.input: list[Tensor] = []
+        self.weight: Tensor | None = None
+        self.bias: Tensor | None = None
 
     def add(self, rows: slice, slopes: Tensor) -> None:
         """Add what the derivatives by a chunk's logits, (n, C), contribute."""
-        if self.input is not None:
-            self.input[rows] = slopes @ self.operands.linear_weight
-        if self.weight is not None:
-            self.weight.addmm_(slopes.mT.to(self.weight.dtype), self.operands.input[rows].to(self.weight.dtype))
-        if self.bias is not None:
-            self.bias += slopes.sum(0, dtype=self.bias.dtype)
+        dtype = self.operands.factors.dtype
+        of_input, of_weight, of_bias = self.wanted
+        if of_input:
+            self.input.append((slopes @ self.operands.linear_weight).to(self.operands.input.dtype))
+        if of_weight:
+            left, right = slopes.mT.to(dtype), self.operands.input[rows].to(dtype)
+            self.weight = left @ right if self.weight is None else self.weight.addmm_(left, right)
+        if of_bias:
+            found = slopes.sum(0, dtype=dtype)
+            self.bias = found if self.bias is None else self.bias.add_(found)
 
     def finished(self) -> list[Tensor | None]:
-        """Return the gradients in the input's dtype."""
-        dtype = self.operands.input.dtype
-        return [None if found is None else found.to(dtype) for found in (self.input, self.weight, self.bias)]
+        """Return the gradients in the input's dtype, None where none is wanted; without chunks they are zeros."""
+        operands, found = self.operands, []
+        sums = ops.cat(self.input) if self.input else None, self.weight, self.bias
+        likes = operands.input, operands.linear_weight, operands.linear_bias
+        for wanted, total, like in zip(self.wanted, sums, likes, strict=True):
+            total = gl.zeros_like(like) if wanted and total is None else total
+            found.append(None if total is None else total.to(operands.input.dtype))
+        return found
