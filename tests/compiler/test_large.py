@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 import gradloom as torch
-from gradloom.compiler import _eager_programs, _llvm
+from gradloom.compiler import _llvm
+from gradloom.compiler._eager_rows import keeping, loop_of
 from gradloom.compiler._interpreter import run
 from gradloom.compiler._llvm import gate as gates, plan
 from gradloom.compiler._llvm.schedule import emitted
 from gradloom.compiler._loops import LoopProgram
+from gradloom.compiler._scalar import CannotFuseError
 
 pytestmark = pytest.mark.skipif(not _llvm.available(), reason="needs llvmlite: pip install 'gradloom[compile]'")
 
@@ -66,17 +68,16 @@ def test_results_stored_past_the_caches_are_whole(n, dtype, nothing_is_cached):
 
 
 @pytest.mark.parametrize("shape", [(3, 70, 1), (2, 5, 33), (1, 7, 1)])
-@pytest.mark.parametrize("name", _eager_programs.ROWS)
+@pytest.mark.parametrize("name", ["_softmax", "_log_softmax", "_softmax_backward_data", "_log_softmax_backward_data"])
 def test_rows_stored_past_the_caches_are_whole(name, shape, nothing_is_cached):
-    program = LoopProgram.parse(_eager_programs.row_program(name, "float32", *shape))
-    outputs = len(program.outputs) + len(program.aliases) // 2  # softmax reads what it has stored
-    count = len(program.inputs) + len(program.outputs) - outputs
+    count = 2 if "backward" in name else 1
     arrays = [np.random.default_rng(k).standard_normal(shape).astype(np.float32) for k in range(count)]
+    program = loop_of(name, [*arrays, 1, None], [(shape, np.dtype(np.float32))])
     expected = np.empty(shape, np.float32)
-    run(program, [*arrays, *[expected] * outputs])
+    run(program, [*arrays, expected])
     for offset in (0, 1, 9):
         found, memory = placed(shape, np.float32, offset)
-        _llvm.compile(program)([*arrays, *[found] * outputs])
+        _llvm.compile(program)([*arrays, found])
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
         assert (memory == 0xA5).sum() >= 512
 
@@ -130,3 +131,27 @@ def test_infix_operators_of_large_tensors_run_machine_code(monkeypatch):
     _eager._kernels.clear()
     (x * x + x).sum().backward()
     assert not _eager._kernels
+
+
+def test_an_expensive_value_is_kept_in_the_result():
+    shape, dtype = (3, 7), np.dtype(np.float64)
+    x = np.random.default_rng(0).standard_normal(shape)
+    program = loop_of("_softmax", [x, -1, False], [(shape, dtype)])
+    kept = keeping(program)
+    assert str(program).count("exp") == 2 and str(kept).count("exp") == 1
+    expected, found = np.empty(shape), np.empty(shape)
+    run(program, [x, expected])
+    run(kept, [x, found, found, found])
+    np.testing.assert_array_equal(found, expected)
+    unchanged = loop_of("_log_softmax", [x, -1, False], [(shape, dtype)])
+    assert keeping(unchanged) is unchanged
+
+
+def test_a_call_that_is_not_one_loop_is_refused():
+    x, shape = np.ones((3, 7)), (3, 7)
+    with pytest.raises(CannotFuseError):
+        loop_of("sort", [x, -1, False], [(shape, x.dtype), (shape, np.dtype(np.int64))])
+    rows, of_parameters = np.ones((3, 1)), ((7,), x.dtype)
+    with pytest.raises(CannotFuseError, match="several loops"):  # sums over rows join the loop of large arrays only
+        arguments = [x, x, (7,), rows, rows, None, None, (True, True, True)]
+        loop_of("native_layer_norm_backward", arguments, [(shape, x.dtype), of_parameters, of_parameters])

@@ -21,16 +21,7 @@ from ..dispatch.function_code import set_global
 from ..memory.locks import new_lock
 from ..types.public import found_in as _found_in
 from ._eager_pointwise import LARGE, replacement
-from ._eager_programs import (
-    NLL_LOSS,
-    ROW_REDUCTION,
-    ROW_VARIANCE,
-    layer_norm,
-    layer_norm_input,
-    layer_norm_parameters,
-    pointwise,
-    row_program,
-)
+from ._eager_programs import pointwise
 from ._loops import LoopProgram
 from ._scalar import own_records
 
@@ -207,41 +198,43 @@ def _of_products(name: str) -> Callable[[Any], Any]:
     return make
 
 
-def _rows(name: str, arrays: tuple[Any, ...], dim: int) -> Any:
-    """Run a program of ROWS over one dimension of contiguous arrays of one shape; return None if it refuses them."""
-    x = arrays[0]
-    key = name, x.shape, x.dtype.char, dim
-    kernel = _kernels.get(key)
-    if kernel is None:
-        shape, dtype = x.shape, _DTYPES[x.dtype.char]
-        dim %= x.ndim
-        before, count, after = math.prod(shape[:dim]), shape[dim], math.prod(shape[dim + 1 :])
-        kernel = _compiled(key, row_program(name, dtype, before, count, after))
-    out = empty(x.shape, x.dtype)
-    outputs = (out, out, out) if name == "softmax" else (out,)
-    return None if kernel.call(*arrays, *outputs) else out
+def _derived(key: Any, operator: str, arguments: tuple[Any, ...], *results: Any) -> Any:
+    """Compile the loop of an operator's definition and keep it under a key; see `_eager_rows`."""
+    from ._eager_rows import derived
+
+    return derived(_compiled, key, operator, arguments, *results)
 
 
-def _softmax(name: str) -> Callable[[Any], Any]:
+def _softmax(operator: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
-        def kernel(self: Any, dim: int, half_to_float: bool = False) -> Any:
+        def softmax(self: Any, dim: int, half_to_float: bool = False) -> Any:
             if (
                 type(self) is ndarray and self.dtype.char in "fd" and not half_to_float
                 and self.flags.c_contiguous and self.size and -self.ndim <= dim < self.ndim
             ):  # fmt: skip
-                found = _rows(name, (self,), dim)
-                if found is not None:
-                    return found
+                shape, dtype = self.shape, self.dtype
+                key = operator, shape, dtype.char, dim
+                found = _kernels.get(key)
+                if found is None:
+                    from ._eager_rows import derived_keeping
+
+                    given = self, dim, half_to_float
+                    found = derived_keeping(_compiled, key, operator, given, (shape, dtype))
+                    _kernels[key] = found
+                kernel, times = found
+                out = empty(shape, dtype)
+                if kernel and not kernel.call(self, *(out,) * times):
+                    return out
             return original(self, dim, half_to_float)
 
-        return kernel
+        return softmax
 
     return make
 
 
-def _softmax_backward(name: str) -> Callable[[Any], Any]:
+def _softmax_backward(operator: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
-        def kernel(grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Any:
+        def softmax_backward(grad_output: Any, output: Any, dim: int, input_dtype: Any) -> Any:
             if (
                 type(output) is ndarray and type(grad_output) is ndarray and output.dtype.char in "fd"
                 and output.dtype == grad_output.dtype == input_dtype and output.shape == grad_output.shape
@@ -249,12 +242,17 @@ def _softmax_backward(name: str) -> Callable[[Any], Any]:
             ):  # fmt: skip
                 if not grad_output.flags.c_contiguous:  # such as the gradient of a sum, one number expanded
                     grad_output = np.ascontiguousarray(grad_output)
-                found = _rows(name, (grad_output, output), dim)
-                if found is not None:
-                    return found
+                shape, dtype = output.shape, output.dtype
+                key = operator, shape, dtype.char, dim
+                kernel = _kernels.get(key)
+                if kernel is None:
+                    kernel = _derived(key, operator, (grad_output, output, dim, input_dtype), (shape, dtype))
+                out = empty(shape, dtype)
+                if kernel and not kernel.call(grad_output, output, out):
+                    return out
             return original(grad_output, output, dim, input_dtype)
 
-        return kernel
+        return softmax_backward
 
     return make
 
@@ -272,15 +270,14 @@ def _layer_norm(original: Any) -> Any:
                    for p in parameters)
         ):  # fmt: skip
             return original(input, normalized_shape, weight, bias, eps)
-        key = "native_layer_norm", shape, outer, dtype.char, weight is None, bias is None
+        key = "native_layer_norm", shape, outer, dtype.char, weight is None, bias is None, eps
         kernel = _kernels.get(key)
-        if kernel is None:
-            rows, count = math.prod(shape[:outer]), math.prod(sizes)
-            text = layer_norm(rows, count, _DTYPES[dtype.char], weight is not None, bias is not None)
-            kernel = _compiled(key, text)
         row_shape = (*shape[:outer], *(1,) * len(sizes))
+        if kernel is None:
+            of_row = row_shape, dtype
+            kernel = _derived(key, key[0], (input, sizes, weight, bias, float(eps)), (shape, dtype), of_row, of_row)
         out, mean, rstd = empty(shape, dtype), empty(row_shape, dtype), empty(row_shape, dtype)
-        if kernel.call(input, *parameters, out, mean, rstd, float(eps)):
+        if not kernel or kernel.call(input, *parameters, out, mean, rstd):
             return original(input, normalized_shape, weight, bias, eps)
         return out, mean, rstd
 
@@ -317,15 +314,18 @@ def _layer_norm_backward(original: Any) -> Any:
         ):  # fmt: skip
             return original(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
         of_parameters = output_mask[1] or output_mask[2]
-        together = output_mask[0] and of_parameters and input.size >= LARGE and math.prod(sizes) <= _LONGEST_ADDED
+        together = output_mask[0] and of_parameters and input.size > LARGE and math.prod(sizes) <= _LONGEST_ADDED
         key = "native_layer_norm_backward", shape, outer, dtype.char, weight is None, together
         found = _kernels.get(key)
         if found is None:
-            rows, count, name = math.prod(shape[:outer]), math.prod(sizes), _DTYPES[dtype.char]
-            for_input = layer_norm_input(rows, count, name, weight is not None, together)
-            for_parameters = layer_norm_parameters(rows, count, name)
-            found = _compiled((key, 1), for_input), _compiled((key, 2), for_parameters)
+            name, given = key[0], (grad_out, input, sizes, mean, rstd, weight, bias, output_mask)
+            of_input, of_row = (shape, dtype), (sizes, dtype)
+            kept = (of_row, of_row) if together else (None, None)
+            for_input = _derived((key, 1), name, given, of_input, *kept)
+            found = for_input, _derived((key, 2), name, given, None, of_row, of_row)
             _kernels[key] = found
+        if not all(found):
+            return original(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
         grad_input = empty(shape, dtype) if output_mask[0] else None
         grad_weight, grad_bias = (empty(sizes, dtype), empty(sizes, dtype)) if of_parameters else (None, None)
         refused = None
@@ -350,14 +350,13 @@ def _nll_loss(original: Any) -> Any:
             and self.ndim == 2 and self.dtype.char in "fd" and self.size and self.flags.c_contiguous
             and target.dtype == np.int64 and target.shape == self.shape[:1] and target.flags.c_contiguous
         ):  # fmt: skip
-            key = "nll_loss_forward", self.shape, self.dtype.char, reduction
+            key = "nll_loss_forward", self.shape, self.dtype.char, reduction, ignore_index
             kernel = _kernels.get(key)
             if kernel is None:
-                (rows, classes), dtype = self.shape, _DTYPES[self.dtype.char]
-                result = "store 0 total" if reduction == 2 else f"mean = / total weight: {dtype}\n  store 0 mean"
-                kernel = _compiled(key, NLL_LOSS.format(rows=rows, classes=classes, dtype=dtype, result=result))
+                given = self, target, weight, reduction, int(ignore_index)
+                kernel = _derived(key, key[0], given, ((), self.dtype), ((), self.dtype))
             loss, total_weight = empty((), self.dtype), empty((), self.dtype)
-            if not kernel.call(self, target, loss, total_weight, int(ignore_index)):
+            if kernel and not kernel.call(self, target, loss, total_weight):
                 return loss, total_weight
         return original(self, target, weight, reduction, ignore_index)
 
@@ -376,86 +375,73 @@ def _is_last(x: Any, dim: Any) -> bool:
     )  # fmt: skip
 
 
-def _reduced(name: str, x: Any, keepdim: bool, text: str, result: str, numbers: tuple[float, ...] = ()) -> Any:
-    key = name, x.shape, x.dtype.char
+def _reduced(operator: str, x: Any, shape: tuple[int, ...], *arguments: Any) -> Any:
+    """Return the result of a reduction of an array to a shape; None if no loop computes it."""
+    key = operator, x.shape, x.dtype.char, *arguments
     kernel = _kernels.get(key)
     if kernel is None:
-        count, dtype = x.shape[-1], _DTYPES[x.dtype.char]
-        filled = result.format(dtype=dtype, count=count)
-        parts = {"rows": x.size // count, "count": count, "dtype": dtype, "result": filled}
-        kernel = _compiled(key, text.format(**parts, operator=_OPERATORS.get(name)))
-    out = empty((*x.shape[:-1], 1) if keepdim else x.shape[:-1], x.dtype)
-    return None if kernel.call(x, out, *numbers) else out
+        kernel = _derived(key, operator, (x, *arguments), (shape, x.dtype))
+    out = empty(shape, x.dtype)
+    return out if kernel and not kernel.call(x, out) else None
 
 
-_OPERATORS = {"sum_dim": "sum", "mean_dim": "sum", "sum": "sum", "mean": "sum", "prod_dim": "prod"}
-_OPERATORS |= {"amax": "max", "amin": "min"}
-_RESULT, _MEAN = "store 0 s", "n = const {count}.0: {dtype}\n  r = / s n: {dtype}\n  store 0 r"
-
-
-def _sum_dim(name: str) -> Callable[[Any], Any]:
-    result = _MEAN if name == "mean_dim" else _RESULT
-
+def _sum_dim(operator: str, dim_is_list: bool = True) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
-        def kernel(self: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
+        def sum_dim(self: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
             if dtype is None and _is_last(self, dim):
-                found = _reduced(name, self, keepdim, ROW_REDUCTION, result)
+                last = (-1,) if dim_is_list else -1
+                found = _reduced(operator, self, (*self.shape[:-1], 1)[: None if keepdim else -1], last, keepdim, None)
                 if found is not None:
                     return found
             return original(self, dim, keepdim, dtype)
 
-        return kernel
+        return sum_dim
 
     return make
 
 
-def _extreme(name: str) -> Callable[[Any], Any]:
+def _extreme(operator: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
-        def kernel(self: Any, dim: Any = (), keepdim: bool = False) -> Any:
+        def extreme(self: Any, dim: Any = (), keepdim: bool = False) -> Any:
             if _is_last(self, dim):
-                found = _reduced(name, self, keepdim, ROW_REDUCTION, _RESULT)
+                found = _reduced(operator, self, (*self.shape[:-1], 1)[: None if keepdim else -1], (-1,), keepdim)
                 if found is not None:
                     return found
             return original(self, dim, keepdim)
 
-        return kernel
+        return extreme
 
     return make
 
 
-def _whole(name: str) -> Callable[[Any], Any]:
-    result = _MEAN if name == "mean" else _RESULT
-
+def _whole(operator: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
-        def kernel(self: Any, dtype: Any = None) -> Any:
+        def whole(self: Any, dtype: Any = None) -> Any:
             if (
                 dtype is None and type(self) is ndarray and self.dtype.char in "fd"
                 and self.size > 0 and self.flags.c_contiguous
             ):  # fmt: skip
-                found = _reduced(name, self.reshape(1, -1), False, ROW_REDUCTION, result)
+                found = _reduced(operator, self.reshape(-1), (), None)
                 if found is not None:
-                    return found.reshape(())
+                    return found
             return original(self) if dtype is None else original(self, dtype)
 
-        return kernel
+        return whole
 
     return make
 
 
-def _variance(name: str) -> Callable[[Any], Any]:
-    root = "" if name == "var" else "\n  root = sqrt d: {dtype}"
-    result = f"d = / v free: {{dtype}}{root}\n  store 0 {'root' if root else 'd'}"
-
+def _variance(operator: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
-        def kernel(self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
-            if _is_last(self, dim):
-                free = max(0.0, self.shape[-1] - (1.0 if correction is None else float(correction)))
-                found = _reduced(name, self, keepdim, ROW_VARIANCE, result, (free,))
+        def variance(self: Any, dim: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
+            if _is_last(self, dim) and correction.__class__ in (int, float, type(None)):
+                shape = (*self.shape[:-1], 1)[: None if keepdim else -1]
+                found = _reduced(operator, self, shape, (-1,), correction, keepdim)
                 if found is not None:
                     return found
             return original(self, dim, correction, keepdim)
 
-        return kernel
+        return variance
 
     return make
 
@@ -486,8 +472,8 @@ def _dropout(original: Any) -> Any:
 
 _BY_HAND: dict[str, dict[str, Callable[[Any], Any]]] = {
     "activation.softmax": {
-        **{name: _softmax(name) for name in ("softmax", "log_softmax")},
-        **{name: _softmax_backward(name) for name in ("softmax_backward", "log_softmax_backward")},
+        **{name: _softmax(f"_{name}") for name in ("softmax", "log_softmax")},
+        **{f"{name}_backward": _softmax_backward(f"_{name}_backward_data") for name in ("softmax", "log_softmax")},
     },
     "norm": {
         "native_layer_norm": _layer_norm,
@@ -508,9 +494,11 @@ _BY_HAND: dict[str, dict[str, Callable[[Any], Any]]] = {
     "loss.pointwise": {"binary_cross_entropy_with_logits": _of_kernels("bce_with_logits")},
     "loss.classes": {"nll_loss_forward": _nll_loss},
     "reduction.sums": {
-        **{name: _sum_dim(name) for name in ("sum_dim", "mean_dim", "prod_dim")},
+        "sum_dim": _sum_dim("sum.dim_IntList"),
+        "mean_dim": _sum_dim("mean.dim"),
+        "prod_dim": _sum_dim("prod.dim_int", dim_is_list=False),
         **{name: _whole(name) for name in ("sum", "mean")},
-        **{name: _variance(name) for name in ("var", "std")},
+        **{name: _variance(f"{name}.correction") for name in ("var", "std")},
     },
     "reduction.extrema": {
         **{name: _extreme(name) for name in ("amax", "amin")},

@@ -18,6 +18,7 @@ from ..kernels.random.streams import BLOCK
 from ..types.silence import silence
 from . import _eager_programs as programs
 from ._eager_random import box_muller
+from ._eager_rows import derived
 from ._llvm import host
 from ._llvm.fits import MisfitError
 
@@ -86,7 +87,7 @@ def batch_norm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> M
             output_mask: Any,
         ) -> Any:
             shape, dtype = input.shape, input.dtype
-            vectors = [p for p in (save_mean, save_invstd, weight) if p is not None]
+            vectors = [p for p in (weight, save_mean, save_invstd) if p is not None]
             grad = _contiguous(grad_out)
             if (
                 not train or not _is_plain(input) or not _is_plain(grad) or grad.dtype != dtype or grad.shape != shape
@@ -99,9 +100,11 @@ def batch_norm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> M
             key = "native_batch_norm_backward", shape, dtype.char, weight is None
             code = kept.get(key)
             if code is None:
-                code = compiled(key, programs.batch_norm_gradients(shape, _DTYPES[dtype.char], weight is not None))
+                given = grad, input, weight, None, None, save_mean, save_invstd, True, eps, (True, True, True)
+                of_channels = shape[1:2], dtype
+                code = derived(compiled, key, key[0], given, (shape, dtype), of_channels, of_channels)
             found = empty(shape, dtype), empty(shape[1], dtype), empty(shape[1], dtype)
-            if code.call(grad, input, *vectors, *found):
+            if not code or code.call(grad, input, *vectors, *found):
                 return original(
                     grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask
                 )
@@ -123,14 +126,14 @@ def group_norm(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 not _is_plain(p) or p.dtype != dtype or p.shape != (C,) for p in parameters
             ):
                 return original(input, weight, bias, N, C, HxW, group, eps)
-            key = "native_group_norm", N, C, HxW, group, dtype.char, weight is None, bias is None
+            key = "native_group_norm", N, C, HxW, group, dtype.char, weight is None, bias is None, eps
             code = kept.get(key)
             if code is None:
-                sizes = N, group, C // group, HxW
-                text = programs.group_norm(*sizes, _DTYPES[dtype.char], weight is not None, bias is not None)
-                code = compiled(key, text)
+                whole, of_group = (N, C, HxW), ((N, group), dtype)
+                given = input.reshape(whole), weight, bias, N, C, HxW, group, float(eps)
+                code = derived(compiled, key, key[0], given, (whole, dtype), of_group, of_group)
             out, mean, rstd = empty(input.shape, dtype), empty((N, group), dtype), empty((N, group), dtype)
-            if code.call(input, *parameters, out, mean, rstd, float(eps)):
+            if not code or code.call(input, *parameters, out, mean, rstd):
                 return original(input, weight, bias, N, C, HxW, group, eps)
             return out, mean, rstd
 
@@ -166,18 +169,20 @@ def group_norm_backward(kept: dict[Any, Any], compiled: Callable[..., Any]) -> M
             key = "native_group_norm_backward", N, C, HxW, group, dtype.char, weight is None
             found = kept.get(key)
             if found is None:
-                name, sizes = _DTYPES[dtype.char], (N, group, C // group, HxW)
-                for_input = programs.group_norm_input(*sizes, name, weight is not None)
-                for_parameters = programs.group_norm_parameters(*sizes, name)
-                found = kept[key] = compiled((key, 1), for_input), compiled((key, 2), for_parameters)
-            grad_input = grad_weight = grad_bias = refused = None
-            if output_mask[0]:
+                whole, of_groups, of_channels = (N, C, HxW), (N, group), ((C,), dtype)
+                arrays = grad.reshape(whole), input.reshape(whole), mean.reshape(of_groups), rstd.reshape(of_groups)
+                given = *arrays, weight, N, C, HxW, group, output_mask
+                for_input = derived(compiled, (key, 1), key[0], given, (whole, dtype), None, None)
+                for_parameters = derived(compiled, (key, 2), key[0], given, None, of_channels, of_channels)
+                found = kept[key] = for_input, for_parameters
+            grad_input = grad_weight = grad_bias = None
+            refused = not all(found)
+            if output_mask[0] and not refused:
                 grad_input = empty(input.shape, dtype)
                 refused = found[0].call(grad, input, *others, grad_input)
             if not refused and (output_mask[1] or output_mask[2]):
-                of_samples = empty((2, N, C), dtype)
-                refused = found[1].call(grad, input, mean, rstd, *of_samples)
-                grad_weight, grad_bias = of_samples.sum(1)
+                grad_weight, grad_bias = empty(C, dtype), empty(C, dtype)
+                refused = found[1].call(grad, input, mean, rstd, grad_weight, grad_bias)
             if refused:
                 return original(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)
             return grad_input, grad_weight if output_mask[1] else None, grad_bias if output_mask[2] else None
@@ -237,9 +242,10 @@ def bce_with_logits(kept: dict[Any, Any], compiled: Callable[..., Any]) -> Make:
                 key = "binary_cross_entropy_with_logits", self.size, self.dtype.char, reduction
                 code = kept.get(key)
                 if code is None:
-                    code = compiled(key, programs.bce_with_logits(self.size, _DTYPES[self.dtype.char], reduction == 1))
+                    given = self.reshape(-1), target.reshape(-1), None, None, reduction
+                    code = derived(compiled, key, key[0], given, ((), self.dtype))
                 out = empty((), self.dtype)
-                if not code.call(self, target, out):
+                if code and not code.call(self, target, out):
                     return out
             return original(self, target, weight, pos_weight, reduction)
 

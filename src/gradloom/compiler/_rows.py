@@ -257,7 +257,8 @@ class _Decomposition:
         if not value.covers or value.content not in self.node.made:
             raise CannotFuseError("a result that is a view")
         source, needed = self._inlined(definition, axes)
-        self._add(source, needed, axes, value.content, value, dtype_name(value.dtype), "")
+        if not any(value is made for made in self.made.values()):  # else the value of a name, which is made by now
+            self._add(source, needed, axes, value.content, value, dtype_name(value.dtype), "")
 
     def _inlined(self, source: str, axes: tuple[int, ...]) -> tuple[str, list[str]]:
         """Return a definition in which names that are no stages have their definitions' place, and what it reads."""
