@@ -57,7 +57,7 @@ AUTOCASTS = ("lower_precision", "fp32", "promote", "lower_result")
 
 # For a tensor given as out=: its dtype, the memory that it may share with the inputs, and what a wrong size does.
 OUT_DTYPES = ("castable", "as_cat", "same_dtype", "same_or_uint8", "same_kind", "computed", "any_dtype")
-OUT_MEMORY = ("shared", "aligned", "apart")
+OUT_MEMORY = ("shared", "aligned", "over_self", "apart")
 OUT_SIZE = ("quiet", "counted", "counted_aloud", "fixed")
 
 KEYS = {

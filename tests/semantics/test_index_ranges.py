@@ -76,3 +76,26 @@ def test_indices_and_sources_must_not_share_the_memory_that_is_written_to(torch,
         assert memory.tolist() == numbers
     x = torch.tensor([5, 6, 7, 8])
     assert torch.equal(WRITES[name](x.clone(), other[:4], other[:4]), WRITES[name](x, other[:4].clone(), other[:4]))
+
+
+INTO_OUT = {
+    "scatter": lambda torch, s, i, out: torch.scatter(s, 0, i, s, out=out),
+    "scatter a number": lambda torch, s, i, out: torch.scatter(s, 0, i, 1, out=out),
+    "scatter a sum": lambda torch, s, i, out: torch.scatter(s, 0, i, s, reduce="add", out=out),
+    "scatter_add": lambda torch, s, i, out: torch.scatter_add(s, 0, i, s, out=out),
+    "scatter_reduce": lambda torch, s, i, out: torch.scatter_reduce(s, 0, i, s, "amax", out=out),
+    "index_add": lambda torch, s, i, out: torch.index_add(s, 0, i, s, out=out),
+    "index_copy": lambda torch, s, i, out: torch.index_copy(s, 0, i, s, out=out),
+    "index_reduce": lambda torch, s, i, out: torch.index_reduce(s, 0, i, s, "amax", out=out),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The reduce argument", "ignore:index_reduce")
+@pytest.mark.parametrize("name", INTO_OUT)
+def test_an_output_may_be_the_first_input_but_not_the_index(torch, name):
+    index, source = torch.tensor([2, 0, 1, 3]), torch.tensor([5, 6, 7, 8])
+    with pytest.raises(RuntimeError, match="refer to a single memory location"):
+        INTO_OUT[name](torch, source, index, index)
+    assert index.tolist() == [2, 0, 1, 3]
+    if name == "scatter a number":
+        assert INTO_OUT[name](torch, source, index, source) is source and source.tolist() == [1, 1, 1, 1]

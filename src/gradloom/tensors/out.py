@@ -34,8 +34,8 @@ def write_out(wrapper, args, out, /, **keywords):
       or complex, `as_cat` if the dtype of the inputs must be castable to it, `computed` if the last argument is a
       dtype, by default that of `out`, `any_dtype` if the result fits every dtype; by default, that of the result must
       be castable to it;
-    - its memory: `shared` if it may overlap inputs, `apart` if it must not; by default it may coincide with an input,
-      but not overlap it in part;
+    - its memory: `shared` if it may overlap inputs, `apart` if it must not, `over_self` if it may coincide with the
+      first input, but not overlap another one; by default it may coincide with an input, but not overlap it in part;
     - its size: `quiet` if it is resized without a warning, `counted` if it keeps its shape where that has as many
       elements as the result, and `counted_aloud` if another number of elements is then warned of; `fixed` if it must be
       contiguous and have the result's shape.
@@ -87,13 +87,14 @@ def write_out(wrapper, args, out, /, **keywords):
             _check_no_gradients(name, (*inputs, *outs) if kinds & {"f", "c", "V"} else outs)
     if "shared" not in takes:
         check = check_apart if "apart" in takes else check_no_partial_overlap
+        of_others = check_apart if "over_self" in takes else check
         for target, result in zip(outs, results, strict=False):
             if "as_cat" not in takes:  # which resizes first, and then writes to memory of its own
                 check_no_internal_overlap(target._array)
-            for t in inputs:
+            for position, t in enumerate(inputs):
                 if t is target and check is check_apart:
                     check_other_tensor(target._array, result._array)
-                check(target._array, t._array)
+                (of_others if position else check)(target._array, t._array)
     if isinstance(found, _operators.Tensor) and not isinstance(out, _operators.Tensor):
         raise TypeError(f"{name}(): argument 'out' must be Tensor, not {type(out).__name__}")
     if len(results) != len(outs):
