@@ -127,3 +127,19 @@ def test_a_dtype_that_is_given_must_be_that_of_the_output(torch, call, given):
             name = {"int64": "Long", "int32": "Int"}[given]
             with pytest.raises(RuntimeError, match=f"dtype {name} does not match dtype of out parameter"):
                 call(torch, out=out, dtype=getattr(torch, given))
+
+
+@pytest.mark.parametrize("layout", [lambda x: x.t(), lambda x: x.t()[::2], lambda x: x.t()[:, :2], lambda x: x[:, 1:]])
+@pytest.mark.parametrize("name", ["rand", "randint", "randn", "normal"])
+def test_random_numbers_fill_an_output_in_the_order_of_its_memory(torch, name, layout):
+    draw = {
+        "rand": (lambda out: torch.rand(out.shape, out=out), lambda out: out.uniform_()),
+        "randint": (lambda out: torch.randint(50, out.shape, out=out), lambda out: out.random_(50)),
+        "randn": (lambda out: torch.randn(out.shape, out=out), lambda out: out.normal_()),
+        "normal": (lambda out: torch.normal(1.0, 2.0, out.shape, out=out), lambda out: out.normal_(1.0, 2.0)),
+    }
+    found, expected = (layout(torch.zeros(4, 3)) for _ in range(2))
+    for out, write in zip((found, expected), draw[name], strict=True):
+        torch.manual_seed(3)
+        write(out)
+    assert found.tolist() == expected.tolist()
