@@ -25,6 +25,14 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         os.register_at_fork(after_in_child=lambda: faulthandler.unregister(signal.SIGTERM))
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keep one of every GRADLOOM_TEST_EVERY tests, for runs that take a sample."""
+    every = int(os.environ.get("GRADLOOM_TEST_EVERY", "1"))
+    if every > 1:
+        config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % every])
+        items[:] = items[::every]
+
+
 def pytest_collection_finish() -> None:
     """Leave what is imported and collected out of the garbage collector's passes, of which tests ask for many."""
     gc.collect()

@@ -13,6 +13,8 @@ import gradloom
 from gradloom.generated import namespaces
 from tests.waiting import LIMIT
 
+pytestmark = pytest.mark.skipif(sys.flags.optimize > 1, reason="python -OO leaves docstrings out")
+
 
 def test_a_function_says_what_it_computes_how_it_differentiates_and_where_that_is_written():
     assert inspect.getdoc(gradloom.mul) == inspect.cleandoc("""mul.Tensor(Tensor self, Tensor other) -> Tensor

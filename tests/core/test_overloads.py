@@ -6,6 +6,7 @@ That choices and errors are PyTorch's is the subject of tests/conformance/test_o
 import enum
 import inspect
 import pydoc
+import sys
 
 import numpy as np
 import pytest
@@ -602,7 +603,7 @@ def test_a_python_function_gets_a_parser(x):
         return input, dim
 
     assert size(x) == size(input=x, dim=0) == (x, 0) and size(x, axis=np.int64(1)) == (x, 1)
-    assert (size.__name__, size.__doc__) == ("size", "Return a size.")
+    assert (size.__name__, size.__doc__) == ("size", "" if sys.flags.optimize > 1 else "Return a size.")
     for call, message in [
         (lambda: size(), 'size() missing 1 required positional arguments: "input"'),
         (lambda: size(x, 1, 2), "size() takes from 1 to 2 positional arguments but 3 were given"),

@@ -5,6 +5,9 @@
 For every row of ROWS whose Python is on this machine, an environment is made in .venv-matrix/ (kept for the next time),
 this checkout is installed into it, editable, since some of the tests are about the checkout, and the tests run. A row
 whose interpreter is not there, or whose packages cannot be had, is skipped with the reason. The end is a table.
+
+The last row runs a sample of WITHOUT_DOCSTRINGS once more as `python -OO` does, without docstrings and asserts. pytest
+keeps the asserts of test modules, which it rewrites; those of other modules are not executed.
 """
 
 from __future__ import annotations
@@ -32,6 +35,8 @@ ROWS = (
     ("3.14", "numpy", ("scipy", "ml_dtypes", "pyyaml", "jinja2")),
 )
 TESTS = ("tests/core", "tests/ops", "tests/codegen", "tests/nn", "tests/optim")
+WITHOUT_DOCSTRINGS = ("tests/core", "tests/semantics", "tests/nn")
+EVERY = 16  # one of so many tests
 
 
 def interpreter(version: str) -> Path | None:
@@ -85,16 +90,50 @@ def run(command: list[object], **options: object) -> None:
         raise RuntimeError((done.stderr or done.stdout).strip().splitlines()[-1])
 
 
-def test(python: Path, arguments: list[str]) -> tuple[str, str]:
-    """Install the checkout and run the tests: ('passed' or 'FAILED', the last line of pytest)."""
+def install(python: Path) -> None:
+    """Install the checkout."""
     pip = [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-deps"]
     run([*pip, "--no-build-isolation", "--editable", ROOT])
+
+
+def test(python: Path, arguments: list[str], settings: dict[str, str]) -> tuple[str, str]:
+    """Run the tests: ('passed' or 'FAILED', the last line of pytest)."""
     command = [str(python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=3600)
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    done = subprocess.run(command, cwd=ROOT, timeout=3600, env=os.environ | settings, **output)  # type: ignore
     if done.returncode:
         told = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR", "E  "))]
         print("\n".join(told)[-6000:])
     return ("FAILED" if done.returncode else "passed"), (done.stdout.strip().splitlines() or ["no output"])[-1]
+
+
+def _optimized(arguments: list[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the arguments and the settings of a run without docstrings and asserts, with the options of another."""
+    options = [a for a in arguments if not a.startswith("tests")]
+    silent = ["-W", "ignore:assertions not in test modules"]
+    # not `-OO`, which the processes of pytest-xdist would not see
+    return [*options, *silent, *WITHOUT_DOCSTRINGS], {"PYTHONOPTIMIZE": "2", "GRADLOOM_TEST_EVERY": str(EVERY)}
+
+
+def _passes(row: tuple[str, str, tuple[str, ...]], runs: list[tuple[list[str], dict[str, str]]]) -> bool:
+    """Run tests in the environment of a row, and print what came of them; return whether none failed."""
+    version, numpy, others = row
+    passes, python = True, interpreter(version)
+    inside, problem = None, f"there is no Python {version} on this machine"
+    start = time.monotonic()
+    if python is not None:
+        try:
+            inside = environment(python, version, numpy, others)
+            install(inside)
+        except RuntimeError as error:
+            inside, problem = None, f"its packages cannot be installed: {error}"
+    for arguments, settings in runs:
+        outcome, text = ("skipped", problem) if inside is None else test(inside, arguments, settings)
+        passes = passes and outcome != "FAILED"
+        name = numpy + " -OO" * bool(settings)
+        print(f"Python {version:5} {name:14} {outcome:8} {text}  ({time.monotonic() - start:.0f} s)", flush=True)
+        start = time.monotonic()
+    return passes
 
 
 def main() -> int:
@@ -109,19 +148,10 @@ def main() -> int:
     if options.ends:
         present = [row for row in rows if interpreter(row[0]) is not None]
         rows = present[:1] + present[1:][-1:]
-    for version, numpy, others in rows:
-        start = time.monotonic()
-        python = interpreter(version)
-        if python is None:
-            outcome, text = "skipped", f"there is no Python {version} on this machine"
-        else:
-            try:
-                inside = environment(python, version, numpy, others)
-                outcome, text = test(inside, arguments or list(TESTS))
-            except RuntimeError as error:
-                outcome, text = "skipped", f"its packages cannot be installed: {error}"
-        failed = failed or outcome == "FAILED"
-        print(f"Python {version:5} {numpy:14} {outcome:8} {text}  ({time.monotonic() - start:.0f} s)", flush=True)
+    for row in rows:
+        failed = (
+            not _passes(row, [(arguments or list(TESTS), {}), *[_optimized(arguments)] * (row is rows[-1])]) or failed
+        )
     return int(failed)
 
 
