@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -36,7 +37,7 @@ from ..memo import Memo, digest, digest_of
 from ..operators import native_functions
 from ..operators.keys import SOURCE_FOLDERS
 from ..operators.native_functions import RULE_FOLDERS, NativeFunction, NativeFunctions, rules_in
-from ..reading.yaml_files import Source, read_text, split
+from ..reading.yaml_files import LaterEntry, Source, read_text, split
 from ..target import FILES, GENERATOR, Target
 from . import derivatives, specification
 from .derivatives import array_form, callables_of
@@ -159,7 +160,7 @@ class Steps:
             key = digest("operator", self.environment, banner or "", part.text)
 
             def make(part: Source = part, banner: str | None = banner) -> tuple[NativeFunction, bytes]:
-                function = single.function(part, banner)
+                function = replace(single.function(part, banner), entry=LaterEntry(part))
                 return function, digest(self.environment, repr((function.declaration, array_form(function))))
 
             function, declared = self.memo.value(key, make, part)

@@ -78,6 +78,7 @@ class NativeFunction:
     shard: Rule | None = None  # how it is computed from parts of its tensors; None if that follows, or it is not
     top_level: bool = False  # whether an operator of a package is also a function of gradloom
     composite_module: str | None = None  # the module of the composite, as 'shape.reshapes'
+    has_written_kernel: bool = False  # whether it has `kernel:`; else its kernel follows from `scalar:`
 
     @property
     def declaration(self) -> NativeFunction:
@@ -97,13 +98,14 @@ class NativeFunction:
             out_errors=(),
             float8=None,
             sparse=(),
+            has_written_kernel=False,
             derived=derived,
         )
 
     @property
     def has_made_kernel(self) -> bool:
         """Return whether its kernel is a function that generated code has for a definition: one of several calls."""
-        made = self.kernel is not None and self.scalar is not None and self.entry.get("kernel") is None
+        made = self.kernel is not None and not self.has_written_kernel
         return made and self.scalar is not None and is_worth_code(self.scalar)
 
     @property
@@ -304,6 +306,7 @@ class _Loader:
             shard=rule_of(entry, schema, SHARD, self.rules["shard"]),
             top_level=word_of(entry, "top_level") is not None,
             composite_module=None if composite is None else self.composites.module(*composite.split(".")),
+            has_written_kernel=entry.get("kernel") is not None,
         )
 
     def scalar(self, entry: Entry, schema: FunctionSchema) -> Scalar | None:

@@ -216,6 +216,35 @@ class TextMap:
         return self.source.error(self.start, message, hint, _marked(self))
 
 
+class LaterEntry(TextMap):
+    """The entry of a text that was analysed before: it is read when it is asked for something, mostly an error."""
+
+    __slots__ = ("_entry",)
+    _entry: TextMap
+
+    def __init__(self, source: Source) -> None:
+        for name, value in (("source", source), ("start", 0), ("end", len(source.text))):
+            object.__setattr__(self, name, value)
+
+    def _read(self) -> TextMap:
+        try:
+            return self._entry
+        except AttributeError:
+            object.__setattr__(self, "_entry", entries_in(self.source)[0])
+            return self._entry
+
+    @property
+    def fields(self) -> dict[str, Node]:  # type: ignore[override]
+        return self._read().fields
+
+    @property
+    def keys(self) -> dict[str, Text]:  # type: ignore[override]
+        return self._read().keys
+
+    def __reduce__(self) -> tuple[type, tuple[Source]]:
+        return LaterEntry, (self.source,)
+
+
 Entry = TextMap
 Node = Text | TextList | TextMap
 

@@ -18,7 +18,6 @@ from gradloom.codegen.outputs.support import Fact, Row, Support
 
 from .verify.case import tensors
 from .verify.operators import Operator, own_operators, own_specification
-from .verify.sampling import NoSamples, cases
 
 __all__ = ["complex_by_trying", "own_support", "support_row", "whole_row"]
 
@@ -48,6 +47,8 @@ def whole_row(function: DifferentiableFunction, support: Support, operators: Cal
 
 def complex_by_trying(operator: Operator) -> Fact:
     """Return whether an operator takes complex tensors, by calling it with complex versions of its samples."""
+    from .verify.sampling import NoSamples, cases
+
     try:
         tried = [_try(operator.call, case.args, case.kwargs) for case in cases(operator)]
     except NoSamples:

@@ -23,14 +23,18 @@ common mistake.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from gradloom.tools.define import Definition
-
-from .findings import CHECKS, Comparison, Finding, OperatorResult
 from .operators import Operator, join, operators_of, own_operators
-from .report import Report
-from .runner import MODES, run, verify_operator
+
+if TYPE_CHECKING:
+    from gradloom.tools.define import Definition
+
+    from .findings import CHECKS, Comparison, Finding, OperatorResult
+    from .report import Report
+    from .runner import MODES, verify_operator
 
 __all__ = [
     "CHECKS",
@@ -47,6 +51,18 @@ __all__ = [
     "verify",
     "verify_operator",
 ]
+# Imported on first use: `explain` needs the operators only.
+_LATER = {
+    **dict.fromkeys(("CHECKS", "Comparison", "Finding", "OperatorResult"), "findings"),
+    "Report": "report",
+    **dict.fromkeys(("MODES", "verify_operator"), "runner"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
 
 
 def verify(
@@ -76,6 +92,8 @@ def verify(
         ValueError: for an unknown name, family or mode.
         gradloom.codegen.target.UsageError: for an unknown package, or one whose generated code is out of date.
     """
+    from .runner import run
+
     if operators is None:
         operators = own_operators() if package is None else operators_of(package)
     return run(select(tuple(operators), names, families), mode, progress)
