@@ -33,6 +33,7 @@ WITHOUT_COLLECTION = ("generate", "check", "explain", "new", "doctor")
 def main(argv: list[str] | None = None) -> int:
     """Run the command; return 0 for success, 1 for an error in the YAML or a finding, 2 for wrong usage, 130 if
     stopped."""
+    ends_process = argv is None
     argv = sys.argv[1:] if argv is None else argv
     parser = _parser(argv)
     if not argv:
@@ -68,6 +69,8 @@ def main(argv: list[str] | None = None) -> int:
     finally:
         if collects:
             gc.enable()
+        if ends_process and arguments.command in WITHOUT_COLLECTION:
+            gc.freeze()  # or Python would search what is left for cycles before it ends
 
 
 def _parser(argv: list[str]) -> argparse.ArgumentParser:
