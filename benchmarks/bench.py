@@ -15,6 +15,7 @@ import sys
 import time
 from pathlib import Path
 
+import generator
 import rows_compile
 from contender import Contender
 from rows import CONTENDERS, ROWS
@@ -132,7 +133,7 @@ def run(args: argparse.Namespace) -> int:
     errors: dict[tuple[str, str], str] = {}
     try:
         present = [contender for contender in contenders if not contender.unavailable]
-        in_process = [name for name in programs if name != "imports"]
+        in_process = [name for name in programs if name not in ("imports", generator.PROGRAM)]
         times = measure(present, in_process, args.rounds, args.budget, errors)
         if not args.only or "statements" in args.only:
             names_present = [contender.name for contender in present]
@@ -143,6 +144,9 @@ def run(args: argparse.Namespace) -> int:
             times |= measure(_alike(present), names(), 3, args.budget, errors)
         if "imports" in programs:
             times |= measure_imports([c for c in present if not c.name.startswith("llvm")], 2 * args.rounds)
+        if generator.PROGRAM in programs:
+            _progress("measuring the generator")
+            times |= generator.measure([c.name for c in present], min(args.rounds, 5))
     finally:
         for contender in contenders:
             contender.close()
