@@ -22,7 +22,7 @@ from .memory.buffers import decoded
 from .memory.metadata import MetaArray
 from .memory.ownership import flat, map_file, owner, rooted
 from .tensors.base_storage import _Storage
-from .types.device import META, check_device, device, names_meta
+from .types.device import META, check_device, device as device_class, names_meta
 from .types.dtype import ALL, c_name, default, dtype as dtype_class, int8, legacy_type_name, uint8
 
 _LEFT_OUT: Any = object()
@@ -42,6 +42,8 @@ class UntypedStorage(StorageBase, _Storage):
     Raises:
         RuntimeError: unless `data` is a size or a sequence of ints.
     """
+
+    device: device_class
 
     def __init__(self, data: int | Sequence[int] = 0, /, *, device: Any = None) -> None:
         self._owner = self._bytes(data)
@@ -221,6 +223,7 @@ class TypedStorage(_Storage):
     """
 
     dtype: dtype_class
+    device: device_class
 
     def __init__(
         self,
@@ -418,7 +421,9 @@ def storage_type(name: str) -> Any:
         if _class_name(kind) == name:
             made = _made.get(name)
             if made is None:
-                made = _made[name] = _OldClass(name, (TypedStorage,), {"dtype": kind, "__module__": device.__module__})
+                made = _made[name] = _OldClass(
+                    name, (TypedStorage,), {"dtype": kind, "__module__": device_class.__module__}
+                )
             return made
     return None
 
