@@ -352,7 +352,6 @@ STAGES = (
     "wrappers",
     "outputs",
     "writing",
-    "cli",
 )
 MAX_FILES_AT_ITS_ROOT = 14
 
