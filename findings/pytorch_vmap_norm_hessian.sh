@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
-# PyTorch 2.13.0 (CPU): torch.func.hessian of layer_norm and group_norm is silently wrong in the block of weight and input.
-# vmap's rules for the two backward operators take the mean and the deviation for constants when they are differentiated
-# again. Expected: the values of torch.autograd.functional.hessian and of the same function written by hand.
-# Seen: elements that differ by up to 2.04; a penalty on per-example gradients, vmap(grad(...)), has a wrong gradient, too.
+# PyTorch 2.13.0 (CPU): torch.func.hessian of layer_norm is silently wrong in the block of weight and input. vmap's rule
+# for the backward operator takes the mean and the deviation for constants when it is differentiated again.
+# Expected: the values of torch.autograd.functional.hessian, and of the same function written by hand.
+# Seen: elements that differ by up to 2.04.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install -q --index-url https://download.pytorch.org/whl/cpu torch==2.13.0 || "$folder/venv/bin/pip" install -q torch==2.13.0
-"$folder/venv/bin/pip" install -q numpy
+"$folder/venv/bin/pip" install -q --retries 0 --extra-index-url https://download.pytorch.org/whl/cpu torch==2.13.0+cpu numpy==2.4.6
 "$folder/venv/bin/python" - <<'PY'
 import torch
 
