@@ -13,7 +13,7 @@ from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.types.silence import silence
-from gradloom.formulas.indexing import embedding_bag_backward, embedding_bag_sample_weights_backward, embedding_dense_double_backward, gather_backward, index_add_source_backward, index_backward, index_fill_value_backward, index_put_self_backward, index_reduce_backward, index_select_backward, masked_select_backward, put_self_backward, scatter_reduce_backward, take_backward, vector_source_backward
+from gradloom.formulas.indexing import embedding_bag_backward, embedding_bag_sample_weights_backward, embedding_dense_double_backward, gather_backward, index_add_source_backward, index_backward, index_fill_value_backward, index_put_self_backward, index_reduce_backward, index_select_backward, masked_select_backward, put_self_backward, scatter_reduce_backward, scatter_source_backward, take_backward, vector_source_backward
 
 
 class MaskedFillBackward0(Node):
@@ -685,8 +685,8 @@ class ScatterBackward0(Node):
     """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
 
     _entry = "scatter.src"
-    __slots__ = ('saved_dim', 'saved_index')
-    _saved_fields = ('dim', 'index')
+    __slots__ = ('saved_dim', 'saved_index', 'saved_src_sym_sizes')
+    _saved_fields = ('dim', 'index', 'src_sym_sizes')
     _raw_fields = ('index',)
 
     def apply(fn, grads, edges):
@@ -702,13 +702,14 @@ class ScatterBackward0(Node):
             grad_of_self = grad.scatter(dim, index, 0)
         else:
             grad_of_self = None
-        # src: grad.gather(dim, index)
+        # src: scatter_source_backward(grad, dim, index, src.sym_sizes())
         if edges[1] is not NO_EDGE:
             dim = fn.saved_dim
             index = fn.saved_index
             if index._vc is not None:
                 index = unpack(index, fn)
-            grad_of_src = grad.gather(dim, index)
+            src_sym_sizes = fn.saved_src_sym_sizes
+            grad_of_src = scatter_source_backward(grad, dim, index, src_sym_sizes)
         else:
             grad_of_src = None
         return (grad_of_self, grad_of_src,)
@@ -748,8 +749,8 @@ class ScatterAddBackward0(Node):
     """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
 
     _entry = "scatter_add"
-    __slots__ = ('saved_dim', 'saved_index')
-    _saved_fields = ('dim', 'index')
+    __slots__ = ('saved_dim', 'saved_index', 'saved_src_sym_sizes')
+    _saved_fields = ('dim', 'index', 'src_sym_sizes')
     _raw_fields = ('index',)
 
     def apply(fn, grads, edges):
@@ -761,13 +762,14 @@ class ScatterAddBackward0(Node):
             grad_of_self = grad
         else:
             grad_of_self = None
-        # src: grad.gather(dim, index)
+        # src: scatter_source_backward(grad, dim, index, src.sym_sizes())
         if edges[1] is not NO_EDGE:
             dim = fn.saved_dim
             index = fn.saved_index
             if index._vc is not None:
                 index = unpack(index, fn)
-            grad_of_src = grad.gather(dim, index)
+            src_sym_sizes = fn.saved_src_sym_sizes
+            grad_of_src = scatter_source_backward(grad, dim, index, src_sym_sizes)
         else:
             grad_of_src = None
         return (grad_of_self, grad_of_src,)

@@ -33,7 +33,7 @@ from gradloom.core.variants import (
 from gradloom.tensors.out import write_out
 from gradloom.kernels.elementwise import arithmetic as kernels_elementwise_arithmetic, choices as kernels_elementwise_choices, dtypes as kernels_elementwise_dtypes, functions as kernels_elementwise_functions, special as kernels_elementwise_special
 from gradloom.composite import elementwise as composite_elementwise
-from gradloom.formulas.elementwise import abs_jvp, acosh_backward, clamp_backward, clamp_jvp, div_mode_jvp, div_mode_self_backward, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
+from gradloom.formulas.elementwise import abs_jvp, acosh_backward, atan2_jvp, clamp_backward, clamp_jvp, div_mode_jvp, div_mode_self_backward, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
 from gradloom.generated.functions.elementwise import (
     AbsBackward0,
     AcosBackward0,
@@ -4562,8 +4562,8 @@ def acosh(input=MISSING, *, out=None):
     """acosh(Tensor self) -> Tensor
 
     z = arccosh(x)
-    ∂L/∂x = g · (1 / (√add_Scalar(x, 1, 1) · √add_Scalar(x, −1, 1)))* if x is complex, else g / √sub_Scalar(x², 1, 1)
-    dz = dx / (√add_Scalar(x, 1, 1) · √add_Scalar(x, −1, 1)) if x is complex, else dx / (√sub_Scalar(x², 1, 1))*
+    ∂L/∂x = g · (1 / (√add_Scalar(x, 1, 1) · √add_Scalar(x, −1, 1)))* if x is complex, else g / (√sub_Scalar(|x|, 1, 1) · √add_Scalar(|x|, 1, 1))
+    dz = dx / (√add_Scalar(x, 1, 1) · √add_Scalar(x, −1, 1)) if x is complex, else dx / (√sub_Scalar(|x|, 1, 1) · √add_Scalar(|x|, 1, 1))*
     where x = self, z = result, g = ∂L/∂z
 
     AcoshBackward0, from the entry acosh of derivatives.yaml.
@@ -8830,9 +8830,10 @@ def sinc(input=MISSING, *, out=None):
     """sinc(Tensor self) -> Tensor
 
     z = 1 if x = 0, else sin(π · x) / (π · x)
-    ∂L/∂x = 0 if π · x² = 0, else g · ((π · x · cos(π · x) − sin(π · x)) / (π · x²))*
-    dz = 0 if π · x² = 0, else dx · (π · x · cos(π · x) − sin(π · x)) / (π · x²)
+    ∂L/∂x = sinc_backward(g, x)
+    dz = sinc_backward(dx*, x)*
     where x = self, z = result, g = ∂L/∂z
+    sinc_backward: d sinc(x)/dx = pi (a cos(a) - sin(a)) / a^2 with a = pi x; near 0, where that has no digits, by its series.
 
     SincBackward0, from the entry sinc of derivatives.yaml.
     """
@@ -11888,9 +11889,10 @@ def atan2(input=MISSING, other=MISSING, *, out=None):
 
     z = arctan2(x, y)
     (∂L/∂x, ∂L/∂y) = atan2_backward(g, x, y)
-    dz = (−x · dy + y · dx) / (x² + y²)
+    dz = atan2_jvp(x, dx, y, dy)
     where x = self, y = other, z = result, g = ∂L/∂z
     atan2_backward: d atan2(y, x) = (x dy - y dx) / (x^2 + y^2); 0 at the origin.
+    atan2_jvp: the tangent of `atan2`, 0 at the origin.
 
     Atan2Backward0, from the entry atan2 of derivatives.yaml.
     """
@@ -11949,8 +11951,8 @@ def atan2(input=MISSING, other=MISSING, *, out=None):
                     other_t = zeros_for(other)
                 self_p = input
                 other_p = other
-                # result: (-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)
-                result_tangent = (-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)
+                # result: atan2_jvp(self_p, self_t, other_p, other_t)
+                result_tangent = atan2_jvp(self_p, self_t, other_p, other_t)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -12031,8 +12033,8 @@ def atan2_(input=MISSING, other=MISSING):
                 if other_t is None:
                     other_t = zeros_for(other)
                 other_p = other
-                # result: (-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)
-                result_tangent = (-self_p * other_t + other_p * self_t) / (self_p * self_p + other_p * other_p)
+                # result: atan2_jvp(self_p, self_t, other_p, other_t)
+                result_tangent = atan2_jvp(self_p, self_t, other_p, other_t)
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)

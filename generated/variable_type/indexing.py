@@ -2256,9 +2256,10 @@ def scatter_src(input, dim, index, src, *, out=None):
     """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor
 
     ∂L/∂x = scatter(g, dim, index, 0)
-    ∂L/∂src = gather(g, dim, index)
+    ∂L/∂src = scatter_source_backward(g, dim, index, shape(src))
     dz = scatter(dx, dim, index, dsrc)
     where x = self, z = result, g = ∂L/∂z
+    scatter_source_backward: the gradient of a source of `scatter` and `scatter_add`: the gradient where the index sends an element of the source, zero for the elements beyond the index.
 
     ScatterBackward0, from the entry scatter.src of derivatives.yaml.
     """
@@ -2297,6 +2298,7 @@ def scatter_src(input, dim, index, src, *, out=None):
             fn.hooks = None
             fn.saved_dim = dim
             fn.saved_index = index if index._vc is None and not flags else save(index)
+            fn.saved_src_sym_sizes = src._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -2352,6 +2354,7 @@ def scatter__src(self, dim, index, src):
         fn.hooks = None
         fn.saved_dim = dim
         fn.saved_index = index if index._vc is None and not flags else save(index)
+        fn.saved_src_sym_sizes = src._array.shape
         if flags and flags & ANOMALY:
             remember(fn)
     if flags and flags & FORWARD_AD:
@@ -2638,9 +2641,10 @@ def scatter_add(input=MISSING, dim=MISSING, index=MISSING, src=MISSING, *, axis=
     """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor
 
     ∂L/∂x = g
-    ∂L/∂src = gather(g, dim, index)
+    ∂L/∂src = scatter_source_backward(g, dim, index, shape(src))
     dz = scatter_add(dx, dim, index, dsrc)
     where x = self, z = result, g = ∂L/∂z
+    scatter_source_backward: the gradient of a source of `scatter` and `scatter_add`: the gradient where the index sends an element of the source, zero for the elements beyond the index.
 
     ScatterAddBackward0, from the entry scatter_add of derivatives.yaml.
     """
@@ -2684,6 +2688,7 @@ def scatter_add(input=MISSING, dim=MISSING, index=MISSING, src=MISSING, *, axis=
             fn.hooks = None
             fn.saved_dim = dim
             fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_src else None
+            fn.saved_src_sym_sizes = src._array.shape
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -2750,6 +2755,7 @@ def scatter_add_(self=MISSING, dim=MISSING, index=MISSING, src=MISSING, *, axis=
         fn.hooks = None
         fn.saved_dim = dim
         fn.saved_index = (index if index._vc is None and not flags else save(index)) if needs_src else None
+        fn.saved_src_sym_sizes = src._array.shape
         if flags and flags & ANOMALY:
             remember(fn)
     if flags and flags & FORWARD_AD:

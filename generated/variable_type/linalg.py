@@ -1384,7 +1384,7 @@ def _linalg_det(A=MISSING, *, out=None):
     dz = linalg_det_jvp(A, dA, z, LU, pivots)
     where z = result, g = ∂L/∂z
     linalg_det_backward: the gradient of A: gdet conj(det) A^-H.
-    linalg_det_jvp: the tangent of the determinant: det tr(A^-1 dA).
+    linalg_det_jvp: the tangent of the determinant: det tr(A^-1 dA), the sum of cofactors times dA for a singular matrix.
 
     LinalgDetBackward0, from the entry _linalg_det of derivatives.yaml.
     """

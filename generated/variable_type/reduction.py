@@ -444,7 +444,7 @@ def prod(input, dtype=None, *, out=None):
     ∂L/∂x = prod_backward(g, x, z)
     dz = prod_jvp(x, dx, z)
     where x = self, z = result, g = ∂L/∂z
-    prod_backward: d(prod x)/dx_k = prod over j != k of x_j. Without zeros in x this is result / x_k. With zeros it is the product of the elements before k and those after k, whose higher derivatives are right, too.
+    prod_backward: d(prod x)/dx_k = prod over j != k of x_j. Without zeros in x this is result / x_k. With zeros it is the product of the elements before k and those after k; so it is where it is differentiated, as a quotient's derivatives leave the range of floating-point numbers, and lose their digits.
     prod_jvp: d(prod x) = sum over k of dx_k * prod over j != k of x_j.
 
     ProdBackward0, from the entry prod of derivatives.yaml.
@@ -512,7 +512,7 @@ def prod_dim_int(input, dim, keepdim=False, dtype=None, *, out=None):
     ∂L/∂x = prod_backward(g, x, z, dim, keepdim)
     dz = prod_jvp(x, dx, z, dim, keepdim)
     where x = self, z = result, g = ∂L/∂z
-    prod_backward: d(prod x)/dx_k = prod over j != k of x_j. Without zeros in x this is result / x_k. With zeros it is the product of the elements before k and those after k, whose higher derivatives are right, too.
+    prod_backward: d(prod x)/dx_k = prod over j != k of x_j. Without zeros in x this is result / x_k. With zeros it is the product of the elements before k and those after k; so it is where it is differentiated, as a quotient's derivatives leave the range of floating-point numbers, and lose their digits.
     prod_jvp: d(prod x) = sum over k of dx_k * prod over j != k of x_j.
 
     ProdBackward1, from the entry prod.dim_int of derivatives.yaml.

@@ -115,15 +115,26 @@ def acosh_backward(grad, self):
     if self.is_complex():
         # self - 1 would keep an imaginary part of -0, which leads to the other root.
         return grad * (ops.add_Scalar(self, 1, 1).rsqrt() * ops.add_Scalar(self, -1, 1).rsqrt()).conj()
-    return grad * ops.sub_Scalar(self * self, 1, 1).rsqrt()
+    size = ops.abs(self)  # whose square may be out of range
+    return grad * (ops.sub_Scalar(size, 1, 1).rsqrt() * ops.add_Scalar(size, 1, 1).rsqrt())
 
 
 def sinc_backward(grad, self):
-    """d sinc(x)/dx = (pi x cos(pi x) - sin(pi x)) / (pi x^2), 0 at 0."""
+    """d sinc(x)/dx = pi (a cos(a) - sin(a)) / a^2 with a = pi x; near 0, where that has no digits, by its series."""
     angle = self * math.pi
-    square = self * self * math.pi
-    slope = (angle * angle.cos() - angle.sin()) / square
-    return ops.where(square == 0, 0, grad * slope.conj())
+    is_near = ops.abs(angle) < 1
+    near, far = ops.masked_fill(angle, ops.logical_not(is_near), 0), ops.masked_fill(angle, is_near, 1)
+    square, series = near * near, 0.0
+    for factor in _SINC_SLOPE:
+        series = series * square + factor
+    slope = (far * far.cos() - far.sin()) / (far * far)
+    slope = ops.where(is_near, near * series, slope)
+    return grad * (slope * math.pi).conj()
+
+
+# (a cos(a) - sin(a)) / a^3 = the sum of (-1)^k 2k / (2k + 1)! a^(2k - 2) over k > 0, the last term first; for |a| < 1,
+# what is left out is below a float64's rounding, in derivatives as well.
+_SINC_SLOPE = [(-1) ** k * 2 * k / math.factorial(2 * k + 1) for k in range(12, 0, -1)]
 
 
 def logit_slope(grad, self, eps):
@@ -156,12 +167,22 @@ def fmin_keeps_first(self, other):
 
 def atan2_backward(grad, self, other, grad_input_mask):
     """d atan2(y, x) = (x dy - y dx) / (x^2 + y^2); 0 at the origin."""
-    square = self * self + other * other
-    inverse = ops.where(square == 0, 0, square.reciprocal())
-    return (
-        grad * other * inverse if grad_input_mask[0] else None,
-        grad * -self * inverse if grad_input_mask[1] else None,
-    )
+    of_self, of_other = _atan2_slopes(self, other)
+    return grad * of_self if grad_input_mask[0] else None, grad * of_other if grad_input_mask[1] else None
+
+
+def atan2_jvp(self, self_t, other, other_t):
+    """Return the tangent of `atan2`, 0 at the origin."""
+    of_self, of_other = _atan2_slopes(self, other)
+    return of_self * self_t + of_other * other_t
+
+
+def _atan2_slopes(self, other):
+    """Return x / r^2 and -y / r^2, where r^2 may be out of range."""
+    at_origin = ops.logical_and(self == 0, other == 0)
+    y, x = ops.masked_fill(self, at_origin, 0), ops.masked_fill(other, at_origin, 0)
+    r = ops.hypot(y, ops.masked_fill(x, at_origin, 1))
+    return x / r / r, -y / r / r
 
 
 def xlogy_self_backward(grad, self, other):

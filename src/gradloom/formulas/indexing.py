@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from ..core.tangents import is_differentiated
 from ..dispatch import _operators as ops
+from ..types.dtype import bool as bool_
 
 
 def index_backward(grad, sizes, indices):
@@ -23,6 +25,12 @@ def index_select_backward(grad, sizes, dim, index):
 def gather_backward(grad, self, dim, index, sparse_grad):
     """Return the gradient of `gather`: each gradient added at the element that was read; always dense."""
     return ops.scatter_add_(ops.new_zeros(grad, self.shape), dim, index, grad)
+
+
+def scatter_source_backward(grad, dim, index, sizes):
+    """Return the gradient of a source of `scatter` and `scatter_add`: the gradient where the index sends an element of
+    the source, zero for the elements beyond the index."""
+    return _whole(ops.gather(grad, dim, index), sizes)
 
 
 def index_add_source_backward(grad, dim, index, source, alpha):
@@ -80,8 +88,9 @@ def scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, r
         mean   1 / (number of elements reduced)
         prod   the product of all others: y / s, or the product without s where s is the only zero
         amax, amin   1 / (number of elements equal to y) for these elements, 0 for others
-    Where `include_self` excludes `self`, its gradient is zero.
+    Where `include_self` excludes `self`, its gradient is zero, as is that of elements of `src` beyond the index.
     """
+    sizes, src = src.shape, _part(src, index)
     if reduce == "sum":
         of_self, of_src = grad, ops.gather(grad, dim, index)
     elif reduce == "mean":
@@ -90,7 +99,8 @@ def scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, r
         of_self = ops.div(grad, ops.masked_fill(count, ops.eq(count, 0), 1))
         of_src = ops.gather(of_self, dim, index)
     elif reduce == "prod":
-        of_self, of_src = _product_backward(grad, self, dim, index, src, include_self, result)
+        backward = _recorded_product_backward if is_differentiated(src, self) else _product_backward
+        of_self, of_src = backward(grad, self, dim, index, src, include_self, result)
     else:
         self_is, src_is = ops.eq(self, result), ops.eq(src, ops.gather(result, dim, index))
         self_is, src_is = ops.type_as(self_is, grad), ops.type_as(src_is, grad)
@@ -99,7 +109,7 @@ def scatter_reduce_backward(grad, self, dim, index, src, reduce, include_self, r
         of_self, of_src = ops.mul(share, self_is), ops.mul(src_is, ops.gather(share, dim, index))
     if not include_self:  # and where nothing is reduced, the result is `self`
         of_self = ops.scatter(grad, dim, index, 0)
-    return of_self, of_src
+    return of_self, _whole(of_src, sizes)
 
 
 def _product_backward(grad, self, dim, index, src, include_self, result):
@@ -114,6 +124,50 @@ def _product_backward(grad, self, dim, index, src, include_self, result):
     of_others = ops.gather(ops.mul(grad, ops.conj(result)), dim, index)
     of_others = ops.div(of_others, ops.conj(ops.masked_fill(src, is_zero, 1)))
     return of_self, ops.where(single, of_single, of_others)
+
+
+def _recorded_product_backward(grad, self, dim, index, src, include_self, result):
+    """Return the same, by products of the others, which have the right derivatives."""
+    targets = ops.reshape(ops.arange(self.numel()), self.shape)
+    places, factors = ops.gather(targets, dim, index), src
+    places, factors = ops.reshape(places, (-1,)), ops.reshape(factors, (-1,))
+    if include_self:
+        places = ops.cat((ops.reshape(targets, (-1,)), places))
+        factors = ops.cat((ops.reshape(self, (-1,)), factors))
+    others = _products_of_others(factors, places)
+    of_self = None  # without its element, the caller's
+    if include_self:
+        of_self, others = ops.narrow(others, 0, 0, self.numel()), ops.narrow(others, 0, self.numel(), src.numel())
+        of_self = ops.mul(grad, ops.conj(ops.reshape(of_self, self.shape)))
+    return of_self, ops.mul(ops.gather(grad, dim, index), ops.conj(ops.reshape(others, src.shape)))
+
+
+def _products_of_others(factors, places):
+    """Return for each element of a vector the product of the others that are in the same place."""
+    order = ops.argsort(places, stable=True)
+    places, factors = ops.index_select(places, 0, order), ops.index_select(factors, 0, order)
+    before = _products_before(factors, places)
+    after = ops.flip(_products_before(ops.flip(factors, (0,)), ops.flip(places, (0,))), (0,))
+    return ops.index_select(before * after, 0, ops.argsort(order))
+
+
+def _products_before(factors, places):
+    """Return for each element the product of those before it that are in the same place, which are neighbors: by the
+    steps of Note [Recurrences]. A factor of another place is 1 in them, so that none multiplies an infinity by zero."""
+    n, step = factors.size(0), 1
+    if n == 0:
+        return factors
+    starts = ops.cat((ops.ones_like(ops.narrow(places, 0, 0, 1), dtype=bool_),
+                      ops.ne(ops.narrow(places, 0, 1, n - 1), ops.narrow(places, 0, 0, n - 1))))  # fmt: skip
+    shifted = ops.cat((ops.narrow(factors, 0, 0, 1), ops.narrow(factors, 0, 0, n - 1)))
+    found = ops.masked_fill(shifted, starts, 1)
+    while step < n:
+        late, rest = ops.narrow(starts, 0, step, n - step), ops.narrow(found, 0, 0, n - step)
+        moved = ops.narrow(found, 0, step, n - step) * ops.masked_fill(rest, late, 1)
+        found = ops.cat((ops.narrow(found, 0, 0, step), moved))
+        starts = ops.cat((ops.narrow(starts, 0, 0, step), ops.logical_or(late, ops.narrow(starts, 0, 0, n - step))))
+        step *= 2
+    return found
 
 
 def scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include_self, result):
@@ -132,10 +186,21 @@ def scatter_reduce_jvp(self_p, self_t, dim, index, src_p, src_t, reduce, include
 
 def _part(source, index):
     """Return the part of a source that an index reaches."""
+    if source.dim() != index.dim():  # one has no dimensions, the other one
+        return ops.reshape(ops.narrow(ops.reshape(source, (-1,)), 0, 0, index.numel()), index.shape)
     for dim, n in enumerate(index.shape):
         if source.size(dim) != n:
             source = ops.narrow(source, dim, 0, n)
     return source
+
+
+def _whole(part, sizes):
+    """Return the gradient of a source of these sizes from that of the part that an index reaches: zeros beyond it."""
+    if tuple(part.shape) == tuple(sizes):
+        return part
+    part = ops.reshape(part, (-1,)) if part.dim() != len(sizes) else part
+    beyond = [n for whole, some in zip(sizes, part.shape, strict=False) for n in (whole - some, 0)]
+    return ops.reshape(ops.constant_pad_nd(part, beyond[::-1]), sizes)
 
 
 def index_reduce_backward(grad, self, dim, index, source, reduce, include_self, result):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from math import inf, prod
 
+from ..core.tangents import is_differentiated
 from ..dispatch import _operators as ops
 from ..dispatch.state import GRAD_OFF, state
 from ..memory.metadata import is_readable
@@ -106,14 +107,16 @@ def trace_backward(grad, sizes):
 
 def prod_backward(grad, self, result, dim=None, keepdim=False):
     """d(prod x)/dx_k = prod over j != k of x_j. Without zeros in x this is result / x_k. With zeros it is the product
-    of the elements before k and those after k, whose higher derivatives are right, too."""
+    of the elements before k and those after k; so it is where it is differentiated, as a quotient's derivatives leave
+    the range of floating-point numbers, and lose their digits."""
     if not self.dim():
         return grad
     grad = _restored(grad, dim, keepdim, self.dim())
     zeros = self == 0
-    if not zeros.is_meta and zeros.any():
-        if dim is None and zeros.sum() > 1 and not self.isfinite().all():
-            return ops.zeros_like(self)  # also where a zero meets an infinity
+    has_zeros = not zeros.is_meta and bool(zeros.any() or (result == 0).any())  # it may also be too small
+    if has_zeros and dim is None and zeros.sum() > 1 and not self.isfinite().all():
+        return ops.zeros_like(self)  # also where a zero meets an infinity
+    if has_zeros or is_differentiated(self):
         return grad * _products_of_others(self, dim).conj()
     return grad * (_restored(result, dim, keepdim, self.dim()) / self).conj()
 
@@ -122,7 +125,7 @@ def prod_jvp(self, self_t, result, dim=None, keepdim=False):
     """d(prod x) = sum over k of dx_k * prod over j != k of x_j."""
     if not self.dim():
         return self_t
-    if not self.is_meta and (self == 0).any():
+    if is_differentiated(self) or not self.is_meta and (result == 0).any():
         others = _products_of_others(self, dim)
     else:
         others = _restored(result, dim, keepdim, self.dim()) / self
@@ -421,13 +424,13 @@ def cumsum_backward(grad, dim):
 def cumprod_backward(grad, self, dim, result):
     """dx_k = sum over i >= k of g_i * prod over j <= i, j != k of x_j.
 
-    Without zeros in x this is the sum of g_i result_i from k on, divided by x_k. With zeros it is the product of the
-    elements before k times r_k, where r_k = g_k + x_(k+1) r_(k+1).
+    Without zeros in x this is the sum of g_i result_i from k on, divided by x_k. With zeros, and where it is
+    differentiated, it is the product of the elements before k times r_k, where r_k = g_k + x_(k+1) r_(k+1).
     """
     if _is_single(self, dim):
         return grad
     x = self.conj()
-    if self.is_meta or not (self == 0).any():
+    if not is_differentiated(self) and (self.is_meta or not (result == 0).any()):
         return cumsum_backward(grad * result.conj(), dim) / x
     later = ops.narrow(x, dim, 1, x.size(dim) - 1)
     return _products_before(x, dim) * _reversed_recurrence(_padded(later, dim, 0, front=False), grad, dim)
@@ -558,8 +561,10 @@ def _segment_partials(flat, reduce, rows, segments, initial, result):
         chosen = ops.logical_or(ops.eq(elements, of_segment), ops.isnan(elements))
         chosen = ops.type_as(chosen, elements)
         return ops.div(chosen, ops.clamp_min(totals(chosen), 1))
-    if not (elements == 0).any().item() and not elements.isnan().any().item():
+    if not is_differentiated(flat) and not (elements == 0).any().item() and not elements.isnan().any().item():
         return ops.div(of_segment, elements)
+    if not elements.numel():
+        return elements
     places = ops.sub(ops.arange(segments.size(0)), ops.searchsorted(segments, segments))
     longest = int(places.max().item()) + 1
     places = ops.add(ops.mul(segments, longest), places)

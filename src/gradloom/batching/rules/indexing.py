@@ -11,7 +11,7 @@ from ...functional import broadcast_shapes
 from ..call import Call
 from ..tensor import BatchedTensor
 from ._loop import loop, unbatched_write
-from .general import dynamic, padded, shifted
+from .general import dims, dynamic, padded, shifted
 
 MASK = (
     "vmap: We do not support batching operators that can support dynamic shape. Attempting to batch over indexing "
@@ -221,9 +221,20 @@ def along(call: Call) -> Any:
     return call.wrap(ops.movedim(found, 1, where))
 
 
+def scatter(call: Call) -> Any:
+    """Batch scatter and similar operators. Beside a vector, the index and the source may have no dimensions."""
+    for n in call.tensors[1:] if call.rank(call.first) else ():
+        if not call.rank(n):
+            call.values[n] = ops.unsqueeze(call[n], 0)
+    return dims(call)
+
+
 def gather(call: Call) -> Any:
     rank = call.rank(call.first)
     x, at = call.physical(call.first), call.physical("index")
+    if rank and at._array.ndim == 1:  # an index without dimensions, into a vector
+        found = call.invoke({call.first: x, "index": ops.unsqueeze(at, 1), "dim": shifted(call["dim"], rank)})
+        return call.wrap(ops.squeeze(found, 1))
     if rank:
         return call.wrap(call.invoke({call.first: x, "index": at, "dim": shifted(call["dim"], rank)}))
     x, wide = ops.unsqueeze(x, 1), ops.unsqueeze(at, 1) if at._array.ndim == 1 else at

@@ -314,18 +314,21 @@ def linalg_det_backward(grad, det, A, LU, pivots):
     if A.shape[-1] == 1:
         return _as_matrix(grad)
     if is_differentiated(A):
-        return _differentiable_cofactors(grad, det, A)
+        return _differentiable_cofactors(grad, det, A, LU)
     LU = _regular(LU)
     found = det if det.is_meta or not (det == 0).any() else _sign(pivots, LU) * ops.prod(_diagonal(LU), -1)
     scaled = _identity(A) * _as_matrix(grad * found.conj())
     return ops.linalg_lu_solve(LU, pivots, scaled, adjoint=True)
 
 
-def _differentiable_cofactors(grad, det, A):
-    """Return gdet conj(det) A^-H by operators that differentiate by A; see `_singular_cofactors` for singular A."""
-    singular = det == 0
+def _differentiable_cofactors(grad, det, A, LU):
+    """Return gdet conj(det) A^-H by operators that differentiate by A; see `_singular_cofactors` for A that is singular
+    up to rounding, whose inverse has no digit that is right."""
     if det.is_meta:
         return _regular_cofactors(grad, A, det)
+    sizes = ops.abs(_diagonal(LU))
+    rounding = A.shape[-1] * _EPS[sizes.element_size()]
+    singular = (det == 0) | (ops.amin(sizes, -1) <= ops.amax(sizes, -1) * rounding)
     if singular.all():
         return _singular_cofactors(grad, A)
     if singular.any():
@@ -342,12 +345,26 @@ def _regular_cofactors(grad, A, det):
 
 
 def _singular_cofactors(grad, A, det=None):
-    """Return the same by A = U S V^H: gdet conj(det U det V^H) U D V^H, where D has the products of all singular values
-    but one."""
+    """Return the same without an inverse.
+
+    For small matrices, by the powers of A (Faddeev and LeVerrier), whose derivatives are right also where singular
+    values coincide; for others by A = U S V^H: gdet conj(det U det V^H) U D V^H, where D has the products of all
+    singular values but one.
+    """
+    n = A.shape[-1]
+    if n <= _SMALL:
+        found = one = _identity(A)
+        for k in range(1, n):
+            found = ops.matmul(A, found)
+            found = found - one * _as_matrix(ops.sum(_diagonal(found), -1) / k)
+        return _as_matrix(grad if n % 2 else -grad) * found.mH
     U, S, Vh = ops.linalg_svd(A)
     factor = grad * (ops.linalg_det(U) * ops.linalg_det(Vh)).conj()
     others = prod_backward(ops.ones_like(S), S, ops.prod(S, -1, True), -1, True)
     return ops.matmul(U * ops.unsqueeze(ops.unsqueeze(factor, -1) * others, -2), Vh)
+
+
+_SMALL = 8  # rows of a matrix, from powers of which cofactors lose few digits
 
 
 def _as_matrix(numbers):
@@ -365,14 +382,10 @@ def _sign(pivots, LU):
 
 
 def linalg_det_jvp(A, dA, det, LU, pivots):
-    """Return the tangent of the determinant: det tr(A^-1 dA)."""
-    return ops.sum(_diagonal(_solved_for_det(A, dA, det, LU, pivots)), -1) * det
-
-
-def _solved_for_det(A, dA, det, LU, pivots):
-    if is_differentiated(A) and (det.is_meta or not (det == 0).any()):
-        return ops.linalg_solve(A, dA)
-    return ops.linalg_lu_solve(_regular(LU), pivots, dA)
+    """Return the tangent of the determinant: det tr(A^-1 dA), the sum of cofactors times dA for a singular matrix."""
+    if not det.is_meta and (is_differentiated(A) or (det == 0).any()):
+        return ops.sum(linalg_det_backward(ops.ones_like(det), det, A, LU, pivots).conj() * dA, (-2, -1))
+    return ops.sum(_diagonal(ops.linalg_lu_solve(_regular(LU), pivots, dA)), -1) * det
 
 
 def slogdet_backward(gsign, glog, A, sign, LU, pivots):
