@@ -419,7 +419,7 @@ def test_only_what_belongs_to_this_user_is_used(folder, tmp_path, monkeypatch):
     assert cache.read(path.name) is None
     folder.chmod(0o777)
     cache._checked.cache_clear()
-    with pytest.warns(UserWarning, match="is not used as the cache of machine code"):
+    with pytest.warns(UserWarning, match="is not used as the cache"):
         assert cache.folder() is None
     folder.chmod(0o700)
     cache._checked.cache_clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from gradloom.codegen.outputs.render import render
 from gradloom.tools.verify.operators import Operator, join
 
 ROOT = Path(__file__).parents[2]
+_numbers = itertools.count()
 
 
 def build(folder: Path, entries: str, formulas: str) -> dict[str, Operator]:
@@ -30,18 +32,17 @@ def build(folder: Path, entries: str, formulas: str) -> dict[str, Operator]:
         (folder / name).write_text((ROOT / name).read_text() + "\n" + items)
     functions = native_functions.load(folder / "native_functions.yaml", package=package)
     joined = derivatives.load(folder / "derivatives.yaml", functions, package=package)
+    made = f"planted{next(_numbers)}"  # stays imported: its records are looked up by its name
     for name, text in render(joined).items():
-        path = folder / "planted" / name
+        path = folder / made / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text.replace("gradloom.generated", "planted"))
+        path.write_text(text.replace("gradloom.generated", made))
     sys.path.insert(0, str(folder))
     try:
-        namespaces = importlib.import_module("planted.namespaces")
+        namespaces = importlib.import_module(f"{made}.namespaces")
         operators, overloads = dict(namespaces.OPERATORS), dict(namespaces.OVERLOADS)  # imports all families
     finally:
         sys.path.remove(str(folder))
-        for module in [m for m in sys.modules if m == "planted" or m.startswith("planted.")]:
-            del sys.modules[module]
     # formulas may use the operators of their own files
     gradloom.dispatch._operators.__dict__.update({n: o for n, o in operators.items() if n.startswith("planted_")})
     return {o.schema.name.base: o for o in join(joined, overloads) if o.schema.name.base.startswith("planted_")}

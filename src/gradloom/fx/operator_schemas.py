@@ -32,7 +32,7 @@ def normalize_function(
         normalize_to_only_use_kwargs: pass all arguments by name.
     """
     try:
-        found = inspect.signature(inspect.unwrap(target))
+        found = inspect.signature(target)
     except (TypeError, ValueError):
         return None
     return _normalized(found, args, kwargs or {}, normalize_to_only_use_kwargs)

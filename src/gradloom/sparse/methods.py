@@ -200,7 +200,7 @@ def smm(self: Tensor, mat2: Tensor) -> Tensor:
     ("alpha", "Scalar", 1),
     method=True,
 )
-def sspaddmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def sspaddmm(self: Tensor, mat1: Tensor, mat2: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
     """Return beta * self + alpha * mat1 @ mat2, sparse; see `torch.sspaddmm`."""
     return products.sspaddmm(self, mat1, mat2, beta=beta, alpha=alpha)
 

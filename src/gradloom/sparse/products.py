@@ -31,7 +31,7 @@ def smm(self: Tensor, mat2: Tensor) -> Tensor:
 
 
 @parsed(("self", "Tensor"), ("mat1", "Tensor"), ("mat2", "Tensor"), "*", ("beta", "Scalar", 1), ("alpha", "Scalar", 1))
-def sspaddmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+def sspaddmm(self: Tensor, mat1: Tensor, mat2: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
     """Return beta * self + alpha * mat1 @ mat2, sparse and not coalesced, for sparse `self` (n, p) and `mat1` (n, m).
 
     Args:
