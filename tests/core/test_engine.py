@@ -258,10 +258,10 @@ def test_grad_mode_belongs_to_its_thread():
 
 
 @pytest.mark.slow
-def test_a_graph_of_a_million_nodes():
+def test_a_long_graph():
     x = leaf(1.0)
     y = x
-    for _ in range(1_000_000):
+    for _ in range(200_000):
         y = y + 1
     y.sum().backward()
     assert x.grad.tolist() == [1.0]
