@@ -82,7 +82,7 @@ def is_current(stamp: Path, *sources: str) -> bool:
 
 def install(python: Path, *packages: str) -> int:
     """Run `pip install`, and show the lines that tell how far it has come; all of them if it fails."""
-    command = [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off"]
+    command = [python, "-m", "pip", "install", "--disable-pip-version-check", "--progress-bar", "off", "--no-compile"]
     lines = []
     with subprocess.Popen([*command, *packages], cwd=CHECKOUT, text=True, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT) as pip:  # fmt: skip

