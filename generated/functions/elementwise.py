@@ -636,7 +636,7 @@ class AddcdivBackward0(Node):
             grad_of_tensor1 = grad * ops.div(value, tensor2).conj()
         else:
             grad_of_tensor1 = None
-        # tensor2: -grad * (value * tensor1 / tensor2 / tensor2).conj()
+        # tensor2: -grad * (value * tensor1 / (tensor2 * tensor2)).conj()
         if edges[2] is not NO_EDGE:
             value = fn.saved_value
             tensor1 = fn.saved_tensor1
@@ -646,9 +646,9 @@ class AddcdivBackward0(Node):
             if tensor2._vc is not None:
                 tensor2 = unpack(tensor2, fn)
             if tensor1._array.dtype is flat and tensor2._array.dtype is flat:
-                grad_of_tensor2 = wrap(xp.multiply(-grad_, value * tensor1._array / tensor2._array / tensor2._array))
+                grad_of_tensor2 = wrap(xp.multiply(-grad_, value * tensor1._array / (tensor2._array * tensor2._array)))
             else:
-                grad_of_tensor2 = -grad * (ops.mul_Scalar(tensor1, value) / tensor2 / tensor2).conj()
+                grad_of_tensor2 = -grad * (ops.mul_Scalar(tensor1, value) / (tensor2 * tensor2)).conj()
         else:
             grad_of_tensor2 = None
         return (grad_of_self, grad_of_tensor1, grad_of_tensor2,)

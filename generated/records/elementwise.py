@@ -533,7 +533,7 @@ GRADIENTS = {
     "RemainderBackward1": (None, ("-grad * (self / other if 'floor' is None else trunc(self / other) if 'floor' == 'trunc' else self // other)", ('other', 'self'), ())),
     "FmodBackward1": (None, ("-grad * (self / other if 'trunc' is None else trunc(self / other) if 'trunc' == 'trunc' else self // other)", ('other', 'self'), ())),
     "AddcmulBackward0": (None, ('grad * (tensor2 * value)', ('tensor2',), ('value',)), ('grad * (tensor1 * value)', ('tensor1',), ('value',))),
-    "AddcdivBackward0": (None, None, ('-grad * (value * tensor1 / tensor2 / tensor2)', ('tensor1', 'tensor2'), ('value',))),
+    "AddcdivBackward0": (None, None, ('-grad * (value * tensor1 / (tensor2 * tensor2))', ('tensor1', 'tensor2'), ('value',))),
     "SinBackward0": (('grad * cos(self)', ('self',), ()),),
     "CosBackward0": (('grad * -sin(self)', ('self',), ()),),
     "TanBackward0": (('grad * (1 + result * result)', ('result',), ()),),

@@ -4562,8 +4562,8 @@ def acosh(input=MISSING, *, out=None):
     """acosh(Tensor self) -> Tensor
 
     z = arccosh(x)
-    ∂L/∂x = g · (1 / (√add_Scalar(x, 1, 1) · √add_Scalar(x, −1, 1)))* if x is complex, else g / (√sub_Scalar(|x|, 1, 1) · √add_Scalar(|x|, 1, 1))
-    dz = dx / (√add_Scalar(x, 1, 1) · √add_Scalar(x, −1, 1)) if x is complex, else dx / (√sub_Scalar(|x|, 1, 1) · √add_Scalar(|x|, 1, 1))*
+    ∂L/∂x = g · (1 / (√add_Scalar(x, 1, 1) · √add_Scalar(x, −1, 1)))* if x is complex, else g / √sub_Scalar(x², 1, 1)
+    dz = dx / (√add_Scalar(x, 1, 1) · √add_Scalar(x, −1, 1)) if x is complex, else dx / (√sub_Scalar(x², 1, 1))*
     where x = self, z = result, g = ∂L/∂z
 
     AcoshBackward0, from the entry acosh of derivatives.yaml.

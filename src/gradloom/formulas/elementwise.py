@@ -115,8 +115,7 @@ def acosh_backward(grad, self):
     if self.is_complex():
         # self - 1 would keep an imaginary part of -0, which leads to the other root.
         return grad * (ops.add_Scalar(self, 1, 1).rsqrt() * ops.add_Scalar(self, -1, 1).rsqrt()).conj()
-    size = ops.abs(self)  # whose square may be out of range
-    return grad * (ops.sub_Scalar(size, 1, 1).rsqrt() * ops.add_Scalar(size, 1, 1).rsqrt())
+    return grad * ops.sub_Scalar(self * self, 1, 1).rsqrt()
 
 
 def sinc_backward(grad, self):

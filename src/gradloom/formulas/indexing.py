@@ -131,14 +131,13 @@ def _recorded_product_backward(grad, self, dim, index, src, include_self, result
     targets = ops.reshape(ops.arange(self.numel()), self.shape)
     places, factors = ops.gather(targets, dim, index), src
     places, factors = ops.reshape(places, (-1,)), ops.reshape(factors, (-1,))
-    if include_self:
-        places = ops.cat((ops.reshape(targets, (-1,)), places))
-        factors = ops.cat((ops.reshape(self, (-1,)), factors))
+    if not include_self:
+        self = ops.masked_fill(self, ops.ones_like(self, dtype=bool_), 1)
+    places = ops.cat((ops.reshape(targets, (-1,)), places))
+    factors = ops.cat((ops.reshape(self, (-1,)), factors))
     others = _products_of_others(factors, places)
-    of_self = None  # without its element, the caller's
-    if include_self:
-        of_self, others = ops.narrow(others, 0, 0, self.numel()), ops.narrow(others, 0, self.numel(), src.numel())
-        of_self = ops.mul(grad, ops.conj(ops.reshape(of_self, self.shape)))
+    of_self, others = ops.narrow(others, 0, 0, self.numel()), ops.narrow(others, 0, self.numel(), src.numel())
+    of_self = ops.mul(grad, ops.conj(ops.reshape(of_self, self.shape)))
     return of_self, ops.mul(ops.gather(grad, dim, index), ops.conj(ops.reshape(others, src.shape)))
 
 
