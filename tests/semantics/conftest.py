@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -23,13 +22,11 @@ REFUSED_IN_DEBUG = (
     "combinations-version_preserved",
 )
 
-FOLDER = Path(__file__).parent
 LIBRARIES = [name for name in ("gradloom", "torch") if find_spec(name)]
 
 
 def pytest_addoption(parser):
     parser.addoption("--library", action="append", choices=LIBRARIES, help="run the semantics' tests with this library")
-    parser.addoption("--semantics-every", type=int, default=1, help="run one of so many of the semantics' tests")
 
 
 def pytest_generate_tests(metafunc):
@@ -37,13 +34,7 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("torch", metafunc.config.getoption("--library", None) or LIBRARIES, indirect=True)
 
 
-def pytest_collection_modifyitems(config, items):
-    every = config.getoption("--semantics-every", 1)
-    shared = [item for item in items if item.path.is_relative_to(FOLDER)]
-    if left_out := [item for i, item in enumerate(shared) if i % every]:
-        config.hook.pytest_deselected(items=left_out)
-        kept = set(items) - set(left_out)
-        items[:] = [item for item in items if item in kept]
+def pytest_collection_modifyitems(items):
     if import_module("gradloom.dispatch.state").DEBUG:
         for item in items:
             if any(name in item.nodeid for name in REFUSED_IN_DEBUG):
