@@ -55,7 +55,7 @@ def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | N
         check_shareable(ext_tensor)
         out = made(wrap(ext_tensor._array))
     elif hasattr(ext_tensor, "__dlpack__"):
-        return _made_of(np.from_dlpack(ext_tensor, copy=copy) if copy is not None else np.from_dlpack(ext_tensor))
+        return _made_of(_imported(ext_tensor, copy))
     else:
         if type(ext_tensor).__name__ != "PyCapsule":
             raise _invalid(
@@ -66,6 +66,13 @@ def from_dlpack(ext_tensor: Any, *, device: Device | None = None, copy: bool | N
         except ValueError:
             raise _invalid("DLTensor capsules can be consumed only once, and this one was") from None
     return _operators.clone(out) if copy else out
+
+
+def _imported(exporter: Any, copy: bool | None) -> np.ndarray:
+    if copy is not None and np.lib.NumpyVersion(np.__version__) >= "2.1.0":
+        return np.from_dlpack(exporter, copy=copy)
+    array = np.from_dlpack(exporter)  # NumPy 2.0 never copies
+    return array.copy() if copy else array
 
 
 def _made_of(array: np.ndarray) -> Tensor:
