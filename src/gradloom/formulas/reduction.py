@@ -113,10 +113,9 @@ def prod_backward(grad, self, result, dim=None, keepdim=False):
         return grad
     grad = _restored(grad, dim, keepdim, self.dim())
     zeros = self == 0
-    has_zeros = not zeros.is_meta and bool(zeros.any() or (result == 0).any())  # it may also be too small
-    if has_zeros and dim is None and zeros.sum() > 1 and not self.isfinite().all():
+    if not zeros.is_meta and dim is None and zeros.sum() > 1 and not self.isfinite().all():
         return ops.zeros_like(self)  # also where a zero meets an infinity
-    if has_zeros or is_differentiated(self):
+    if not _are_quotients(self, result):
         return grad * _products_of_others(self, dim).conj()
     return grad * (_restored(result, dim, keepdim, self.dim()) / self).conj()
 
@@ -125,11 +124,19 @@ def prod_jvp(self, self_t, result, dim=None, keepdim=False):
     """d(prod x) = sum over k of dx_k * prod over j != k of x_j."""
     if not self.dim():
         return self_t
-    if is_differentiated(self) or not self.is_meta and (result == 0).any():
-        others = _products_of_others(self, dim)
-    else:
+    if _are_quotients(self, result):
         others = _restored(result, dim, keepdim, self.dim()) / self
+    else:
+        others = _products_of_others(self, dim)
     return ops.sum(others * self_t, dim, keepdim)
+
+
+def _are_quotients(x, result):
+    """Return whether products of the others are quotients of a product and its factors: no factor is zero, no product
+    too small for its dtype, and no derivative of the quotients is asked for."""
+    if is_differentiated(x):
+        return False
+    return x.is_meta or not ((result == 0).any() or (x == 0).any())  # zero times an infinity is no zero
 
 
 def _products_of_others(x, dim):
@@ -430,7 +437,7 @@ def cumprod_backward(grad, self, dim, result):
     if _is_single(self, dim):
         return grad
     x = self.conj()
-    if not is_differentiated(self) and (self.is_meta or not (result == 0).any()):
+    if _are_quotients(self, result):
         return cumsum_backward(grad * result.conj(), dim) / x
     later = ops.narrow(x, dim, 1, x.size(dim) - 1)
     return _products_before(x, dim) * _reversed_recurrence(_padded(later, dim, 0, front=False), grad, dim)

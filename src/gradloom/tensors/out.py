@@ -247,14 +247,10 @@ def _store_counted(target, result: np.ndarray, aloud: bool) -> None:
     array = target._array
     if array.size != result.size:
         if aloud and array.size:
-            import warnings
-
-            warnings.warn(
+            warn_user(
                 f"The number of elements in the out tensor of shape {list(array.shape)} is {array.size} which does not "
                 f"match the computed number of elements {result.size}. Note that this may occur as a result of "
-                f"rounding error. The out tensor will be resized to a tensor of shape ({result.size},).",
-                UserWarning,
-                stacklevel=4,
+                f"rounding error. The out tensor will be resized to a tensor of shape ({result.size},)."
             )
         _store(target, result, True)
     else:
