@@ -386,11 +386,13 @@ def _reduced(operator: str, x: Any, shape: tuple[int, ...], *arguments: Any) -> 
 
 
 def _sum_dim(operator: str, dim_is_list: bool = True) -> Callable[[Any], Any]:
+    last = (-1,) if dim_is_list else -1
+
     def make(original: Any) -> Any:
         def sum_dim(self: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:
             if dtype is None and _is_last(self, dim):
-                last = (-1,) if dim_is_list else -1
-                found = _reduced(operator, self, (*self.shape[:-1], 1)[: None if keepdim else -1], last, keepdim, None)
+                rows = self.shape[:-1]
+                found = _reduced(operator, self, (*rows, 1) if keepdim else rows, last, keepdim, None)
                 if found is not None:
                     return found
             return original(self, dim, keepdim, dtype)
@@ -404,7 +406,8 @@ def _extreme(operator: str) -> Callable[[Any], Any]:
     def make(original: Any) -> Any:
         def extreme(self: Any, dim: Any = (), keepdim: bool = False) -> Any:
             if _is_last(self, dim):
-                found = _reduced(operator, self, (*self.shape[:-1], 1)[: None if keepdim else -1], (-1,), keepdim)
+                rows = self.shape[:-1]
+                found = _reduced(operator, self, (*rows, 1) if keepdim else rows, (-1,), keepdim)
                 if found is not None:
                     return found
             return original(self, dim, keepdim)

@@ -18,8 +18,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -203,7 +204,7 @@ class Loop:
     """
 
     def __init__(self, rule: Callable[..., None], dtype: np.dtype[Any], present: Any, numbers: Sequence[Any]) -> None:
-        llvm = import_module("gradloom.compiler._llvm.many")
+        llvm = _llvm()
         made = _Rule(rule, str(_REAL.get(dtype, dtype)), present, numbers)
         self.arrays, self.numbers, self.program = made.arrays, made.numbers, made.program
         self.name = getattr(rule, "__qualname__", "rule")
@@ -224,6 +225,12 @@ def _kind(number: Any) -> tuple[Any, Any]:
     if number.__class__ in (int, float) and number not in (0, 1):
         return float, None
     return number.__class__, number
+
+
+@cache
+def _llvm() -> ModuleType:
+    """Return the module that needs llvmlite."""
+    return import_module("gradloom.compiler._llvm.many")
 
 
 class Updates:
@@ -321,8 +328,7 @@ class Updates:
         if not batches:
             return
         self._forget()
-        rules = import_module("gradloom.optim._arrays")
-        llvm = import_module("gradloom.compiler._llvm.many")
+        llvm = _llvm()
         memory = llvm.Memory(sum(len(rows) for *_, rows, _ in batches.values()))
         found = [
             (loop, llvm.Rows(rows, tuple(sizes), key[1]), numbers)
@@ -330,6 +336,7 @@ class Updates:
         ]
         looks = [loop.run.look(rows, memory) for loop, rows, _ in found]
         if 2 in looks or 1 in looks and memory.overlaps():
+            rules = import_module("gradloom.optim._arrays")
             self.reasons["arrays that share memory, or are read-only"] += len(collected)
             for rule, parameter, kept, numbers in collected:
                 rules.in_blocks(rule, rules.arrays_of(parameter, parameter.grad, *kept), *numbers)

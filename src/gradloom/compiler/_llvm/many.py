@@ -48,18 +48,19 @@ class Memory:
 
     def __init__(self, count: int) -> None:
         size = 1 << (2 * count).bit_length()
-        self._owners, self._spans, self._used = np.zeros(size, np.int64), np.zeros((count, 2), np.int64), 0
-        self.places = self._owners.ctypes.data, size - 1
+        self._owners, self._spans, self._used = (ctypes.c_int64 * size)(), (ctypes.c_int64 * (2 * count))(), 0
+        self.places = ctypes.addressof(self._owners), size - 1
 
     def room(self, count: int) -> int:
         """Return the address of the next `count` places for addresses."""
-        found = self._spans.ctypes.data + 16 * self._used
+        found = ctypes.addressof(self._spans) + 16 * self._used
         self._used += count
         return found
 
     def overlaps(self) -> bool:
         """Return whether two arrays have bytes in common."""
-        first, last = self._spans[self._spans[:, 0].argsort()].T
+        spans = np.frombuffer(memoryview(self._spans), np.int64).reshape(-1, 2)
+        first, last = spans[spans[:, 0].argsort()].T
         return bool((first[1:] < np.maximum.accumulate(last)[:-1]).any())
 
 
@@ -108,7 +109,7 @@ class Many:
         self._fixed = ctypes.addressof(self._geometry), ctypes.addressof(library())
         self._cost = cost_of(plan) / plan.lanes.size  # of an element, in nanoseconds
         self._tables: dict[tuple[tuple[int, ...], bool], tuple[Any, list[int], Any]] = {}
-        self._words: dict[np.dtype[Any], np.ndarray] = {}
+        self._words: dict[np.dtype[Any], Any] = {}
 
     def look(self, rows: Rows, memory: Memory) -> int:
         """Compare the arrays of rows with what the program relies on: Note [Arrays that fit].
@@ -125,10 +126,10 @@ class Many:
                 output = i - len(program.inputs)
                 flags = CONTIGUOUS | ALIGNED | (WRITABLE if output >= 0 else 0)
                 words += [id(dtype), flags, output not in aliased]
-            table = self._words[dtype] = np.array(words, np.int64)
+            table = self._words[dtype] = (ctypes.c_int64 * len(words))(*words)
         count = len(rows.sizes)
-        sizes, spans = np.array(rows.sizes, np.int64), memory.room(count * self.width)
-        given = table.ctypes.data, rows.first, sizes.ctypes.data, count
+        sizes, spans = (ctypes.c_int64 * count)(*rows.sizes), memory.room(count * self.width)
+        given = ctypes.addressof(table), rows.first, ctypes.addressof(sizes), count
         return looking()(*given, *memory.places, spans)  # type: ignore[no-any-return]
 
     def __call__(self, rows: Rows, numbers: Sequence[Any] = ()) -> None:
@@ -141,7 +142,7 @@ class Many:
                 self._tables.clear()
             found = self._tables[sizes, shared] = self._divided(sizes, shared)
         ranges, origins, items = found
-        table, function, fixed = ranges.ctypes.data, self._function, self._fixed
+        table, function, fixed = ctypes.addressof(ranges), self._function, self._fixed
         if not shared:
             function(*fixed, len(sizes), table, rows.first, *numbers)
             return
@@ -157,7 +158,7 @@ class Many:
     def _divided(self, sizes: tuple[int, ...], shared: bool) -> tuple[Any, list[int], Any]:
         """Return the table of ranges, the row that each is a part of, and the pieces of work as (first, count)."""
         if not shared:
-            return np.array([(0, n) for n in sizes], np.int64), [], []
+            return _table([(0, n) for n in sizes]), [], []
         total = sum(sizes)
         count = max(2, min(64, int(total * self._cost / SHARED_FROM * 2)))
         step = max(1024, -(-total // count // 64) * 64)
@@ -174,4 +175,9 @@ class Many:
                     first, elements = len(ranges), 0
         if first < len(ranges):
             items.append((first, len(ranges) - first))
-        return np.array(ranges, np.int64), origins, np.array(items, np.int64)
+        return _table(ranges), origins, np.array(items, np.int64)
+
+
+def _table(ranges: list[tuple[int, int]]) -> Any:
+    """Return the ends of ranges as an array for machine code."""
+    return (ctypes.c_int64 * (2 * len(ranges)))(*[end for ends in ranges for end in ends])
