@@ -61,7 +61,7 @@ def completed(shape: str = "", raises: str = "", **arguments: str) -> Callable[[
         sections = _parse(function.__doc__)
         own = sections.setdefault("Args:", [])
         described = {name for entry in own for name in _names(entry)}
-        for position, name in enumerate(_parameters(function)):
+        for position, name in enumerate(parameters(function)):
             if name in arguments and name not in described:
                 own.insert(0 if position == 0 else len(own), f"{name}: {arguments[name]}")
         for title, entries in (("Shape:", shape), ("Raises:", raises)):
@@ -86,7 +86,7 @@ def like(function: Callable[..., object], *shape: str, **arguments: str) -> Call
         if function.__doc__ is None:  # python -OO
             return module
         sections = _parse(function.__doc__)
-        options, inputs = _parameters(module.__init__), _parameters(module.forward)
+        options, inputs = parameters(module.__init__), parameters(module.forward)
         shapes = sections.get("Shape:", [])
         inputs -= {name for entry in shapes for name in _names(entry)}
         of_options, of_inputs = [f"{name}: {text}" for name, text in arguments.items()], []
@@ -102,7 +102,8 @@ def like(function: Callable[..., object], *shape: str, **arguments: str) -> Call
     return decorate
 
 
-def _parameters(function):
+def parameters(function):
+    """Return the names of a function's parameters, without `*args` and `**kwargs`."""
     code = function.__code__
     return dict.fromkeys(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]).keys()
 

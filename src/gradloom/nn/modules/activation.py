@@ -9,6 +9,7 @@ import gradloom as gl
 from gradloom import Tensor
 from gradloom.nn import functional as F, init
 from gradloom.nn._functional.attention import _canonical_mask, _none_or_dtype
+from gradloom.nn.modules._fields import fields
 from gradloom.nn.modules.linear import NonDynamicallyQuantizableLinear
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
@@ -48,20 +49,11 @@ __all__ = [
 ]
 
 
+@fields()
 class _Inplace(Module):
     """Base of activations that may overwrite their input."""
 
-    __constants__: list[str] = ["inplace"]
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
-
-    def _with_inplace(self, text):
-        return ", ".join(filter(None, (text, "inplace=True" if self.inplace else "")))
-
-    def extra_repr(self) -> str:
-        return self._with_inplace("")
+    inplace: bool = False
 
 
 @like(F.relu)
@@ -106,20 +98,14 @@ class Hardswish(_Inplace):
         return ""
 
 
-@like(F.threshold)
-class Threshold(_Inplace):
-    __constants__: list[str] = ["threshold", "value", "inplace"]
-
-    def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.threshold = threshold
-        self.value = value
+@fields(F.threshold)
+class Threshold(Module):
+    threshold: float
+    value: float
+    inplace: bool = False
 
     def forward(self, input: Tensor) -> Tensor:
         return F.threshold(input, self.threshold, self.value, self.inplace)
-
-    def extra_repr(self) -> str:
-        return self._with_inplace(f"threshold={self.threshold}, value={self.value}")
 
 
 class Hardtanh(_Inplace):
@@ -164,7 +150,7 @@ class Hardtanh(_Inplace):
         return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
 
     def extra_repr(self) -> str:
-        return self._with_inplace(f"min_val={self.min_val}, max_val={self.max_val}")
+        return f"min_val={self.min_val}, max_val={self.max_val}" + ", inplace=True" * bool(self.inplace)
 
 
 @like(F.relu6)
@@ -173,61 +159,44 @@ class ReLU6(Hardtanh):
         super().__init__(0.0, 6.0, inplace)
 
     def extra_repr(self) -> str:
-        return self._with_inplace("")
+        return "inplace=True" if self.inplace else ""
 
 
-class _Alpha(_Inplace):
-    __constants__: list[str] = ["alpha", "inplace"]
+@fields(F.elu)
+class ELU(Module):
+    alpha: float = 1.0
+    inplace: bool = False
 
-    def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.alpha = alpha
-
-    def extra_repr(self) -> str:
-        return self._with_inplace(f"alpha={self.alpha}")
-
-
-@like(F.elu)
-class ELU(_Alpha):
     def forward(self, input: Tensor) -> Tensor:
         return F.elu(input, self.alpha, self.inplace)
 
 
-@like(F.celu)
-class CELU(_Alpha):
+@fields(F.celu)
+class CELU(Module):
+    alpha: float = 1.0
+    inplace: bool = False
+
     def forward(self, input: Tensor) -> Tensor:
         return F.celu(input, self.alpha, self.inplace)
 
 
-@like(F.leaky_relu)
-class LeakyReLU(_Inplace):
-    __constants__: list[str] = ["inplace", "negative_slope"]
-
-    def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.negative_slope = negative_slope
+@fields(F.leaky_relu)
+class LeakyReLU(Module):
+    negative_slope: float = 1e-2
+    inplace: bool = False
 
     def forward(self, input: Tensor) -> Tensor:
         return F.leaky_relu(input, self.negative_slope, self.inplace)
 
-    def extra_repr(self) -> str:
-        return self._with_inplace(f"negative_slope={self.negative_slope}")
 
-
-@like(F.rrelu)
-class RReLU(_Inplace):
-    __constants__: list[str] = ["lower", "upper", "inplace"]
-
-    def __init__(self, lower: float = 1.0 / 8, upper: float = 1.0 / 3, inplace: bool = False) -> None:
-        super().__init__(inplace)
-        self.lower = lower
-        self.upper = upper
+@fields(F.rrelu)
+class RReLU(Module):
+    lower: float = 1.0 / 8
+    upper: float = 1.0 / 3
+    inplace: bool = False
 
     def forward(self, input: Tensor) -> Tensor:
         return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
-
-    def extra_repr(self) -> str:
-        return self._with_inplace(f"lower={self.lower}, upper={self.upper}")
 
 
 class PReLU(Module):
@@ -303,6 +272,7 @@ class Tanhshrink(Module):
         return F.tanhshrink(input)
 
 
+@fields()
 class GELU(Module):
     """x * Phi(x), with Phi the normal distribution function (Hendrycks and Gimpel 2016).
 
@@ -314,34 +284,21 @@ class GELU(Module):
         output: as the input.
     """
 
-    __constants__: list[str] = ["approximate"]
-
-    def __init__(self, approximate: str = "none") -> None:
-        super().__init__()
-        self.approximate = approximate
+    approximate: str = "none"
 
     def forward(self, input: Tensor) -> Tensor:
         return F.gelu(input, approximate=self.approximate)
 
-    def extra_repr(self) -> str:
-        return f"approximate={self.approximate!r}"
 
-
-@like(F.glu)
+@fields(F.glu)
 class GLU(Module):
-    __constants__: list[str] = ["dim"]
-
-    def __init__(self, dim: int = -1) -> None:
-        super().__init__()
-        self.dim = dim
+    dim: int = -1
 
     def forward(self, input: Tensor) -> Tensor:
         return F.glu(input, self.dim)
 
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
-
+@fields()
 class Softplus(Module):
     """log(1 + exp(beta * x)) / beta, and x itself where beta * x exceeds `threshold`.
 
@@ -354,26 +311,16 @@ class Softplus(Module):
         output: as the input.
     """
 
-    __constants__: list[str] = ["beta", "threshold"]
-
-    def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
-        super().__init__()
-        self.beta = beta
-        self.threshold = threshold
+    beta: float = 1.0
+    threshold: float = 20.0
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softplus(input, self.beta, self.threshold)
 
-    def extra_repr(self) -> str:
-        return f"beta={self.beta}, threshold={self.threshold}"
 
-
+@fields()
 class _Shrink(Module):
-    __constants__: list[str] = ["lambd"]
-
-    def __init__(self, lambd: float = 0.5) -> None:
-        super().__init__()
-        self.lambd = lambd
+    lambd: float = 0.5
 
     def extra_repr(self) -> str:
         return str(self.lambd)
@@ -409,19 +356,13 @@ class Softshrink(_Shrink):
         return F.softshrink(input, self.lambd)
 
 
+@fields()
 class _OverDim(Module):
-    __constants__: list[str] = ["dim"]
-
-    def __init__(self, dim: int | None = None) -> None:
-        super().__init__()
-        self.dim = dim
+    dim: int | None = None
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self.__dict__.setdefault("dim", None)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}"
 
 
 @like(F.softmax)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from gradloom import Tensor
 from gradloom.nn import functional as F
-from gradloom.nn.modules.utils import _Constants
+from gradloom.nn.modules._fields import fields
+from gradloom.nn.modules.module import Module
 
 __all__ = ["ChannelShuffle"]
 
 
-class ChannelShuffle(_Constants):
+@fields()
+class ChannelShuffle(Module):
     """Interleave the channels of groups (Zhang et al. 2018).
 
     Args:
@@ -20,11 +22,7 @@ class ChannelShuffle(_Constants):
         output: as the input.
     """
 
-    __constants__: list[str] = ["groups"]
-
-    def __init__(self, groups: int) -> None:
-        super().__init__()
-        self.groups = groups
+    groups: int
 
     def forward(self, input: Tensor) -> Tensor:
         return F.channel_shuffle(input, self.groups)

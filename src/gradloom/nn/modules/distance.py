@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gradloom import Tensor
 from gradloom.nn import functional as F
+from gradloom.nn.modules._fields import fields
 from gradloom.nn.modules.module import Module
 
 __all__ = ["CosineSimilarity", "PairwiseDistance"]
@@ -34,6 +35,7 @@ class PairwiseDistance(Module):
         return F.pairwise_distance(x1, x2, self.norm, self.eps, self.keepdim)
 
 
+@fields()
 class CosineSimilarity(Module):
     """x1 . x2 / (max(|x1|, eps) * max(|x2|, eps)) along `dim`.
 
@@ -46,12 +48,11 @@ class CosineSimilarity(Module):
         output: (*, *).
     """
 
-    __constants__: list[str] = ["dim", "eps"]
-
-    def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
-        super().__init__()
-        self.dim = dim
-        self.eps = eps
+    dim: int = 1
+    eps: float = 1e-8
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         return F.cosine_similarity(x1, x2, self.dim, self.eps)
+
+    def extra_repr(self) -> str:
+        return ""

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from gradloom import Tensor
 from gradloom.nn import functional as F
+from gradloom.nn.modules._fields import fields
 from gradloom.nn.modules.module import Module
 from gradloom.utils._documentation import like
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
 
+@fields()
 class _DropoutNd(Module):
     """Base of dropout modules."""
 
-    __constants__: list[str] = ["p", "inplace"]
+    p: float = 0.5
+    inplace: bool = False
 
-    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
-        super().__init__()
-        if p < 0 or p > 1:
-            raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
-        self.p = p
-        self.inplace = inplace
+    def _check_fields(self) -> None:
+        if self.p < 0 or self.p > 1:
+            raise ValueError(f"dropout probability has to be between 0 and 1, but got {self.p}")
 
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from gradloom import Tensor
+from gradloom.nn.modules._fields import fields
 from gradloom.nn.modules.module import Module
 from gradloom.types import IntList
 
 __all__ = ["Flatten", "Unflatten"]
 
 
+@fields()
 class Flatten(Module):
     """Join the dimensions from `start_dim` to `end_dim`, inclusive, into one.
 
@@ -21,20 +23,14 @@ class Flatten(Module):
         output: (*, S_start * ... * S_end, *).
     """
 
-    __constants__: list[str] = ["start_dim", "end_dim"]
-
-    def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
-        super().__init__()
-        self.start_dim = start_dim
-        self.end_dim = end_dim
+    start_dim: int = 1
+    end_dim: int = -1
 
     def forward(self, input: Tensor) -> Tensor:
         return input.flatten(self.start_dim, self.end_dim)
 
-    def extra_repr(self) -> str:
-        return f"start_dim={self.start_dim}, end_dim={self.end_dim}"
 
-
+@fields()
 class Unflatten(Module):
     """Split a dimension into several.
 
@@ -50,27 +46,22 @@ class Unflatten(Module):
         TypeError: unless `dim` is an int and `unflattened_size` a tuple or list of ints.
     """
 
-    __constants__: list[str] = ["dim", "unflattened_size"]
+    dim: int
+    unflattened_size: IntList
 
-    def __init__(self, dim: int, unflattened_size: IntList) -> None:
-        super().__init__()
-        if not isinstance(dim, int):
-            raise TypeError(f"Unflatten takes the index of a dimension, got {type(dim).__name__}")
-        if not isinstance(unflattened_size, (tuple, list)):
+    def _check_fields(self) -> None:
+        if not isinstance(self.dim, int):
+            raise TypeError(f"Unflatten takes the index of a dimension, got {type(self.dim).__name__}")
+        if not isinstance(self.unflattened_size, (tuple, list)):
             raise TypeError(
-                f"unflattened_size must be a tuple of ints, but found type {type(unflattened_size).__name__}"
+                f"unflattened_size must be a tuple of ints, but found type {type(self.unflattened_size).__name__}"
             )
-        for position, size in enumerate(unflattened_size):
+        for position, size in enumerate(self.unflattened_size):
             if not isinstance(size, int):
                 raise TypeError(
                     "unflattened_size must be tuple of ints, but found element of type "
                     f"{type(size).__name__} at pos {position}"
                 )
-        self.dim = dim
-        self.unflattened_size = unflattened_size
 
     def forward(self, input: Tensor) -> Tensor:
         return input.unflatten(self.dim, self.unflattened_size)
-
-    def extra_repr(self) -> str:
-        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"

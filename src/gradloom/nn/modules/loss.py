@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import InitVar
+from typing import ClassVar
 
 from gradloom import Tensor
 from gradloom.nn import _reduction, functional as F
+from gradloom.nn.modules._fields import fields
 from gradloom.nn.modules.distance import PairwiseDistance
 from gradloom.nn.modules.linear import Linear
 from gradloom.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
@@ -53,6 +56,9 @@ class _Loss(Module):
         super().__init__()
         self.reduction = _reduction.named(reduction, size_average, reduce)
 
+    def extra_repr(self) -> str:
+        return ""
+
 
 class _WeightedLoss(_Loss):
     """Base of losses with a buffer `weight`, which may be None."""
@@ -68,14 +74,12 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
 
+@fields()
 class _MarginLoss(_Loss):
-    __constants__: list[str] = ["margin", "reduction"]
-
-    def __init__(
-        self, margin: float = 0.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
+    margin: float = 0.0
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
 
 @like(F.l1_loss)
@@ -90,20 +94,13 @@ class MSELoss(_Loss):
         return F.mse_loss(input, target, reduction=self.reduction)
 
 
-@like(F.nll_loss)
+@fields(F.nll_loss)
 class NLLLoss(_WeightedLoss):
-    __constants__: list[str] = ["ignore_index", "reduction"]
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        ignore_index: int = -100,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
+    weight: Tensor | None = None
+    size_average: InitVar[bool | None] = None
+    ignore_index: int = -100
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
@@ -122,22 +119,14 @@ class NLLLoss2d(NLLLoss):
     """
 
 
-@like(F.cross_entropy)
+@fields(F.cross_entropy)
 class CrossEntropyLoss(_WeightedLoss):
-    __constants__: list[str] = ["ignore_index", "reduction", "label_smoothing"]
-
-    def __init__(
-        self,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        ignore_index: int = -100,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        label_smoothing: float = 0.0,
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        self.ignore_index = ignore_index
-        self.label_smoothing = label_smoothing
+    weight: Tensor | None = None
+    size_average: InitVar[bool | None] = None
+    ignore_index: int = -100
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+    label_smoothing: float = 0.0
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.cross_entropy(
@@ -206,23 +195,14 @@ class LinearCrossEntropyLoss(_WeightedLoss):
         )
 
 
-@like(F.poisson_nll_loss)
+@fields(F.poisson_nll_loss)
 class PoissonNLLLoss(_Loss):
-    __constants__: list[str] = ["log_input", "full", "eps", "reduction"]
-
-    def __init__(
-        self,
-        log_input: bool = True,
-        full: bool = False,
-        size_average: bool | None = None,
-        eps: float = 1e-8,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_input = log_input
-        self.full = full
-        self.eps = eps
+    log_input: bool = True
+    full: bool = False
+    size_average: InitVar[bool | None] = None
+    eps: float = 1e-8
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
     def forward(self, log_input: Tensor, target: Tensor) -> Tensor:
         return F.poisson_nll_loss(
@@ -230,30 +210,24 @@ class PoissonNLLLoss(_Loss):
         )
 
 
-@like(F.gaussian_nll_loss)
+@fields(F.gaussian_nll_loss, kw_only=True)
 class GaussianNLLLoss(_Loss):
-    __constants__: list[str] = ["full", "eps", "reduction"]
-
-    def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
-        super().__init__(None, None, reduction)
-        self.full = full
-        self.eps = eps
+    full: bool = False
+    eps: float = 1e-6
+    reduction: str = "mean"
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
         return F.gaussian_nll_loss(input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
 
 
-@like(F.kl_div)
+@fields(F.kl_div)
 class KLDivLoss(_Loss):
-    def __init__(
-        self,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-        log_target: bool = False,
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.log_target = log_target
+    __constants__: ClassVar[list[str]] = ["reduction"]
+
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+    log_target: bool = False
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
@@ -285,15 +259,12 @@ class BCEWithLogitsLoss(_Loss):
         )
 
 
-@like(F.hinge_embedding_loss)
+@fields(F.hinge_embedding_loss)
 class HingeEmbeddingLoss(_Loss):
-    __constants__: list[str] = ["margin", "reduction"]
-
-    def __init__(
-        self, margin: float = 1.0, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean"
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
+    margin: float = 1.0
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
@@ -305,27 +276,27 @@ class MultiLabelMarginLoss(_Loss):
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
-@like(F.smooth_l1_loss)
+@fields(F.smooth_l1_loss)
 class SmoothL1Loss(_Loss):
-    def __init__(
-        self, size_average: bool | None = None, reduce: bool | None = None, reduction: str = "mean", beta: float = 1.0
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        self.beta = beta
+    __constants__: ClassVar[list[str]] = ["reduction"]
+
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
+    beta: float = 1.0
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
-@like(F.huber_loss)
+@fields(F.huber_loss)
 class HuberLoss(_Loss):
-    __constants__: list[str] = ["reduction", "delta"]
+    reduction: str = "mean"
+    delta: float = 1.0
 
-    def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
-        super().__init__(reduction=reduction)
-        if not isinstance(delta, (float, int)):
-            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
-        self.delta = delta
+    def _check_fields(self) -> None:
+        if not isinstance(self.delta, (float, int)):
+            raise TypeError(f"delta must be a float or int, got: {type(self.delta)}")
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
@@ -355,26 +326,20 @@ class MarginRankingLoss(_MarginLoss):
         return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
 
 
-@like(F.multi_margin_loss)
+@fields(F.multi_margin_loss)
 class MultiMarginLoss(_WeightedLoss):
-    __constants__: list[str] = ["p", "margin", "reduction"]
+    p: int = 1
+    margin: float = 1.0
+    weight: Tensor | None = None
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
-    def __init__(
-        self,
-        p: int = 1,
-        margin: float = 1.0,
-        weight: Tensor | None = None,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(weight, size_average, reduce, reduction)
-        if p not in (1, 2):
+    def _check_fields(self) -> None:
+        if self.p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
-        if weight is not None and weight.dim() != 1:
-            raise ValueError(f"weight must be 1-dimensional, got {weight.dim()} dimensions")
-        self.p = p
-        self.margin = margin
+        if self.weight is not None and self.weight.dim() != 1:
+            raise ValueError(f"weight must be 1-dimensional, got {self.weight.dim()} dimensions")
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multi_margin_loss(
@@ -382,27 +347,19 @@ class MultiMarginLoss(_WeightedLoss):
         )
 
 
-@like(F.triplet_margin_loss)
+@fields(F.triplet_margin_loss)
 class TripletMarginLoss(_Loss):
-    __constants__: list[str] = ["margin", "p", "eps", "swap", "reduction"]
+    margin: float = 1.0
+    p: float = 2.0
+    eps: float = 1e-6
+    swap: bool = False
+    size_average: InitVar[bool | None] = None
+    reduce: InitVar[bool | None] = None
+    reduction: str = "mean"
 
-    def __init__(
-        self,
-        margin: float = 1.0,
-        p: float = 2.0,
-        eps: float = 1e-6,
-        swap: bool = False,
-        size_average: bool | None = None,
-        reduce: bool | None = None,
-        reduction: str = "mean",
-    ) -> None:
-        super().__init__(size_average, reduce, reduction)
-        if margin <= 0:
-            raise ValueError(f"TripletMarginLoss: expected margin to be greater than 0, got {margin} instead")
-        self.margin = margin
-        self.p = p
-        self.eps = eps
-        self.swap = swap
+    def _check_fields(self) -> None:
+        if self.margin <= 0:
+            raise ValueError(f"TripletMarginLoss: expected margin to be greater than 0, got {self.margin} instead")
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return F.triplet_margin_loss(
@@ -452,14 +409,13 @@ class TripletMarginWithDistanceLoss(_Loss):
         )
 
 
-@like(F.ctc_loss)
+@fields(F.ctc_loss)
 class CTCLoss(_Loss):
-    __constants__: list[str] = ["blank", "reduction"]
+    __constants__: ClassVar[list[str]] = ["blank", "reduction"]
 
-    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
-        super().__init__(reduction=reduction)
-        self.blank = blank
-        self.zero_infinity = zero_infinity
+    blank: int = 0
+    reduction: str = "mean"
+    zero_infinity: bool = False
 
     def forward(
         self, log_probs: Tensor, targets: Tensor, input_lengths: Tensor | IntList, target_lengths: Tensor | IntList

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gradloom as gl
 from gradloom import Tensor
 from gradloom.nn import functional as F, init
+from gradloom.nn.modules._fields import fields
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
 from gradloom.types import Device, DType, IntList
@@ -187,16 +188,12 @@ class GroupNorm(Module):
         )
 
 
-@like(F.local_response_norm)
+@fields(F.local_response_norm)
 class LocalResponseNorm(Module):
-    __constants__: list[str] = ["size", "alpha", "beta", "k"]
-
-    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
-        super().__init__()
-        self.size = size
-        self.alpha = alpha
-        self.beta = beta
-        self.k = k
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    k: float = 1.0
 
     def forward(self, input: Tensor) -> Tensor:
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)

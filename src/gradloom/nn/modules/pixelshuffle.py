@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from gradloom import Tensor
 from gradloom.nn import functional as F
-from gradloom.nn.modules.utils import _Constants
+from gradloom.nn.modules._fields import fields
+from gradloom.nn.modules.module import Module
 
 __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
-class PixelShuffle(_Constants):
+@fields()
+class PixelShuffle(Module):
     """Move channels into space by the factor r = `upscale_factor` (Shi et al. 2016).
 
     Args:
@@ -20,17 +22,14 @@ class PixelShuffle(_Constants):
         output: (*, C, H * r, W * r).
     """
 
-    __constants__: list[str] = ["upscale_factor"]
-
-    def __init__(self, upscale_factor: int) -> None:
-        super().__init__()
-        self.upscale_factor = upscale_factor
+    upscale_factor: int
 
     def forward(self, input: Tensor) -> Tensor:
         return F.pixel_shuffle(input, self.upscale_factor)
 
 
-class PixelUnshuffle(_Constants):
+@fields()
+class PixelUnshuffle(Module):
     """Move space into channels by the factor r = `downscale_factor`; the inverse of `PixelShuffle`.
 
     Args:
@@ -41,11 +40,7 @@ class PixelUnshuffle(_Constants):
         output: (*, C * r ** 2, H, W).
     """
 
-    __constants__: list[str] = ["downscale_factor"]
-
-    def __init__(self, downscale_factor: int) -> None:
-        super().__init__()
-        self.downscale_factor = downscale_factor
+    downscale_factor: int
 
     def forward(self, input: Tensor) -> Tensor:
         return F.pixel_unshuffle(input, self.downscale_factor)

@@ -7,6 +7,7 @@ from typing import Any
 
 from gradloom import Tensor
 from gradloom.nn import functional as F
+from gradloom.nn.modules._fields import fields
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _ntuple, _single
 from gradloom.types import IntList
@@ -280,23 +281,12 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
         return F.fractional_max_pool3d(input, *self._arguments())
 
 
+@fields()
 class _LPPoolNd(Module):
-    __constants__: list[str] = ["norm_type", "kernel_size", "stride", "ceil_mode"]
-
-    def __init__(
-        self, norm_type: float, kernel_size: int | IntList, stride: int | IntList | None = None, ceil_mode: bool = False
-    ) -> None:
-        super().__init__()
-        self.norm_type = norm_type
-        self.kernel_size = kernel_size
-        self.stride = stride
-        self.ceil_mode = ceil_mode
-
-    def extra_repr(self) -> str:
-        return (
-            f"norm_type={self.norm_type}, kernel_size={self.kernel_size}, stride={self.stride}, "
-            f"ceil_mode={self.ceil_mode}"
-        )
+    norm_type: float
+    kernel_size: int | IntList
+    stride: int | IntList | None = None
+    ceil_mode: bool = False
 
 
 @like(F.lp_pool1d)
@@ -317,20 +307,13 @@ class LPPool3d(_LPPoolNd):
         return F.lp_pool3d(input, float(self.norm_type), self.kernel_size, self.stride, self.ceil_mode)
 
 
-class _AdaptivePoolNd(Module):
-    __constants__: list[str] = ["output_size"]
+@fields()
+class _AdaptiveMaxPoolNd(Module):
+    output_size: int | None | Sequence[int | None]
+    return_indices: bool = False
 
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
-
-
-class _AdaptiveMaxPoolNd(_AdaptivePoolNd):
-    __constants__: list[str] = ["output_size", "return_indices"]
-
-    def __init__(self, output_size: int | None | Sequence[int | None], return_indices: bool = False) -> None:
-        super().__init__()
-        self.output_size = output_size
-        self.return_indices = return_indices
 
 
 @like(F.adaptive_max_pool1d)
@@ -351,7 +334,8 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
 
 
-class _AdaptiveAvgPoolNd(_AdaptivePoolNd):
+@fields()
+class _AdaptiveAvgPoolNd(Module):
     """{n}d adaptive average pooling: the means of windows that divide the input evenly into `output_size` parts.
 
     Args:
@@ -362,9 +346,7 @@ class _AdaptiveAvgPoolNd(_AdaptivePoolNd):
         output: (N, C, *output_size) or (C, *output_size).
     """
 
-    def __init__(self, output_size: int | None | Sequence[int | None]) -> None:
-        super().__init__()
-        self.output_size = output_size
+    output_size: int | None | Sequence[int | None]
 
 
 @spatial(1)

@@ -1,10 +1,8 @@
-"""Sizes given as one number or one per dimension, and a base of modules that print their constants."""
+"""Sizes given as one number or one per dimension, and prefixes of names in a state_dict."""
 
 from __future__ import annotations
 
 from typing import Any
-
-from gradloom.nn.modules.module import Module
 
 
 def _ntuple(n: int, name: str = "parse") -> Any:
@@ -43,10 +41,3 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
 def _reverse_repeat_tuple(values, times):
     """Turn (a, b) into (b, b, a, a) for times=2: equal padding on both sides, as `pad` takes it."""
     return tuple(value for value in reversed(values) for _ in range(times))
-
-
-class _Constants(Module):
-    """Base that prints its `__constants__` as keyword arguments."""
-
-    def extra_repr(self) -> str:
-        return ", ".join(f"{name}={getattr(self, name)}" for name in self.__constants__)
