@@ -21,8 +21,10 @@ from pathlib import Path
 from ..errors import MAX_ERRORS, SpecError, did_you_mean, raise_all, shorten
 from ..language.names import Resolved
 from ..language.scope import Callables, Helper, Infix, describe_operators, find_helpers
+from ..operators.entries import parse_func
 from ..operators.keys import TYPE_PROMOTIONS
-from ..operators.native_functions import NativeFunction, NativeFunctions, Variant, package_folder, parse_func
+from ..operators.model import NativeFunction, NativeFunctions, Variant
+from ..operators.native_functions import package_folder
 from ..reading.yaml_files import Entry, Source, Text, entries_in, load_entries
 from ..schema import FunctionSchema
 from ..target import OPERATORS

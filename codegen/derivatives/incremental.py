@@ -35,8 +35,9 @@ from .. import BEGAN
 from ..language.scope import Callables, find_helpers
 from ..memo import Memo, digest, digest_of
 from ..operators import native_functions
+from ..operators.entries import RULE_FOLDERS, Reader, rules_in
 from ..operators.keys import SOURCE_FOLDERS
-from ..operators.native_functions import RULE_FOLDERS, NativeFunction, NativeFunctions, rules_in
+from ..operators.model import NativeFunction, NativeFunctions
 from ..reading.yaml_files import LaterEntry, Source, read_text, split
 from ..target import FILES, GENERATOR, Target
 from . import derivatives, specification
@@ -149,10 +150,10 @@ class Steps:
         return parts
 
     def _functions(self) -> NativeFunctions:
-        single = native_functions.Single(self.target.source)
+        reader = Reader(self.target.source)
         parts = self._parts(0)
         text = self.texts[0][0]
-        above = single.banners(text[: len(text) - sum(len(part.text) for part in parts)])
+        above = reader.families.banners(text[: len(text) - sum(len(part.text) for part in parts)])
         banner = above[-1] if above else None
         found = []
         self._declared: list[bytes] = []
@@ -160,14 +161,14 @@ class Steps:
             key = digest("operator", self.environment, banner or "", part.text)
 
             def make(part: Source = part, banner: str | None = banner) -> tuple[NativeFunction, bytes]:
-                function = replace(single.function(part, banner), entry=LaterEntry(part))
+                function = replace(reader.alone(part, banner), entry=LaterEntry(part))
                 return function, digest(self.environment, repr((function.declaration, array_form(function))))
 
             function, declared = self.memo.value(key, make, part)
             found.append(function)
             self.operators[id(function)] = key
             self._declared.append(declared)
-            banners = single.banners(part.text)
+            banners = reader.families.banners(part.text)
             banner = banners[-1] if banners else banner
         return NativeFunctions(tuple(found))
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ..language.saving import OnArrays, needs
-from ..operators.native_functions import NativeFunction, Variant
+from ..operators.model import NativeFunction, Variant
 from ..reading.yaml_files import Text
 from ..schema import FunctionSchema, Type
 

@@ -21,8 +21,9 @@ from pathlib import Path
 from ..errors import SpecError, did_you_mean, raise_all
 from ..language.scope import ATTRIBUTE_NAMES, METHOD_NAMES, Callables, Helper, find_helpers
 from ..operators import native_functions
+from ..operators.entries import parse_func
 from ..operators.keys import words_of
-from ..operators.native_functions import NativeFunction, NativeFunctions
+from ..operators.model import NativeFunction, NativeFunctions
 from ..reading.python_files import FunctionIndex
 from ..reading.yaml_files import Entry, Text, load_entries
 from ..schema import origin
@@ -146,7 +147,7 @@ def _is_override(entry: Entry, functions: NativeFunctions, known: NativeFunction
     text = entry.get(NAME)
     if not isinstance(text, Text) or not text.value.strip():
         return False  # `analyse_entries` reports the error
-    name = str(native_functions.parse_func(text).name)
+    name = str(parse_func(text).name)
     flag = entry.get(OVERRIDE)
     if name in functions:
         return False
@@ -193,7 +194,7 @@ def _with_known_node(info: DifferentiabilityInfo, derivatives_of_base: Derivativ
 def _operators_named(entries: Iterable[Entry], known: NativeFunctions) -> NativeFunctions:
     """Return the operators that the entries may name, and their variants."""
     texts = [entry.fields[NAME] for entry in entries]
-    bases = {native_functions.parse_func(text).name.base for text in texts if isinstance(text, Text)}
+    bases = {parse_func(text).name.base for text in texts if isinstance(text, Text)}
     return NativeFunctions(tuple(f for f in known if any(s.name.base in bases for s in f.schemas)))
 
 

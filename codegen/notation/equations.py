@@ -34,7 +34,7 @@ from functools import cache
 from pathlib import Path
 
 from ..derivatives.model import Derivative, DifferentiabilityInfo, DifferentiableFunction, ForwardDerivative
-from ..operators.native_functions import NativeFunction
+from ..operators.model import NativeFunction
 from ..reading.python_files import Functions
 from ..schema import FunctionSchema
 from .expressions import Expr, Style, Text, conj, has, is_awkward

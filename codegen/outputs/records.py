@@ -21,7 +21,7 @@ from ..language.scalars import (
     names_in,
 )
 from ..operators.keys import WHOLE, Batch
-from ..operators.native_functions import NativeFunction
+from ..operators.model import NativeFunction
 from ..schema import Base, FunctionSchema
 from ..wrappers.wrappers import NodeClass, Wrapper
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..derivatives.model import DifferentiabilityInfo
-from ..operators.native_functions import NativeFunction
+from ..operators.model import NativeFunction
 from ..schema import ALIASES, KEYWORD_ONLY, Argument, FunctionSchema, Symbol, parameters
 from ..target import OPERATORS
 

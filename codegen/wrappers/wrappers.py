@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ..derivatives.model import Derivative, DifferentiabilityInfo, DifferentiableFunction
 from ..errors import SpecError, raise_all
-from ..operators.native_functions import NativeFunction
+from ..operators.model import NativeFunction
 from ..schema import check_kernel_schema
 from ..target import OPERATORS, Target
 from .calls import Parameter, is_direct, module_alias

@@ -21,7 +21,7 @@ from gradloom.codegen.derivatives import derivatives
 from gradloom.codegen.derivatives.model import DifferentiabilityInfo, DifferentiableFunction, SavedAttribute
 from gradloom.codegen.notation.equations import Equation, Equations, Notation
 from gradloom.codegen.operators import native_functions
-from gradloom.codegen.operators.native_functions import NativeFunction
+from gradloom.codegen.operators.model import NativeFunction
 from gradloom.codegen.outputs.support import Fact
 from gradloom.codegen.reading.yaml_files import load_entries
 from gradloom.tools.support import support_row

@@ -19,7 +19,7 @@ from gradloom.codegen.derivatives.entries import NAME
 from gradloom.codegen.derivatives.specification import Given, Specification, analyse
 from gradloom.codegen.errors import SpecError, raise_all
 from gradloom.codegen.language.scope import Callables, Helper, Kind
-from gradloom.codegen.operators import native_functions
+from gradloom.codegen.operators.entries import parse_func
 from gradloom.codegen.reading.python_files import GivenFunctions, Signature, signature
 from gradloom.codegen.reading.yaml_files import Entry, Text, parse_entries
 from gradloom.codegen.schema import MODULE_NAMES
@@ -159,7 +159,7 @@ def _define(
 def _replaced_by(operators: list[Entry], formulas: list[Entry], namespace: str) -> tuple[Definition, ...]:
     """Return earlier definitions of the same operators, or of the same derivatives of gradloom's operators."""
     texts = [entry.get(key) for entries, key in ((operators, "func"), (formulas, NAME)) for entry in entries]
-    names = [native_functions.parse_func(text).name for text in texts if isinstance(text, Text) and text.value.strip()]
+    names = [parse_func(text).name for text in texts if isinstance(text, Text) and text.value.strip()]
     return tuple(
         d
         for d in _definitions

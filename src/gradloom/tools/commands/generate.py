@@ -20,8 +20,8 @@ from functools import partial
 from pathlib import Path
 
 from gradloom.codegen.errors import SpecError, UsageError
+from gradloom.codegen.operators.entries import RULE_FOLDERS
 from gradloom.codegen.operators.keys import SOURCE_FOLDERS
-from gradloom.codegen.operators.native_functions import RULE_FOLDERS
 from gradloom.codegen.outputs import render
 from gradloom.codegen.outputs.render import has_debug
 from gradloom.codegen.target import FILES, GENERATOR, PROJECT, Target, find_target, own
