@@ -20,12 +20,12 @@ from .float8 import float8_of
 from .keys import DEFAULT_FAMILY, Families, batch_of, check_domain, check_keys, word_of, words_of
 from .model import NativeFunction, Variant, derive, schema_error
 from .out_tensors import out_errors, out_words
-from .rules import SHAPE, SHARD, Rule, rule_of
+from .rules import ONNX, SHAPE, SHARD, Rule, rule_of
 from .sparse import sparse_of
 
 # Folders of functions that entries name besides kernels and composites; gradloom's for every package.
 BATCHING, SPARSE = "batching/rules", "sparse/kernels"
-RULE_FOLDERS = (BATCHING, SPARSE, SHAPE.folder, SHARD.folder)
+RULE_FOLDERS = (BATCHING, SPARSE, SHAPE.folder, SHARD.folder, ONNX.folder)
 
 
 def rules_in(room: str) -> FunctionIndex:
@@ -64,7 +64,7 @@ class Reader:
         self.composites = FunctionIndex(package and package / "composite")
         self.batching = rules_in(BATCHING)
         self.sparse = rules_in(SPARSE)
-        self.rules = {room.key: rules_in(room.folder) for room in (SHAPE, SHARD)}
+        self.rules = {room.key: rules_in(room.folder) for room in (SHAPE, SHARD, ONNX)}
         self.families = Families(package, source or Source("", ""), family)
 
     def alone(self, source: Source, banner: str | None) -> NativeFunction:
@@ -123,6 +123,7 @@ class Reader:
             batch=batch_of(entry, schema, self.batching),
             shape=self.shape(entry, schema),
             shard=rule_of(entry, schema, SHARD, self.rules["shard"]),
+            onnx=rule_of(entry, schema, ONNX, self.rules["onnx"]),
             top_level=word_of(entry, "top_level") is not None,
             composite_module=None if composite is None else self.composites.module(*composite.split(".")),
             has_written_kernel=entry.get("kernel") is not None,

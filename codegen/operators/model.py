@@ -62,6 +62,7 @@ class NativeFunction:
     batch: Batch | None = None  # its batching rule for vmap, None if that follows from other keys
     shape: Rule | None = None  # how the meta device finds the shapes of its results; None if that follows
     shard: Rule | None = None  # how it is computed from parts of its tensors; None if that follows, or it is not
+    onnx: Rule | None = None  # how it is exported to ONNX, None if it is not
     top_level: bool = False  # whether an operator of a package is also a function of gradloom
     composite_module: str | None = None  # the module of the composite, as 'shape.reshapes'
     has_written_kernel: bool = False  # whether it has `kernel:`; else its kernel follows from `scalar:`
@@ -69,7 +70,7 @@ class NativeFunction:
     @property
     def declaration(self) -> NativeFunction:
         """The entry without what only its own code and record follow from: its definition, its domain, what it does
-        with sparse and 8-bit tensors, and the places of its words."""
+        with sparse and 8-bit tensors, its export, and the places of its words."""
         nowhere = Source("", "")
         text = Text(self.text.value, nowhere)
         derived = tuple(replace(v, text=Text(v.text.value, nowhere)) for v in self.derived)
@@ -84,6 +85,7 @@ class NativeFunction:
             out_errors=(),
             float8=None,
             sparse=(),
+            onnx=None,
             has_written_kernel=False,
             derived=derived,
         )

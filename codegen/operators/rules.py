@@ -1,4 +1,4 @@
-"""The keys `shape:` and `shard:` of an entry: rules, which are functions in the room of a feature.
+"""The keys `shape:`, `shard:` and `onnx:` of an entry: rules, which are functions in the room of a feature.
 
 Note [Rules in entries]
 A rule is a function in a folder of `src/gradloom`: `images.pool` is `pool` in images.py there, and a name without a dot
@@ -9,6 +9,7 @@ is in general.py. The room calls it with parameters of its own and the arguments
     ArgumentName    an argument of the operator
     OperatorName    an operator of the same file
     Literal["sum"]  one of the words
+    str             a name that the room knows
 
 A new rule is therefore a function, and this module knows none by name.
 """
@@ -29,15 +30,25 @@ from ..schema import FunctionSchema
 @dataclass(frozen=True, slots=True)
 class Room:
     """A feature whose rules entries name: the key, the folder of the rules, and the parameters that the feature gives
-    to each."""
+    to each; what the entry gives comes after them, or before them if the operator's arguments come after."""
 
     key: str
     folder: str
     given: tuple[str, ...]
+    takes_arguments: bool = False
+
+    def of_entry(self, signature: Signature) -> tuple[str, ...] | None:
+        """Return the parameters that an entry gives to a rule; None for a function that is no rule."""
+        names, count = signature.first if self.takes_arguments else signature.positional or (), len(self.given)
+        at = names.index(self.given[0]) if self.takes_arguments and self.given[0] in names else 0
+        if names[at : at + count] != self.given:
+            return None
+        return names[:at] if self.takes_arguments else names[count:]
 
 
 SHAPE = Room("shape", "meta/rules", ("run", "values"))
 SHARD = Room("shard", "distributed/tensor/rules", ("call",))
+ONNX = Room("onnx", "onnx/rules", ("b", "node"), takes_arguments=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +83,7 @@ def rule_of(entry: Entry, schema: FunctionSchema, room: Room, index: FunctionInd
         raise text.error(f"`{shorten(text.value)}` is not the name of a rule", hint)
     signature = _signature(text, found, room, index)
     words = list(_words(text, found))
-    names = (signature.positional or ())[len(room.given) :]
+    names = room.of_entry(signature) or ()
     required = [name for name in names if name in signature.required]
     if not len(required) <= len(words) <= len(names):
         hint = f"write `{found[1]}({', '.join(names)})`" if names else f"write `{found[1]}`"
@@ -99,19 +110,15 @@ def _signature(text: Text, found: re.Match[str], room: Room, index: FunctionInde
     check_named(name, index)
     file, _, function = name.value.partition(".")
     signature = index.functions(file)[function]
-    if not _is_rule(signature, room):
-        hint = f"its first parameters are not `{', '.join(room.given)}`, or a decorator hides them"
+    if room.of_entry(signature) is None:
+        hint = f"it lacks the parameters `{', '.join(room.given)}`, or a decorator hides them"
         raise name.error(f"`{name.value}` is not a rule", hint)
     return signature
 
 
 def _general(room: Room, index: FunctionIndex) -> dict[str, Signature]:
     """Return the rules that need no file before their name."""
-    return {name: s for name, s in index.functions(_GENERAL).items() if _is_rule(s, room)}
-
-
-def _is_rule(signature: Signature, room: Room) -> bool:
-    return signature.positional is not None and signature.positional[: len(room.given)] == room.given
+    return {name: s for name, s in index.functions(_GENERAL).items() if room.of_entry(s) is not None}
 
 
 def _words(text: Text, found: re.Match[str]) -> Iterator[Text]:
@@ -133,6 +140,10 @@ def _value(word: Text, kind: frozenset[str], rule: str, name: str, schema: Funct
         raise word.error(f"`{name}` of `{rule}` is a number", f"write a number instead of `{shorten(word.value)}`")
     if "OperatorName" in kind:
         return word.value
+    if "str" in kind:
+        if word.value.isidentifier():
+            return word.value
+        raise word.error(f"`{name}` of `{rule}` is a name", f"write a name instead of `{shorten(word.value)}`")
     if "ArgumentName" in kind:
         known = [a.name for a in schema.inputs]
         hint = did_you_mean(word.value, known) or f"its arguments are {', '.join(known) or 'none'}"

@@ -108,7 +108,8 @@ def _own(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Iterator[tuple[str, obje
     if w.arrays or "nondeterministic_seeded" in native.tags:
         rule = _rule(w, by_name)
         yield "batch", (rule.rule, *_arguments(w, rule, by_name))
-    yield from _present(shape=_shape(w, rule), shard=_shard(native))
+    onnx = native.onnx.fact if native.onnx is not None and w.kind != "copy" else ()
+    yield from _present(shape=_shape(w, rule), shard=_shard(native), onnx=onnx)
     if w.arrays or "nondeterministic_seeded" in native.tags:
         yield from _present(promotes=tuple(p.argument.python_name for p in w.promotes))
     if w.strategy == "not_differentiable":

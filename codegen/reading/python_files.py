@@ -177,6 +177,7 @@ class Signature:
     parameters are open (`*args`, `**kwargs`)."""
 
     positional: tuple[str, ...] | None = None  # the parameters that may be given by position
+    first: tuple[str, ...] = ()  # the same, also before open ones
     keywords: tuple[str, ...] = ()  # those that are keyword-only
     required: frozenset[str] = frozenset()  # those without a default
     words: Mapping[str, frozenset[str]] = field(default_factory=dict)  # parameter -> the types in its annotation
@@ -211,7 +212,7 @@ NOTHING, NO_ARRAY, A_LIST = 0, -1, -2  # numbers of values
 def signature(node: ast.FunctionDef) -> Signature:
     """Return what a definition shows. A decorator may change everything."""
     a = node.args
-    if node.decorator_list or a.vararg is not None or a.kwarg is not None:
+    if node.decorator_list:
         return Signature()
     parameters = (*a.posonlyargs, *a.args)
     defaults = dict(zip(reversed(parameters), reversed(a.defaults), strict=False))
@@ -221,8 +222,10 @@ def signature(node: ast.FunctionDef) -> Signature:
         if p.arg in words and isinstance(default, ast.Constant) and default.value is None:
             words[p.arg] |= {"None"}
     required = frozenset(p.arg for p in (*parameters, *a.kwonlyargs) if p not in defaults)
-    positional, keywords = tuple(p.arg for p in parameters), tuple(p.arg for p in a.kwonlyargs)
-    return Signature(positional, keywords, required, words, tuple(_results(node)))
+    first, keywords = tuple(p.arg for p in parameters), tuple(p.arg for p in a.kwonlyargs)
+    if a.vararg is not None or a.kwarg is not None:
+        return Signature(first=first, required=required, words=words)
+    return Signature(first, first, keywords, required, words, tuple(_results(node)))
 
 
 def _type_words(node: ast.expr) -> Iterator[str]:

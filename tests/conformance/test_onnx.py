@@ -84,7 +84,13 @@ x.to(torch.float64) | torch.bmm(x, x.mT) | torch.einsum("bij,bkj->bik", x, x) | 
 x.trunc() | x.round() | x.log1p() | x.exp2() | x.frac() | x.nan_to_num() | x.isnan() | torch.hypot(x, x) | x.add_(1)
 torch.zeros_like(x) + torch.arange(8) | F.one_hot(index, 3) | F.normalize(x) | x.eq(x) & x.ne(0) | torch.full((2,), 1.0)
 F.scaled_dot_product_attention(x, x, x, is_causal=True) | F.embedding(index, x[0])
-F.pixel_shuffle(x.view(1, 4, 2, 10), 2)
+F.pixel_shuffle(x.view(1, 4, 2, 10), 2) | F.pixel_unshuffle(x.view(1, 1, 8, 10), 2)
+torch.fmod(x, 2) | ~index | ~(x > 0) | (x > 0).logical_xor(x < 1) | x.clamp_max(1) | F.hardtanh(x)
+F.hardtanh(x, -2, 0) | torch.addcmul(x, x, x, value=2) | torch.addcdiv(x, x, x.exp()) | x.abs().log2()
+x.abs().log10() | x.expm1() | x.square() | F.silu(x) | F.celu(x, 0.5) | F.leaky_relu(x, 0.1) | F.hardsigmoid(x)
+F.threshold(x, 0.5, 2.0) | F.hardshrink(x) | torch.baddbmm(x, x, torch.ones(2, 8, 8), beta=0.5, alpha=2)
+x.scatter_add(1, index[:, :, None], x) | x.new_zeros(2) + x[0, 0, 0] | x.new_full((2,), 3.0) * x[0, 0, 0]
+torch.scalar_tensor(2.0) * x | x.clone().fill_(2.0) | x.clone().copy_(x[0])
 """
 
 

@@ -100,6 +100,12 @@ def test_rules_of_records_are_functions_that_take_the_arguments_there():
                 function = getattr(import_module(f"gradloom.{folder}.rules.{file or 'general'}"), name)
                 inspect.signature(function).bind(*[None] * given, *rule[1:])
                 assert not record.is_out, record
+        if record.onnx:
+            file, _, name = record.onnx[0].rpartition(".")
+            parameters = inspect.signature(
+                getattr(import_module(f"gradloom.onnx.rules.{file or 'general'}"), name)
+            ).parameters
+            assert [*parameters][len(record.onnx) - 1 :][:2] == ["b", "node"], record
         assert not (record.shape and record.is_composite), record
 
 

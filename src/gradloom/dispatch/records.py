@@ -118,6 +118,7 @@ class Record:
             rules]. Empty if it runs on small arrays.
         shard: the rule by which it is computed from parts of distributed tensors, and the rule's arguments; Note
             [Sharding rules]. Empty if it needs whole tensors.
+        onnx: the rule by which it is exported to ONNX, and the rule's arguments; Note [ONNX rules]. Empty if it is not.
         out: words about a tensor that its wrapper writes results to: `same_dtype`, `as_cat` ...; `write_out` in
             tensors/out.py describes them.
         out_errors: for each result the error for such a tensor of another dtype, if it is the operator's own.
@@ -146,6 +147,7 @@ class Record:
     batch: tuple[str, ...] = ()
     shape: tuple[int | str, ...] = ()
     shard: tuple[int | str, ...] = ()
+    onnx: tuple[int | str, ...] = ()
     out: tuple[str, ...] = ()
     out_errors: tuple[str, ...] = ()
     promotion: str = "none"

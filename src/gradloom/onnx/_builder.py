@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import gradloom as gl
 from ..core.tensor import Tensor
 from ..fx.node import Node
 
-RULES: dict[str, Callable[..., Any]] = {}  # name of an operator -> a function of (builder, node, its arguments)
 TYPES = {
     gl.float32: "FLOAT",
     gl.float64: "DOUBLE",
@@ -48,20 +47,6 @@ class Size(int):
         made = super().__new__(cls, value)
         made.source, made.factor = source, factor
         return made
-
-
-def rule(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return a decorator that registers a function as the rule of operators, in all of their overloads.
-
-    The function takes (builder, node, *arguments). Nodes among the arguments stand for tensors. It returns the name of
-    the result; a list of them for an operator with several.
-    """
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        RULES.update(dict.fromkeys(names, function))
-        return function
-
-    return register
 
 
 class Builder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -16,19 +17,13 @@ from ..fx.graph_module import GraphModule
 from ..fx.node import Node, map_aggregate
 from ..nn import Module
 from ..utils import _pytree as pytree
-from . import _rules_elementwise as _rules_elementwise, _rules_nn as _rules_nn, _rules_shape as _rules_shape
-from ._builder import RULES, TYPES, Builder, Size, Unsupported
-from ._rules_elementwise import node_name
+from ._builder import TYPES, Builder, Size, Unsupported
+from .rules import general, networks, rule_of, shape
 
 # Rules that take sizes which depend on dynamic dimensions.
 _WITH_SIZES = frozenset(
-    "view _unsafe_view reshape _reshape_alias expand slice repeat zeros ones full empty new_zeros new_full".split()
-    + ["arange", "native_group_norm"]
-    + [f"upsample_nearest{d}d" for d in (1, 2, 3)]
-    + "upsample_linear1d upsample_bilinear2d upsample_trilinear3d upsample_bicubic2d".split()
-)
-_VIEWS = frozenset(
-    "view t transpose permute expand select slice unsqueeze squeeze split unbind diagonal alias detach".split()
+    [shape.view, shape.expand, shape.slice, shape.repeat, shape.constant, shape.full, shape.new_zeros, shape.new_full]
+    + [shape.arange, networks.group_norm, general.upsample, general.upsample_nearest]
 )
 
 
@@ -210,7 +205,7 @@ class Exporter:
         missing = set()
         for node in graph.nodes:
             if node.op == "call_function" and hasattr(node.target, "_schema"):
-                if _rule_name(node) not in RULES or not node.target.name().startswith("aten::"):
+                if rule_of(node.target) is None:
                     missing.add(node.target.name())
         if missing:
             raise UnsupportedOperatorError(
@@ -233,7 +228,7 @@ class Exporter:
         for name in ("dtype", "device", "pin_memory", "layout", "memory_format", "non_blocking"):
             kwargs = {key: value for key, value in kwargs.items() if key != name}
         try:
-            self.builder.names[node] = RULES[_rule_name(node)](self.builder, node, *args, **kwargs)
+            self.builder.names[node] = _rule(node)(self.builder, node, *args, **kwargs)
         except (Unsupported, TypeError) as error:
             raise OnnxExporterError(f"{node.format_node()}: the ONNX exporter does not support {error}") from error
 
@@ -256,18 +251,20 @@ class Exporter:
             return Size(value, None, 0)
 
         args, kwargs = map_aggregate((node.args, node.kwargs), size)
-        if changed and _rule_name(node) not in _WITH_SIZES:
+        if changed and _rule(node).func not in _WITH_SIZES:
             raise OnnxExporterError(f"{node.format_node()}: an argument depends on a dynamic dimension")
         return args, kwargs
 
 
-def _rule_name(node: Node) -> str:
-    name = node_name(node)
-    return name[:-2] if name.startswith(("reflection_pad", "replication_pad")) else name
+def _rule(node: Node) -> partial[Any]:
+    found = rule_of(node.target)
+    assert found is not None, node  # `_check` refuses others
+    return found
 
 
 def _is_view(node: Node) -> bool:
-    return node.op == "call_function" and hasattr(node.target, "_schema") and node_name(node) in _VIEWS
+    """Return whether a node's results share memory with its first argument."""
+    return node.op == "call_function" and hasattr(node.target, "_schema") and node.target.is_view
 
 
 def _refuse_writes_to_views(node: Node) -> None:

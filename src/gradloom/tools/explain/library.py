@@ -160,6 +160,7 @@ class Library:
             ("vmap", record.batch, ""),
             ("meta device", record.shape, "runs on small arrays"),
             ("DTensor", record.shard, "gathers its arguments" if record.batch else ""),
+            ("ONNX", record.onnx, ""),
         )
         return tuple((feature, _call(rule) or default) for feature, rule, default in rules if rule or default)
 
