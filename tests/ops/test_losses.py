@@ -159,6 +159,25 @@ def test_chunks_of_a_linear_cross_entropy_add_up_to_the_loss(reduction, options)
     assert "batch_chunked" in found[0].grad_fn.name() and "batch_chunked" not in expected[0].grad_fn.name()
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_second_derivatives_of_chunks_are_those_of_the_loss(reduction):
+    made = np.random.default_rng(0)
+    x, w, b, weight = (gradloom.from_numpy(made.random(shape)) for shape in ((5, 3), (4, 3), 4, 4))
+    target = gradloom.tensor([0, 1, -100, 3, 2])
+    jacrev, jacfwd, found = gradloom.func.jacrev, gradloom.func.jacfwd, []
+    for options in (gradloom.nn.LinearCrossEntropyOptions(batch_chunk_size=2), None):
+
+        def loss(w, options=options):
+            extra = dict(linear_bias=b, weight=weight, reduction=reduction, options=options)
+            return F.linear_cross_entropy(x, w, target, **extra).square().sum()
+
+        modes = [jacfwd(loss), *(one(other(loss)) for one in (jacrev, jacfwd) for other in (jacrev, jacfwd))]
+        found.append([mode(w) for mode in modes])
+    assert found[1][1].any()
+    for ours, plain in zip(*found, strict=True):
+        assert gradloom.allclose(ours, plain, rtol=1e-10)
+
+
 @pytest.mark.parametrize("reduction", ["mean", "none"])
 def test_chunks_of_a_linear_cross_entropy_need_no_memory_for_all_logits(reduction):
     logits, memory = 256 * 2000 * 8, []

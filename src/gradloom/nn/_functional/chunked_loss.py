@@ -2,8 +2,8 @@
 
 With reduction "mean" and "sum" the gradients follow from the logits of a chunk while these exist: they are computed in
 the forward pass, and the backward pass multiplies them by its gradient. With "none" each row has a gradient of its own,
-so the backward pass computes the logits again. As in PyTorch, gradients are constants for a second derivative: those of
-"mean" and "sum" depend on the gradient of the loss only.
+so the backward pass computes the logits again. A backward pass that is recorded, for second derivatives, computes all
+logits at once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import gradloom as gl
 from gradloom import Tensor
 from gradloom.autograd.function import Function
 from gradloom.nn._functional import operators as ops
+from gradloom.nn._reduction import get_enum
 from gradloom.types import DType
 
 
@@ -132,6 +133,8 @@ class GeneratedBackwardFor_torch_nn__linear_cross_entropy_batch_chunked_default(
     ) -> Tensor:
         operands = _operands(input, linear_weight, target, linear_bias, weight, settings)
         chunking = settings.chunking
+        ctx.save_for_backward(input, linear_weight, target, linear_bias, weight)
+        ctx.settings = settings
         ctx.keep = chunking.allow_retain_graph
         wanted = [ctx.needs_input_grad[i] for i in (0, 1, 3)]
         start = float("nan") if settings.reduction == "mean" and not input.shape[0] else 0.0  # a mean of nothing is NaN
@@ -156,7 +159,11 @@ class GeneratedBackwardFor_torch_nn__linear_cross_entropy_batch_chunked_default(
                 "linear_cross_entropy chunked backward called twice; retain_graph=True / double backward are not "
                 "supported."
             )
-        found = [None if gradient is None else gradient * grads[0] for gradient in ctx.gradients]
+        if gl.is_grad_enabled():
+            ctx.keep = True  # second derivatives pass here again
+            found = _recorded_gradients(ctx, grads[0])
+        else:
+            found = [None if gradient is None else gradient * grads[0] for gradient in ctx.gradients]
         if not ctx.keep:
             ctx.gradients = None
         return found[0], found[1], None, found[2], None, None
@@ -189,6 +196,9 @@ class GeneratedBackwardFor_torch_nn__linear_cross_entropy_batch_chunked_no_reduc
             ctx: from `forward`.
             grads: the gradient of each row's loss.
         """
+        if gl.is_grad_enabled():
+            of_input, of_weight, of_bias = _recorded_gradients(ctx, grads[0])
+            return of_input, of_weight, None, of_bias, None, None
         with gl.no_grad():
             input, linear_weight, target, linear_bias, weight = ctx.saved_tensors
             operands = _operands(input, linear_weight, target, linear_bias, weight, ctx.settings)
@@ -198,6 +208,19 @@ class GeneratedBackwardFor_torch_nn__linear_cross_entropy_batch_chunked_no_reduc
                 gradients.add(rows, slopes)
             of_input, of_weight, of_bias = gradients.finished()
         return of_input, of_weight, None, of_bias, None, None
+
+
+def _recorded_gradients(ctx: Any, grad: Tensor) -> list[Tensor | None]:
+    """Return the gradients of the input, the weight and the bias as functions of these, from the logits of all rows."""
+    input, linear_weight, target, linear_bias, weight = ctx.saved_tensors
+    reduction, ignore_index, chunking = ctx.settings
+    of_logits = [None if t is None else t.to(chunking.logits_dtype) for t in (input, linear_weight, linear_bias)]
+    factors = None if weight is None else weight.to(chunking.logits_dtype)
+    loss = ops.cross_entropy_loss(ops.linear(*of_logits), target, factors, get_enum(reduction), ignore_index, 0.0)
+    wanted = [ctx.needs_input_grad[i] for i in (0, 1, 3)]
+    inputs = [t for t, is_wanted in zip((input, linear_weight, linear_bias), wanted, strict=True) if is_wanted]
+    found = iter(gl.autograd.grad(loss.to(input.dtype), inputs, grad, create_graph=True))
+    return [next(found) if is_wanted else None for is_wanted in wanted]
 
 
 def _operands(input, linear_weight, target, linear_bias, weight, settings):

@@ -10,6 +10,8 @@ import gradloom as gl
 from gradloom import Tensor
 from gradloom.autograd.grad_mode import untracked
 from gradloom.core import late
+from gradloom.core.tangents import tangent_of
+from gradloom.dispatch.state import FORWARD_AD, state
 from gradloom.nn._functional import operators as ops
 from gradloom.nn._functional.chunked_loss import chunked_loss, chunks_of
 from gradloom.nn._reduction import get_enum, named
@@ -128,8 +130,9 @@ def linear_cross_entropy(
         ignore_index: class index whose elements add nothing to the loss; -100 if None.
         label_smoothing: share of the target, in [0, 1], spread evenly over all classes.
         options: None, or a `LinearCrossEntropyOptions`: compute in chunks of rows, so that the logits of all rows never
-            exist at once. Chunks have first derivatives only. They need int64 class indices, a `linear_weight` (C,
-            in_features) and no label_smoothing; otherwise a warning says that the options are ignored.
+            exist at once; they do in forward mode and for second derivatives. Chunks need int64 class indices, a
+            `linear_weight` (C, in_features) and no label_smoothing; otherwise a warning says that the options are
+            ignored.
 
     Shape:
         output: (); (N, d1, ...) for reduction "none".
@@ -145,7 +148,9 @@ def linear_cross_entropy(
         rows = input.shape[0] if input.dim() == 2 else 1
         chunking = chunks_of(options, rows, input.shape[-1], shape[0], input.dtype)
         settings = reduction, -100 if ignore_index is None else ignore_index, chunking
-        if not late.any_batched((input, linear_weight, target, linear_bias)):
+        operands = [t for t in (input, linear_weight, target, linear_bias) if t is not None]
+        has_tangents = state.flags & FORWARD_AD and any(tangent_of(t) is not None for t in operands)
+        if not has_tangents and not late.any_batched(operands):
             return chunked_loss(input, linear_weight, target, linear_bias, weight, settings)
     rows = linear_weight.flatten(0, -2)
     logits = ops.linear(input, rows, None if linear_bias is None else linear_bias.flatten())
