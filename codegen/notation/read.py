@@ -301,8 +301,10 @@ class Reader:
             return conj(args[0])
         if name == "wrap_opt_if":
             return args[0]
-        if name == "is_unseen":  # a short way to the same value
+        if name in ("is_unseen", "is_differentiated"):  # another way to the same value
             return FALSE
+        if name == "itemsize":  # of half precision there may be such ways, too
+            return Expr("number", name="8")
         for rewrite in table().rewrites.get(name, ()):
             found = rewrite.match(args, keywords)
             if found is not None:

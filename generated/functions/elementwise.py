@@ -13,7 +13,7 @@ from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.types.silence import silence
-from gradloom.formulas.elementwise import acosh_backward, atan2_backward, clamp_backward, clamp_max_backward, clamp_min_backward, div_mode_other_backward, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_backward_self, sgn_backward, sinc_backward, xlogy_self_backward
+from gradloom.formulas.elementwise import acosh_backward, asinh_slope, atan2_backward, clamp_backward, clamp_max_backward, clamp_min_backward, div_mode_other_backward, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_backward_self, quotient_or_zero, sgn_backward, sinc_backward, xlogy_other_backward, xlogy_self_backward
 
 
 class AddBackward0(Node):
@@ -636,7 +636,7 @@ class AddcdivBackward0(Node):
             grad_of_tensor1 = grad * ops.div(value, tensor2).conj()
         else:
             grad_of_tensor1 = None
-        # tensor2: -grad * (value * tensor1 / (tensor2 * tensor2)).conj()
+        # tensor2: -grad * (value * (tensor1 / tensor2) / tensor2).conj()
         if edges[2] is not NO_EDGE:
             value = fn.saved_value
             tensor1 = fn.saved_tensor1
@@ -646,9 +646,9 @@ class AddcdivBackward0(Node):
             if tensor2._vc is not None:
                 tensor2 = unpack(tensor2, fn)
             if tensor1._array.dtype is flat and tensor2._array.dtype is flat:
-                grad_of_tensor2 = wrap(xp.multiply(-grad_, value * tensor1._array / (tensor2._array * tensor2._array)))
+                grad_of_tensor2 = wrap(xp.multiply(-grad_, value * (tensor1._array / tensor2._array) / tensor2._array))
             else:
-                grad_of_tensor2 = -grad * (ops.mul_Scalar(tensor1, value) / (tensor2 * tensor2)).conj()
+                grad_of_tensor2 = -grad * (ops.mul_Scalar(tensor1 / tensor2, value) / tensor2).conj()
         else:
             grad_of_tensor2 = None
         return (grad_of_self, grad_of_tensor1, grad_of_tensor2,)
@@ -933,12 +933,12 @@ class AsinhBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        # self: grad * (self * self + 1).rsqrt().conj()
+        # self: grad * asinh_slope(self).conj()
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            grad_of_self = grad * (ops.add_Scalar(self * self, 1, 1)).rsqrt().conj()
+            grad_of_self = grad * asinh_slope(self).conj()
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -2118,9 +2118,7 @@ class HypotBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # other: grad * other / result
+        # other: grad * quotient_or_zero(other, result)
         if edges[1] is not NO_EDGE:
             other = fn.saved_other
             if other._vc is not None:
@@ -2128,13 +2126,10 @@ class HypotBackward0(Node):
             result = fn.saved_result
             if result._vc is not None:
                 result = unpack(result, fn)
-            if other._array.dtype is flat and result._array.dtype is flat:
-                grad_of_other = wrap(xp.true_divide(grad_ * other._array, result._array))
-            else:
-                grad_of_other = grad * other / result
+            grad_of_other = grad * quotient_or_zero(other, result)
         else:
             grad_of_other = None
-        # self: grad * self / result
+        # self: grad * quotient_or_zero(self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -2142,10 +2137,7 @@ class HypotBackward0(Node):
             result = fn.saved_result
             if result._vc is not None:
                 result = unpack(result, fn)
-            if self._array.dtype is flat and result._array.dtype is flat:
-                grad_of_self = wrap(xp.true_divide(grad_ * self._array, result._array))
-            else:
-                grad_of_self = grad * self / result
+            grad_of_self = grad * quotient_or_zero(self, result)
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -2269,9 +2261,7 @@ class XlogyBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # other: grad * self / other
+        # other: xlogy_other_backward(grad, self, other)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -2279,10 +2269,7 @@ class XlogyBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            if self._array.dtype is flat and other._array.dtype is flat:
-                grad_of_other = wrap(xp.true_divide(grad_ * self._array, other._array))
-            else:
-                grad_of_other = grad * self / other
+            grad_of_other = xlogy_other_backward(grad, self, other)
         else:
             grad_of_other = None
         # self: xlogy_self_backward(grad, self, other)
@@ -2315,18 +2302,13 @@ class XlogyBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # other: grad * self / other
+        # other: xlogy_other_backward(grad, self, other)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            if other._array.dtype is flat:
-                grad_of_other = wrap(xp.true_divide(grad_ * self, other._array))
-            else:
-                grad_of_other = ops.mul_Scalar(grad, self) / other
+            grad_of_other = xlogy_other_backward(grad, self, other)
         else:
             grad_of_other = None
         return (grad_of_other,)
@@ -2375,34 +2357,26 @@ class LogaddexpBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # other: grad / (1 + (self - other).exp()).conj()
+        # other: grad * sigmoid(other - self).conj()
         if edges[1] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            if self._array.dtype is flat and other._array.dtype is flat:
-                grad_of_other = wrap(xp.true_divide(grad_, 1 + xp.exp(self._array - other._array)))
-            else:
-                grad_of_other = grad / (ops.add_Scalar((self - other).exp(), 1, 1)).conj()
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_other = grad * ops.sigmoid(other - self).conj()
         else:
             grad_of_other = None
-        # self: grad / (1 + (other - self).exp()).conj()
+        # self: grad * sigmoid(self - other).conj()
         if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            if other._array.dtype is flat and self._array.dtype is flat:
-                grad_of_self = wrap(xp.true_divide(grad_, 1 + xp.exp(other._array - self._array)))
-            else:
-                grad_of_self = grad / (ops.add_Scalar((other - self).exp(), 1, 1)).conj()
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = grad * ops.sigmoid(self - other).conj()
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -2423,34 +2397,26 @@ class Logaddexp2Backward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # other: grad / (1 + (self - other).exp2())
+        # other: grad * sigmoid((other - self) * 0.6931471805599453)
         if edges[1] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            if self._array.dtype is flat and other._array.dtype is flat:
-                grad_of_other = wrap(xp.true_divide(grad_, 1 + xp.exp2(self._array - other._array)))
-            else:
-                grad_of_other = grad / (ops.add_Scalar((self - other).exp2(), 1, 1))
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_other = grad * ops.sigmoid(ops.mul_Scalar(other - self, 0.6931471805599453))
         else:
             grad_of_other = None
-        # self: grad / (1 + (other - self).exp2())
+        # self: grad * sigmoid((self - other) * 0.6931471805599453)
         if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            if other._array.dtype is flat and self._array.dtype is flat:
-                grad_of_self = wrap(xp.true_divide(grad_, 1 + xp.exp2(other._array - self._array)))
-            else:
-                grad_of_self = grad / (ops.add_Scalar((other - self).exp2(), 1, 1))
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            grad_of_self = grad * ops.sigmoid(ops.mul_Scalar(self - other, 0.6931471805599453))
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)

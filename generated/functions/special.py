@@ -13,7 +13,8 @@ from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.types.silence import silence
-from gradloom.formulas.special import i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, xlog1py_self_backward
+from gradloom.formulas.elementwise import xlogy_other_backward
+from gradloom.formulas.special import erfcx_slope, i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, xlog1py_self_backward
 
 
 class I0Backward0(Node):
@@ -240,9 +241,7 @@ class SpecialErfcxBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: (2 * self * result - 1.1283791670955126) * grad
+        # self: grad * erfcx_slope(self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -250,10 +249,7 @@ class SpecialErfcxBackward0(Node):
             result = fn.saved_result
             if result._vc is not None:
                 result = unpack(result, fn)
-            if self._array.dtype is flat and result._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(2 * self._array * result._array - 1.1283791670955126, grad_))
-            else:
-                grad_of_self = (ops.sub_Scalar(ops.mul_Scalar(self, 2) * result, 1.1283791670955126, 1)) * grad
+            grad_of_self = grad * erfcx_slope(self, result)
         else:
             grad_of_self = None
         return (grad_of_self,)
@@ -334,9 +330,7 @@ class SpecialXlog1PyBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # other: grad * self / (other + 1)
+        # other: xlogy_other_backward(grad, self, other + 1)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -344,10 +338,7 @@ class SpecialXlog1PyBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            if self._array.dtype is flat and other._array.dtype is flat:
-                grad_of_other = wrap(xp.true_divide(grad_ * self._array, other._array + 1))
-            else:
-                grad_of_other = grad * self / (ops.add_Scalar(other, 1, 1))
+            grad_of_other = xlogy_other_backward(grad, self, ops.add_Scalar(other, 1, 1))
         else:
             grad_of_other = None
         # self: xlog1py_self_backward(grad, self, other)
@@ -380,18 +371,13 @@ class SpecialXlog1PyBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None,)
-        grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # other: grad * self / (other + 1)
+        # other: xlogy_other_backward(grad, self, other + 1)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            if other._array.dtype is flat:
-                grad_of_other = wrap(xp.true_divide(grad_ * self, other._array + 1))
-            else:
-                grad_of_other = ops.mul_Scalar(grad, self) / (ops.add_Scalar(other, 1, 1))
+            grad_of_other = xlogy_other_backward(grad, self, ops.add_Scalar(other, 1, 1))
         else:
             grad_of_other = None
         return (grad_of_other,)

@@ -189,8 +189,5 @@ RECORDS = Records(
 # saved values in it.
 GRADIENTS = {
     "SpecialEntrBackward0": (('-grad * (1 + log(self))', ('self',), ()),),
-    "SpecialErfcxBackward0": (('(2 * self * result - 1.1283791670955126) * grad', ('result', 'self'), ()),),
     "SpecialNdtriBackward0": (('grad * 2.5066282746310002 * exp(result * result / 2)', ('result',), ()),),
-    "SpecialXlog1PyBackward0": (None, ('grad * self / (other + 1)', ('other', 'self'), ())),
-    "SpecialXlog1PyBackward1": (('grad * self / (other + 1)', ('other',), ('self',)),),
 }

@@ -1369,7 +1369,7 @@ def _prelu_kernel(input=MISSING, weight=MISSING):
     """_prelu_kernel(Tensor self, Tensor weight) -> Tensor
 
     (∂L/∂x, ∂L/∂weight) = _prelu_kernel_backward(g, x, weight)
-    dz = dx if x ≥ 0, else weight · dx + dweight · x
+    dz = dx if x > 0, else weight · dx + dweight · x
     where x = self, z = result, g = ∂L/∂z
 
     PreluKernelBackward0, from the entry _prelu_kernel of derivatives.yaml.
@@ -1425,8 +1425,8 @@ def _prelu_kernel(input=MISSING, weight=MISSING):
                     weight_t = zeros_for(weight)
                 self_p = input
                 weight_p = weight
-                # result: where(self_p >= 0, self_t, weight_p * self_t + weight_t * self_p)
-                result_tangent = ops.where(self_p >= 0, self_t, weight_p * self_t + weight_t * self_p)
+                # result: where(self_p > 0, self_t, weight_p * self_t + weight_t * self_p)
+                result_tangent = ops.where(self_p > 0, self_t, weight_p * self_t + weight_t * self_p)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -1444,11 +1444,11 @@ __PRELU_KERNEL = GuardedOverload("_prelu_kernel", ((
 def _prelu_kernel_backward(grad_output=MISSING, self=MISSING, weight=MISSING):
     """_prelu_kernel_backward(Tensor grad_output, Tensor self, Tensor weight) -> (Tensor, Tensor)
 
-    ∂L/∂grad_output = g₀ if x ≥ 0, else g₀ · weight + g₁ · x
-    ∂L/∂x = 0 if x ≥ 0, else grad_output · g₁
-    ∂L/∂weight = 0 if x ≥ 0, else grad_output · g₀
-    dz₀ = dgrad_output if x ≥ 0, else dgrad_output · weight + grad_output · dweight
-    dz₁ = 0 if x ≥ 0, else grad_output · dx + dgrad_output · x
+    ∂L/∂grad_output = g₀ if x > 0, else g₀ · weight + g₁ · x
+    ∂L/∂x = 0 if x > 0, else grad_output · g₁
+    ∂L/∂weight = 0 if x > 0, else grad_output · g₀
+    dz₀ = dgrad_output if x > 0, else dgrad_output · weight + grad_output · dweight
+    dz₁ = 0 if x > 0, else grad_output · dx + dgrad_output · x
     where x = self, z₀ = result0, z₁ = result1, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁
 
     PreluKernelBackwardBackward0, from the entry _prelu_kernel_backward of derivatives.yaml.
@@ -1508,10 +1508,10 @@ def _prelu_kernel_backward(grad_output=MISSING, self=MISSING, weight=MISSING):
                 self_p = self
                 weight_p = weight
                 grad_output_p = grad_output
-                # result0: where(self_p >= 0, grad_output_t, grad_output_t * weight_p + grad_output_p * weight_t)
-                result0_tangent = ops.where(self_p >= 0, grad_output_t, grad_output_t * weight_p + grad_output_p * weight_t)
-                # result1: where(self_p >= 0, 0, grad_output_p * self_t + grad_output_t * self_p)
-                result1_tangent = ops.where(self_p >= 0, 0, grad_output_p * self_t + grad_output_t * self_p)
+                # result0: where(self_p > 0, grad_output_t, grad_output_t * weight_p + grad_output_p * weight_t)
+                result0_tangent = ops.where(self_p > 0, grad_output_t, grad_output_t * weight_p + grad_output_p * weight_t)
+                # result1: where(self_p > 0, 0, grad_output_p * self_t + grad_output_t * self_p)
+                result1_tangent = ops.where(self_p > 0, 0, grad_output_p * self_t + grad_output_t * self_p)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result0, result0_tangent)

@@ -33,7 +33,7 @@ from gradloom.core.variants import (
 from gradloom.tensors.out import write_out
 from gradloom.kernels.elementwise import arithmetic as kernels_elementwise_arithmetic, choices as kernels_elementwise_choices, dtypes as kernels_elementwise_dtypes, functions as kernels_elementwise_functions, special as kernels_elementwise_special
 from gradloom.composite import elementwise as composite_elementwise
-from gradloom.formulas.elementwise import abs_jvp, acosh_backward, atan2_jvp, clamp_backward, clamp_jvp, div_mode_jvp, div_mode_self_backward, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, sgn_backward, sinc_backward, xlogy_self_backward
+from gradloom.formulas.elementwise import abs_jvp, acosh_backward, asinh_slope, atan2_jvp, clamp_backward, clamp_jvp, div_mode_jvp, div_mode_self_backward, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, quotient_or_zero, sgn_backward, sinc_backward, xlogy_other_backward, xlogy_self_backward
 from gradloom.generated.functions.elementwise import (
     AbsBackward0,
     AcosBackward0,
@@ -2478,9 +2478,9 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor
 
     z = x^exponent
-    ∂L/∂x = g · (exponent · x^sub_Scalar(exponent, 1, 1))*
+    ∂L/∂x = g · (exponent · x^(exponent − 1))*
     ∂L/∂exponent = pow_backward_exponent(g, x, exponent, z)
-    dz = dx · exponent · x^sub_Scalar(exponent, 1, 1) + (0 if dexponent = 0, else pow_backward_exponent(dexponent*, x, exponent, z)*)
+    dz = dx · exponent · x^(exponent − 1) + (0 if dexponent = 0, else pow_backward_exponent(dexponent*, x, exponent, z)*)
     where x = self, z = result, g = ∂L/∂z
     pow_backward_exponent: d(b^p)/dp = b^p log(b); 0 where b = 0 and p >= 0 (b^p is constant there, or has no derivative).
 
@@ -2938,7 +2938,7 @@ def addcdiv(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1, out
     z = x + value · tensor₁ / tensor₂
     ∂L/∂x = g
     ∂L/∂tensor₁ = g · (value / tensor₂)*
-    ∂L/∂tensor₂ = −g · (value · tensor₁ / tensor₂²)*
+    ∂L/∂tensor₂ = −g · (value · tensor₁ / tensor₂ / tensor₂)*
     dz = dx + value · (dtensor₁ − dtensor₂ · tensor₁ / tensor₂) / tensor₂
     where x = self, z = result, g = ∂L/∂z
 
@@ -4471,7 +4471,7 @@ def asinh(input=MISSING, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (ops.add_Scalar(self_p * self_p, 1, 1)).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * asinh_slope(self_p).conj()).conj()
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -4545,7 +4545,7 @@ def asinh_(input=MISSING):
             state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (self_t.conj() * (ops.add_Scalar(self_p * self_p, 1, 1)).rsqrt().conj()).conj()
+                result_tangent = (self_t.conj() * asinh_slope(self_p).conj()).conj()
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
@@ -4562,8 +4562,8 @@ def acosh(input=MISSING, *, out=None):
     """acosh(Tensor self) -> Tensor
 
     z = arccosh(x)
-    ∂L/∂x = g · (1 / (√add_Scalar(x, 1, 1) · √add_Scalar(x, −1, 1)))* if x is complex, else g / √sub_Scalar(x², 1, 1)
-    dz = dx / (√add_Scalar(x, 1, 1) · √add_Scalar(x, −1, 1)) if x is complex, else dx / (√sub_Scalar(x², 1, 1))*
+    ∂L/∂x = g · (1 / (√(x + 1) · √(x − 1)))*
+    dz = dx / (√(x + 1) · √(x − 1))
     where x = self, z = result, g = ∂L/∂z
 
     AcoshBackward0, from the entry acosh of derivatives.yaml.
@@ -6555,8 +6555,8 @@ def sgn(input=MISSING, *, out=None):
     """sgn(Tensor self) -> Tensor
 
     z = 0 if x is NaN, else sign(x)
-    ∂L/∂x = 0 if (not x is complex or |x| = 0), else (g − Re(g / z) · z) / |x|
-    dz = 0 if (not x is complex or |x| = 0), else (dx − Re(dx / z) · z) / |x|
+    ∂L/∂x = 0 if (not x is complex or |x| = 0), else (g − Re(g · z*) · z) / |x|
+    dz = 0 if (not x is complex or |x| = 0), else (dx − Re(dx · z*) · z) / |x|
     where x = self, z = result, g = ∂L/∂z
 
     SgnBackward0, from the entry sgn of derivatives.yaml.
@@ -8683,10 +8683,9 @@ def logit(input=MISSING, eps=None, *, out=None):
     """logit(Tensor self, float? eps=None) -> Tensor
 
     z = ln(x / (1 − x)) if ε = None, else ln((ε if x < ε, 1 − ε if x > 1 − ε, else x) / (1 − (ε if x < ε, 1 − ε if x > 1 − ε, else x)))
-    ∂L/∂x = logit_slope(g, x, ε)
-    dz = logit_slope(dx*, x, ε)*
+    ∂L/∂x = logit_backward(g, x, ε)
+    dz = logit_backward(dx*, x, ε)*
     where x = self, z = result, g = ∂L/∂z
-    logit_slope: d logit(x)/dx = 1 / (x (1 - x)); where eps clamps x, 0. The operator, which has no derivative, has the sign of 0 at -0, too.
 
     LogitBackward0, from the entry logit of derivatives.yaml.
     """
@@ -12051,9 +12050,9 @@ def hypot(input=MISSING, other=MISSING, *, out=None):
     """hypot(Tensor self, Tensor other) -> Tensor
 
     z = hypot(x, y)
-    ∂L/∂x = g · x / z
-    ∂L/∂y = g · y / z
-    dz = dx · x / z + dy · y / z
+    ∂L/∂x = g · (0 if z = 0, else x / z)
+    ∂L/∂y = g · (0 if z = 0, else y / z)
+    dz = dx · (0 if z = 0, else x / z) + dy · (0 if z = 0, else y / z)
     where x = self, y = other, z = result, g = ∂L/∂z
 
     HypotBackward0, from the entry hypot of derivatives.yaml.
@@ -12116,8 +12115,8 @@ def hypot(input=MISSING, other=MISSING, *, out=None):
                     other_t = zeros_for(other)
                 self_p = input
                 other_p = other
-                # result: self_t * (self_p / result) + other_t * (other_p / result)
-                result_tangent = self_t * (self_p / result) + other_t * (other_p / result)
+                # result: self_t * quotient_or_zero(self_p, result) + other_t * quotient_or_zero(other_p, result)
+                result_tangent = self_t * quotient_or_zero(self_p, result) + other_t * quotient_or_zero(other_p, result)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -12196,8 +12195,8 @@ def hypot_(input=MISSING, other=MISSING):
                 if other_t is None:
                     other_t = zeros_for(other)
                 other_p = other
-                # result: self_t * (self_p / result) + other_t * (other_p / result)
-                result_tangent = self_t * (self_p / input) + other_t * (other_p / input)
+                # result: self_t * quotient_or_zero(self_p, result) + other_t * quotient_or_zero(other_p, result)
+                result_tangent = self_t * quotient_or_zero(self_p, input) + other_t * quotient_or_zero(other_p, input)
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
@@ -12903,9 +12902,9 @@ def xlogy_Tensor(input, other, *, out=None):
     """xlogy.Tensor(Tensor self, Tensor other) -> Tensor
 
     z = NaN if y is NaN, else x · ln(y)
-    ∂L/∂x = 0 if (x = 0 and y ≤ 0), else xlogy(g, y)
-    ∂L/∂y = g · x / y
-    dz = (0 if (x = 0 and y ≤ 0), else xlogy(dx, y)) + dy · x / y
+    ∂L/∂x = 0 if (x = 0 and y ≤ 0), else g · ln(y)
+    ∂L/∂y = 0 if (x = 0 and y = 0), else g · x / y
+    dz = (0 if (x = 0 and y ≤ 0), else dx · ln(y)) + (0 if (x = 0 and y = 0), else dy · x / y)
     where x = self, y = other, z = result, g = ∂L/∂z
 
     XlogyBackward0, from the entry xlogy.Tensor of derivatives.yaml.
@@ -12963,8 +12962,8 @@ def xlogy_Tensor(input, other, *, out=None):
                     other_t = zeros_for(other)
                 self_p = input
                 other_p = other
-                # result: xlogy_self_backward(self_t, self_p, other_p) + other_t * self_p / other_p
-                result_tangent = xlogy_self_backward(self_t, self_p, other_p) + other_t * self_p / other_p
+                # result: xlogy_self_backward(self_t, self_p, other_p) + xlogy_other_backward(other_t, self_p, other_p)
+                result_tangent = xlogy_self_backward(self_t, self_p, other_p) + xlogy_other_backward(other_t, self_p, other_p)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -13032,8 +13031,8 @@ def xlogy__Tensor(input, other):
                 if other_t is None:
                     other_t = zeros_for(other)
                 other_p = other
-                # result: xlogy_self_backward(self_t, self_p, other_p) + other_t * self_p / other_p
-                result_tangent = xlogy_self_backward(self_t, self_p, other_p) + other_t * self_p / other_p
+                # result: xlogy_self_backward(self_t, self_p, other_p) + xlogy_other_backward(other_t, self_p, other_p)
+                result_tangent = xlogy_self_backward(self_t, self_p, other_p) + xlogy_other_backward(other_t, self_p, other_p)
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
@@ -13044,8 +13043,8 @@ def xlogy_Scalar_Self(input, other, *, out=None):
     """xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor
 
     z = NaN if y is NaN, else x · ln(y)
-    ∂L/∂y = g · x / y
-    dz = dy · x / y
+    ∂L/∂y = g · x / y if x ≠ 0, else 0
+    dz = dy · x / y if x ≠ 0, else 0
     where x = self, y = other, z = result, g = ∂L/∂z
 
     XlogyBackward1, from the entry xlogy.Scalar_Self of derivatives.yaml.
@@ -13097,7 +13096,7 @@ def xlogy_Scalar_Self(input, other, *, out=None):
             try:
                 other_p = other
                 # result: auto_element_wise
-                result_tangent = (ops.mul_Scalar(other_t.conj(), input) / other_p).conj()
+                result_tangent = xlogy_other_backward(other_t.conj(), input, other_p).conj()
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -13237,9 +13236,9 @@ def logaddexp(input=MISSING, other=MISSING, *, out=None):
     """logaddexp(Tensor self, Tensor other) -> Tensor
 
     z = logaddexp(x, y)
-    ∂L/∂x = g / (1 + exp(y − x))*
-    ∂L/∂y = g / (1 + exp(x − y))*
-    dz = dx / (1 + exp(y − x)) + dy / (1 + exp(x − y))
+    ∂L/∂x = g · σ(x − y)*
+    ∂L/∂y = g · σ(y − x)*
+    dz = dx · σ(x − y) + dy · σ(y − x)
     where x = self, y = other, z = result, g = ∂L/∂z
 
     LogaddexpBackward0, from the entry logaddexp of derivatives.yaml.
@@ -13297,10 +13296,10 @@ def logaddexp(input=MISSING, other=MISSING, *, out=None):
                     self_t = zeros_for(input)
                 if other_t is None:
                     other_t = zeros_for(other)
-                other_p = other
                 self_p = input
-                # result: self_t / (1 + (other_p - self_p).exp()) + other_t / (1 + (self_p - other_p).exp())
-                result_tangent = self_t / (ops.add_Scalar((other_p - self_p).exp(), 1, 1)) + other_t / (ops.add_Scalar((self_p - other_p).exp(), 1, 1))
+                other_p = other
+                # result: self_t * sigmoid(self_p - other_p) + other_t * sigmoid(other_p - self_p)
+                result_tangent = self_t * ops.sigmoid(self_p - other_p) + other_t * ops.sigmoid(other_p - self_p)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -13319,9 +13318,9 @@ def logaddexp2(input=MISSING, other=MISSING, *, out=None):
     """logaddexp2(Tensor self, Tensor other) -> Tensor
 
     z = logaddexp2(x, y)
-    ∂L/∂x = g / (1 + 2^(y − x))
-    ∂L/∂y = g / (1 + 2^(x − y))
-    dz = dx / (1 + 2^(y − x)) + dy / (1 + 2^(x − y))
+    ∂L/∂x = g · σ(ln 2 · (x − y))
+    ∂L/∂y = g · σ(ln 2 · (y − x))
+    dz = dx · σ(ln 2 · (x − y)) + dy · σ(ln 2 · (y − x))
     where x = self, y = other, z = result, g = ∂L/∂z
 
     Logaddexp2Backward0, from the entry logaddexp2 of derivatives.yaml.
@@ -13379,10 +13378,10 @@ def logaddexp2(input=MISSING, other=MISSING, *, out=None):
                     self_t = zeros_for(input)
                 if other_t is None:
                     other_t = zeros_for(other)
-                other_p = other
                 self_p = input
-                # result: self_t / (1 + (other_p - self_p).exp2()) + other_t / (1 + (self_p - other_p).exp2())
-                result_tangent = self_t / (ops.add_Scalar((other_p - self_p).exp2(), 1, 1)) + other_t / (ops.add_Scalar((self_p - other_p).exp2(), 1, 1))
+                other_p = other
+                # result: self_t * sigmoid((self_p - other_p) * 0.6931471805599453) + other_t * sigmoid((other_p - self_p) * 0.6931471805599453)
+                result_tangent = self_t * ops.sigmoid(ops.mul_Scalar(self_p - other_p, 0.6931471805599453)) + other_t * ops.sigmoid(ops.mul_Scalar(other_p - self_p, 0.6931471805599453))
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)

@@ -500,9 +500,10 @@ def cholesky_solve(input=MISSING, input2=MISSING, upper=False, *, out=None):
     """cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor
 
     (∂L/∂x, ∂L/∂input₂) = cholesky_solve_backward(g, x, input₂, z, upper)
-    dz = cholesky_solve(dx − ((dinput₂ᴴ @ input₂ if upper, else dinput₂ @ input₂ᴴ) + (dinput₂ᴴ @ input₂ if upper, else dinput₂ @ input₂ᴴ)ᴴ) @ z, input₂, upper)
+    dz = cholesky_solve_jvp(z, input₂, dinput₂, dx, upper)
     where x = self, z = result, g = ∂L/∂z
-    cholesky_solve_backward: the gradients of B and of the factor L of A, with X = A^-1 B: gB = A^-1 gX and -(gB X^H + X gB^H) L.
+    cholesky_solve_backward: the gradients of B and of the factor L of A, with X = A^-1 B: gB = A^-1 gX and the triangle that is read of -(gB X^H + X gB^H) L.
+    cholesky_solve_jvp: the tangent of X = A^-1 B: A^-1 (dB - dA X).
 
     CholeskySolveBackward0, from the entry cholesky_solve of derivatives.yaml.
     """
@@ -581,9 +582,11 @@ _CHOLESKY_SOLVE = GuardedOverload("cholesky_solve", ((
 def cholesky_inverse(input=MISSING, upper=False, *, out=None):
     """cholesky_inverse(Tensor self, bool upper=False) -> Tensor
 
-    ∂L/∂x = −(x @ z @ (g + gᴴ) @ z if upper, else z @ (g + gᴴ) @ z @ x)
-    dz = −(z @ (dxᴴ @ x if upper, else dx @ xᴴ) @ z + (zᵀ @ (dxᴴ @ x if upper, else dx @ xᴴ)ᵀ @ zᵀ)*)
+    ∂L/∂x = cholesky_inverse_backward(g, x, upper, z)
+    dz = cholesky_inverse_jvp(x, dx, z, upper)
     where x = self, z = result, g = ∂L/∂z
+    cholesky_inverse_backward: the gradient of the factor L of A, with R = A^-1: the triangle that is read of -R (G + G^H) R L, or of -L R (G + G^H) R for `upper`.
+    cholesky_inverse_jvp: the tangent of R = A^-1 for A = L L^H: -R dA R.
 
     CholeskyInverseBackward0, from the entry cholesky_inverse of derivatives.yaml.
     """

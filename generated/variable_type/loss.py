@@ -780,10 +780,10 @@ def binary_cross_entropy(input=MISSING, target=MISSING, weight=None, reduction=1
 
     ∂L/∂x = binary_cross_entropy_backward(g, x, target, weight, reduction)
     ∂L/∂target = over_count(−g · logit(x) if weight = None, else −g · logit(x) · weight, x, target, reduction)
-    dz = reduce_loss(binary_cross_entropy_backward(dx, x, target, weight, 0) + (−dtarget · logit(x) if weight = None, else −dtarget · logit(x) · weight), reduction)
+    dz = bce_jvp(dx, dtarget, x, target, weight, reduction)
     where x = self, z = result, g = ∂L/∂z
     over_count: `grad`, divided by the number of elements of the broadcast loss if the reduction is the mean.
-    reduce_loss: the elementwise losses, their mean or their sum.
+    bce_jvp: the tangent of the reduced loss. An input of 0 or 1 makes a constant target no infinite term.
 
     BinaryCrossEntropyBackward0, from the entry binary_cross_entropy of derivatives.yaml.
     """

@@ -1066,8 +1066,8 @@ def _weight_norm_interface(v, g, dim=0, *, out=None):
     (∂L/∂v, ∂L/∂g) = weight_norm_backward(g₀, g₁, v, g, z₁, dim)
     (dz₀, dz₁) = weight_norm_jvp(v, dv, g, dg, z₁, dim)
     where z₀ = result0, z₁ = result1, g₀ = ∂L/∂z₀, g₁ = ∂L/∂z₁
-    weight_norm_backward: the gradients of w = g v / n and n = |v|: with s = sum(grad v) over all dimensions but `dim`, (g / n) (grad - v s / n^2) + grad_norms v / n for v, and s / n for g.
-    weight_norm_jvp: the tangents of w = g v / n and n = |v|: (g v' + g' v) / n - g v n' / n^2, and n' = sum(v v') / n.
+    weight_norm_backward: the gradients of w = g u with u = v / n and n = |v|: with s = sum(grad u) over all dimensions but `dim`, (g / n) (grad - u s) + grad_norms u for v, and s for g.
+    weight_norm_jvp: the tangents of w = g u with u = v / n and n = |v|: g (v' - u n') / n + g' u, and n' = sum(u v').
 
     WeightNormInterfaceBackward0, from the entry _weight_norm_interface of derivatives.yaml.
     """

@@ -34,7 +34,8 @@ from gradloom.tensors.out import write_out
 from gradloom.kernels.elementwise import dtypes as kernels_elementwise_dtypes
 from gradloom.kernels.special import functions as kernels_special_functions, polynomials as kernels_special_polynomials
 from gradloom.composite import special as composite_special
-from gradloom.formulas.special import i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, only_second, xlog1py_self_backward
+from gradloom.formulas.elementwise import xlogy_other_backward
+from gradloom.formulas.special import erfcx_slope, i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, only_second, xlog1py_self_backward
 from gradloom.generated.functions.special import (
     I0Backward0,
     IgammaBackward0,
@@ -813,9 +814,10 @@ _SPECIAL_ENTR = GuardedOverload("special_entr", ((
 def special_erfcx(input=MISSING, *, out=None):
     """special_erfcx(Tensor self) -> Tensor
 
-    ∂L/∂x = (2 · x · z − (2/√π)) · g
-    dz = (2 · x · z − (2/√π)) · dx
+    ∂L/∂x = g · erfcx_slope(x, z)
+    dz = dx · erfcx_slope(x, z)
     where x = self, z = result, g = ∂L/∂z
+    erfcx_slope: d erfcx(x)/dx = 2 x erfcx(x) - 2 / sqrt(pi); where these cancel, by the asymptotic series of the difference.
 
     SpecialErfcxBackward0, from the entry special_erfcx of derivatives.yaml.
     """
@@ -868,7 +870,7 @@ def special_erfcx(input=MISSING, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (ops.sub_Scalar(ops.mul_Scalar(self_p, 2) * result, 1.1283791670955126, 1) * self_t.conj()).conj()
+                result_tangent = (self_t.conj() * erfcx_slope(self_p, result)).conj()
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -957,9 +959,10 @@ _SPECIAL_NDTRI = GuardedOverload("special_ndtri", ((
 def special_log_ndtr(input=MISSING, *, out=None):
     """special_log_ndtr(Tensor self) -> Tensor
 
-    ∂L/∂x = g · exp(−(z + x² / 2)) / √(2 · π)
-    dz = dx · exp(−(z + x² / 2)) / √(2 · π)
+    ∂L/∂x = g · log_ndtr_slope(x, z)
+    dz = dx · log_ndtr_slope(x, z)
     where x = self, z = result, g = ∂L/∂z
+    log_ndtr_slope: d log(Phi(x))/dx = phi(x) / Phi(x); for x < 0, where both vanish, sqrt(2 / pi) / erfcx(-x / sqrt(2)).
 
     SpecialLogNdtrBackward0, from the entry special_log_ndtr of derivatives.yaml.
     """
@@ -1057,8 +1060,8 @@ def special_xlog1py(input, other, *, out=None):
 
     z = NaN if y is NaN, else x · log1p(y)
     ∂L/∂x = 0 if (x = 0 and y ≤ −1), else special_xlog1py(g, y)
-    ∂L/∂y = g · x / (y + 1)
-    dz = (0 if (x = 0 and y ≤ −1), else special_xlog1py(dx, y)) + dy · x / (y + 1)
+    ∂L/∂y = 0 if (x = 0 and y + 1 = 0), else g · x / (y + 1)
+    dz = (0 if (x = 0 and y ≤ −1), else special_xlog1py(dx, y)) + (0 if (x = 0 and y + 1 = 0), else dy · x / (y + 1))
     where x = self, y = other, z = result, g = ∂L/∂z
 
     SpecialXlog1PyBackward0, from the entry special_xlog1py of derivatives.yaml.
@@ -1116,8 +1119,8 @@ def special_xlog1py(input, other, *, out=None):
                     other_t = zeros_for(other)
                 self_p = input
                 other_p = other
-                # result: xlog1py_self_backward(self_t, self_p, other_p) + other_t * self_p / (other_p + 1)
-                result_tangent = xlog1py_self_backward(self_t, self_p, other_p) + other_t * self_p / (ops.add_Scalar(other_p, 1, 1))
+                # result: xlog1py_self_backward(self_t, self_p, other_p) + xlogy_other_backward(other_t, self_p, other_p + 1)
+                result_tangent = xlog1py_self_backward(self_t, self_p, other_p) + xlogy_other_backward(other_t, self_p, ops.add_Scalar(other_p, 1, 1))
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -1130,8 +1133,8 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
     """special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor
 
     z = NaN if y is NaN, else x · log1p(y)
-    ∂L/∂y = g · x / (y + 1)
-    dz = dy · x / (y + 1)
+    ∂L/∂y = g · x / (y + 1) if x ≠ 0, else 0
+    dz = dy · x / (y + 1) if x ≠ 0, else 0
     where x = self, y = other, z = result, g = ∂L/∂z
 
     SpecialXlog1PyBackward1, from the entry special_xlog1py.self_scalar of derivatives.yaml.
@@ -1183,7 +1186,7 @@ def special_xlog1py_self_scalar(input, other, *, out=None):
             try:
                 other_p = other
                 # result: auto_element_wise
-                result_tangent = (ops.mul_Scalar(other_t.conj(), input) / ops.add_Scalar(other_p, 1, 1)).conj()
+                result_tangent = xlogy_other_backward(other_t.conj(), input, ops.add_Scalar(other_p, 1, 1)).conj()
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)

@@ -46,7 +46,8 @@ KNOWN = {
     "linalg.cholesky_ex": _SYMMETRIC,
     "linalg.eigh": f"{_SYMMETRIC}; PyTorch's vjp of jvp is nan",
     "triangular_solve": "PyTorch's tangent also uses the half of A's tangent that the operator does not read",
-    "cholesky_inverse": "PyTorch's tangent is wrong in the sixth digit; ours is right to rounding",
+    "cholesky_inverse": "PyTorch's derivatives also use the triangle that the operator does not read",
+    "cholesky_solve": "PyTorch's derivatives also use the triangle that the operator does not read",
     "masked.mean": "PyTorch divides the zero tangent of a constant by a count of zero",
 }
 

@@ -148,6 +148,174 @@ def test_a_batch_with_singular_matrices():
     np.testing.assert_allclose(torch.func.jvp(torch.linalg.det, (x,), (tangent,))[1].numpy(), [5, 5], rtol=1e-14)
 
 
+# --- distances --------------------------------------------------------------------------------------------------------
+
+EACH, PAIRS = np.eye(3), np.array([[1, -1, 0], [1, 0, -1], [0, 1, -1]])
+DISTANCES = {  # functions of three points, and the combinations of points of which they add up the norms
+    "norm": (lambda x, p: x.norm(p, 1).sum(), EACH),
+    "vector_norm": (lambda x, p: torch.linalg.vector_norm(x, p, (1,)).sum(), EACH),
+    "dist": (lambda x, p: torch.dist(x[1], x[2], p), PAIRS[2:]),
+    "cdist": (lambda x, p: torch.cdist(x, x, p).sum(), np.concatenate([PAIRS, -PAIRS])),
+    "pdist": (lambda x, p: torch.nn.functional.pdist(x, p).sum(), PAIRS),
+    "pairwise": (lambda x, p: torch.pairwise_distance(x[:2], x[1:], p, eps=0.0).sum(), PAIRS[::2]),
+}
+POINTS = [[[0.0, 0.0], [1.0, 2.0], [1.0, 2.0]], [[0.0, 3.0], [0.0, 3.0], [2.0, 0.0]]]
+
+
+def curvature(v, p):
+    """Return the second derivative of |v|_p, with zeros where it is infinite or none."""
+    norm = np.linalg.norm(v, p)
+    if p in (0, 1, math.inf) or norm == 0:
+        return np.zeros((2, 2))
+    zero = v == 0
+    size = np.where(zero, 1, abs(v)) / norm
+    slope = np.where(zero, 0, np.sign(v) * size ** (p - 1))
+    return (p - 1) / norm * (np.diag(np.where(zero, float(p == 2), size ** (p - 2))) - np.outer(slope, slope))
+
+
+@pytest.mark.parametrize("mode", [mode for mode in SECOND if mode != "create_graph"])  # of one number
+@pytest.mark.parametrize("p", [0, 0.5, 1, 1.5, 2, 2.5, 3, math.inf])
+def test_second_derivatives_of_distances_are_zero_where_points_coincide(p, mode):
+    for points in np.array(POINTS):
+        found = SECOND[mode](lambda x: torch.stack([f(x, p) for f, _ in DISTANCES.values()]))(torch.from_numpy(points))
+        for name, twice in zip(DISTANCES, found.numpy(), strict=True):
+            combinations = DISTANCES[name][1]
+            curvatures = [curvature(v, p) for v in combinations @ points]
+            expected = np.einsum("ka,kij,kb->aibj", combinations, curvatures, combinations)
+            np.testing.assert_allclose(twice, expected, rtol=0, atol=1e-13, err_msg=name)
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0, 2.0, math.inf])
+@pytest.mark.parametrize("mode", ["use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"])
+def test_the_gradient_of_cdist_is_a_function_of_its_points(p, mode):
+    x = torch.tensor(POINTS[0], dtype=FLOAT64, requires_grad=True)
+    (grad,) = torch.autograd.grad(torch.cdist(x, x, p, mode).square().sum(), x, create_graph=True)
+    (twice,) = torch.autograd.grad(grad[0, 1], x)
+    of_one = [p and float(p < 2), float(p > 0)]  # the slopes of the distance from the first point, each for both others
+    np.testing.assert_allclose(twice.numpy(), np.outer([8, -4, -4], of_one), rtol=0, atol=1e-14)
+
+
+@second
+def test_hypot_at_the_origin(mode):
+    def length(v):
+        return torch.hypot(v[0], v[1])
+
+    origin = torch.zeros(2, dtype=FLOAT64)
+    assert torch.func.jacrev(length)(origin).tolist() == torch.func.jacfwd(length)(origin).tolist() == [0, 0]
+    assert SECOND[mode](length)(origin).tolist() == [[0, 0], [0, 0]]
+
+
+@second
+def test_angles_and_signs_of_a_complex_zero(mode):
+    for function in (torch.angle, lambda z: z.sgn().real + z.sgn().imag, torch.abs):
+        found = SECOND[mode](lambda v, function=function: function(torch.complex(v[0], v[1])))(torch.zeros(2))
+        assert found.tolist() == [[0, 0], [0, 0]]
+
+
+# --- powers, logarithms, densities ------------------------------------------------------------------------------------
+
+F, DENSITIES = torch.nn.functional, torch.distributions
+INF, E = math.inf, math.exp
+TARGET = np.array([0, 0.4, 0.6])
+
+
+def number(value):
+    return torch.tensor(value, dtype=FLOAT64)
+
+
+LIMITS = {  # function, point, first derivative, second one (its diagonal, or all of it)
+    "xlogy": (lambda v: torch.xlogy(v[0], v[1]), [0, 0], [0, 0], [0, 0]),
+    "x log x": (lambda v: torch.xlogy(v, v).sum(), [0, 2], [0, 1 + math.log(2)], [0, 0.5]),
+    "xlogy of a number": (lambda v: torch.xlogy(0, v).sum(), [0, 2], [0, 0], [0, 0]),
+    "xlog1py": (lambda v: torch.special.xlog1py(v[0], v[1]), [0, -1], [0, 0], [0, 0]),
+    "xlog1py of a number": (lambda v: torch.special.xlog1py(0, v).sum(), [-1, 2], [0, 0], [0, 0]),
+    "gammainc of 1": (lambda v: torch.special.gammainc(number(1.0), v).sum(), [0, 2], [1, E(-2)], [-1, -E(-2)]),
+    "gammainc of 2": (lambda v: torch.special.gammainc(number(2.0), v).sum(), [0, 2], [0, 2 * E(-2)], [1, -E(-2)]),
+    "gammaincc of 1": (lambda v: torch.special.gammaincc(number(1.0), v).sum(), [0, 2], [-1, -E(-2)], [1, E(-2)]),
+    "Gamma": (lambda v: DENSITIES.Gamma(number(1.0), number(2.0)).log_prob(v).sum(), [0, 1], [-2, -2], [0, 0]),
+    "Chi2": (lambda v: DENSITIES.Chi2(number(2.0)).log_prob(v).sum(), [0, 1], [-0.5, -0.5], [0, 0]),
+    "Beta": (lambda v: DENSITIES.Beta(number(1.0), number(2.0)).log_prob(v).sum(), [0, 0.5], [-1, -2], [-1, -4]),
+    "Dirichlet": (
+        lambda v: DENSITIES.Dirichlet(number([1.0, 2, 1])).log_prob(v), [0, 0.5, 0.5], [0, 2, 0], [0, -4, 0]
+    ),
+    "FisherSnedecor": (
+        lambda v: DENSITIES.FisherSnedecor(number(2.0), number(2.0), False).log_prob(v).sum(), [0, 1], [-2, -1],
+        [2, 0.5],
+    ),
+    "kl_div": (
+        lambda v: F.kl_div(number([-1.0, -0.5, -2]), v, reduction="sum"), TARGET,
+        [1, math.log(0.4) + 1.5, math.log(0.6) + 3], [0, 1 / 0.4, 1 / 0.6],
+    ),
+    "poisson_nll_loss": (
+        lambda v: F.poisson_nll_loss(number([1.0, 0.5]), v, full=True, reduction="sum"), [0, 0.5], [-1, -0.5], [0, 0]
+    ),
+    "binary_cross_entropy": (
+        lambda v: F.binary_cross_entropy(v, number([0.0, 1, 0.5]), reduction="sum"), [0, 1, 0.5], [0, 0, 0], [0, 0, 4]
+    ),
+    "x ** 2": (lambda v: (v ** number(2.0)).sum(), [-2, 0, 3], [-4, 0, 6], [2, 2, 2]),
+    "x ** 0": (lambda v: (v ** number(0.0)).sum(), [-2, 0, 3], [0, 0, 0], [0, 0, 0]),
+    "x ** y at y = 0": (
+        lambda v: v[0] ** v[1], [2, 0], [0, math.log(2)], [[0, 0.5], [0.5, math.log(2) ** 2]]
+    ),
+    "x ** y at x = 0": (lambda v: v[0] ** v[1], [0, 2], [0, 0], [2, 0]),
+    "0 ** y": (lambda v: (0.0**v).sum(), [0, 1, 2], [0, 0, 0], [0, 0, 0]),
+    "logaddexp": (lambda v: torch.logaddexp(v[0], v[1]), [-INF, 1], [0, 1], [0, 0]),
+    "logaddexp, far": (lambda v: torch.logaddexp(v[0], v[1]), [-1000, 1], [0, 1], [0, 0]),
+    "logaddexp2, far": (lambda v: torch.logaddexp2(v[0], v[1]), [-3000, 1], [0, 1], [0, 0]),
+    "std": (torch.std, [1, 1, 1], [0, 0, 0], [0, 0, 0]),
+    "std_mean": (lambda v: sum(torch.std_mean(v)), [1, 1], [0.5, 0.5], [0, 0]),
+    "prelu": (lambda v: F.prelu(v, number(0.2)).sum(), [0, 1, -1], [0.2, 1, 0.2], [0, 0, 0]),
+    "log_ndtr": (
+        lambda v: torch.special.log_ndtr(v).sum(), [-1e3, 0, 1e3], [1000.000999998, math.sqrt(2 / math.pi), 0],
+        [-0.999998, -2 / math.pi, 0],
+    ),
+    "erfcx": (
+        lambda v: torch.special.erfcx(v).sum(), [0, 1e3], [-2 / math.sqrt(math.pi), -1e-6 / math.sqrt(math.pi)],
+        [2, 2e-9 / math.sqrt(math.pi)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_derivatives_are_limits_where_formulas_are_zero_by_zero(name):
+    function, point, first, twice = LIMITS[name]
+    x, twice = number(np.array(point, np.float64)), np.array(twice)
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        np.testing.assert_allclose(transform(function)(x).numpy(), first, rtol=2e-6, atol=1e-15)
+    for mode, transform in SECOND.items():
+        expected = np.diag(twice) if twice.ndim == 1 else twice
+        np.testing.assert_allclose(transform(function)(x).numpy(), expected, rtol=6e-6, atol=1e-15, err_msg=mode)
+
+
+def test_the_hurwitz_zeta_function_at_infinity_and_of_nan():
+    zeta = torch.special.zeta
+    assert [zeta(number(s), number(q)).item() for s, q in ((2.0, INF), (INF, 2.0))] == [0, 0]
+    for other in (-INF, -2.0, 0.0, 1.0, INF, math.nan):
+        assert zeta(number(math.nan), number(other)).isnan() and zeta(number(other), number(math.nan)).isnan()
+
+
+# --- triangles --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("name", ["cholesky_solve", "cholesky_inverse"])
+def test_the_triangle_that_is_not_read_has_no_derivatives(name, upper):
+    factor = number([[2.0, 0.5, -1.0], [0.25, 3.0, 1.5], [1.0, -0.5, 1.0]])
+    right = number([[1.0], [2.0], [3.0]])
+
+    def function(factor):
+        if name == "cholesky_inverse":
+            return torch.cholesky_inverse(factor, upper)
+        return torch.cholesky_solve(right, factor, upper)
+
+    def of_triangle(factor):
+        return function(factor.triu() if upper else factor.tril())
+
+    modes = (torch.func.jacrev, torch.func.jacfwd, lambda f: torch.func.hessian(lambda x: f(x).sum()))
+    for mode in modes:
+        np.testing.assert_allclose(mode(function)(factor).numpy(), mode(of_triangle)(factor).numpy(), atol=1e-12)
+
+
 # --- limits and ranges ------------------------------------------------------------------------------------------------
 
 
@@ -197,6 +365,35 @@ def test_atan2_where_squares_are_out_of_range(dtype, y, x):
     one, none = torch.ones((), dtype=dtype), torch.zeros((), dtype=dtype)
     tangents = [torch.func.jvp(torch.atan2, (y, x), t)[1].item() for t in ((one, none), (none, one))]
     assert tangents == pytest.approx(expected, rel=tolerance)
+
+
+def weight_norm(v):
+    return torch._weight_norm(v[None], torch.ones(1, 1, dtype=v.dtype), 0)[0, 0]
+
+
+SLOPES = [  # function, dtype, point, derivative
+    (torch.asinh, torch.float16, [300.0, -6e4], [1 / 300, 1 / 6e4]),
+    (torch.asinh, torch.bfloat16, [1e30], [1e-30]),
+    (torch.acosh, torch.float16, [300.0], [1 / 300]),
+    (torch.acosh, torch.float32, [1e25], [1e-25]),
+    (torch.acosh, FLOAT64, [1e200], [1e-200]),
+    (lambda v: torch.addcdiv(v[0], v[0], v[1]), torch.float16, [300.0, 300.0], [1 + 1 / 300, -1 / 300]),
+    (lambda v: torch.addcdiv(v[0], v[0], v[1]), torch.float32, [1e25, 1e25], [1, -1e-25]),
+    (lambda v: torch.hypot(v[0], v[1]), torch.float32, [3e25, 4e25], [0.6, 0.8]),
+    (weight_norm, torch.float16, [300.0, 400.0], [0.64 / 500, -0.48 / 500]),
+    (torch.special.log_ndtr, torch.float16, [-300.0, -30.0], [300, 30.0332]),
+    (torch.special.log_ndtr, torch.float32, [-1e25], [1e25]),
+    (torch.special.erfcx, torch.float16, [100.0], [-1e-4 / math.sqrt(math.pi)]),
+    (torch.special.erfcx, torch.float32, [1e4], [-1e-8 / math.sqrt(math.pi)]),
+]
+
+
+@pytest.mark.parametrize(("function", "dtype", "point", "expected"), SLOPES)
+def test_slopes_where_squares_are_out_of_range(function, dtype, point, expected):
+    x = torch.tensor(point, dtype=dtype)
+    for transform in (torch.func.jacrev, torch.func.jacfwd):
+        found = transform(lambda v: function(v).sum())(x).double().numpy()
+        np.testing.assert_allclose(found, expected, rtol=8 * torch.finfo(dtype).eps, atol=0)
 
 
 @second

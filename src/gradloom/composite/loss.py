@@ -47,9 +47,11 @@ def poisson_nll_loss(input, target, log_input, full, eps, reduction):
     product = target * (input if log_input else ops.add_Scalar(input, eps, 1).log())  # node made first, as in PyTorch
     losses = (input.exp() if log_input else input) - product
     if full:
-        half_log = ops.mul_Scalar(ops.mul_Scalar(target, 2 * math.pi).log(), 0.5)
-        stirling = target * target.log() - target + half_log
-        losses = losses + stirling.masked_fill(target <= 1, 0)
+        few = target <= 1
+        counts = target.masked_fill(few, 1)  # of 0, the logarithm's derivative is infinite
+        half_log = ops.mul_Scalar(ops.mul_Scalar(counts, 2 * math.pi).log(), 0.5)
+        stirling = counts * counts.log() - counts + half_log
+        losses = losses + stirling.masked_fill(few, 0)
     return reduced(losses, reduction)
 
 

@@ -393,5 +393,5 @@ class FisherSnedecor(Parametric):
         self._check(value)
         half1, half2, ratio = self.df1 * 0.5, self.df2 * 0.5, self.df1 / self.df2
         inverse_beta = (half1 + half2).lgamma() - half1.lgamma() - half2.lgamma()
-        rising = half1 * ratio.log() + (half1 - 1) * gl.log(value)
+        rising = half1 * ratio.log() + gl.xlogy(half1 - 1, value)
         return inverse_beta + rising - (half1 + half2) * gl.log1p(ratio * value)

@@ -28,9 +28,9 @@ def log_softmax_backward_jvp(grad_tangent, output_tangent, grad_output, output, 
 
 
 def prelu_double_backward(for_self, for_weight, grad_output, self, weight):
-    """Return the gradients for g, x and w of PReLU's backward, which is g * w for x and g * x for w where x < 0, and g
+    """Return the gradients for g, x and w of PReLU's backward, which is g * w for x and g * x for w where x <= 0, and g
     and 0 elsewhere. An undefined cotangent counts as zeros."""
-    positive = self >= 0
+    positive = self > 0
     below = for_self * weight if for_self is not None else 0
     if for_weight is not None:
         below = below + for_weight * self

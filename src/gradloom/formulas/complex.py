@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..dispatch import _operators as ops
+from .elementwise import quotient_or_zero
 
 
 def polar_backward(grad, result, grad_input_mask):
@@ -24,7 +25,7 @@ def angle_backward(grad, self):
     if not self.is_complex():
         return ops.zeros_like(self)
     x, y = ops.real(self), ops.imag(self)
-    scaled = ops.where(self == 0, 0, grad / (x * x + y * y))
+    scaled = quotient_or_zero(grad, x * x + y * y, self == 0)
     return ops.complex(-y * scaled, x * scaled)
 
 
@@ -34,4 +35,4 @@ def angle_jvp(self_t, self):
         return ops.zeros_like(self_t)
     x, y = ops.real(self), ops.imag(self)
     area = x * ops.imag(self_t) - y * ops.real(self_t)
-    return ops.where(self == 0, 0, area / (x * x + y * y))
+    return quotient_or_zero(area, x * x + y * y, self == 0)

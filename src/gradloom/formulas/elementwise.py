@@ -9,6 +9,14 @@ from ..dispatch import _operators as ops
 from ..dispatch.state import GRAD_OFF, state
 
 
+def quotient_or_zero(x, y, zero=None):
+    """Return x / y, and 0 where y is 0, or at `zero`. The derivatives are 0 there as well."""
+    zero = y == 0 if zero is None else zero
+    if not is_differentiated(x, y):
+        return ops.masked_fill(x / y, zero, 0)
+    return ops.masked_fill(x, zero, 0) / ops.masked_fill(y, zero, 1)
+
+
 def maybe_multiply(tensor, scalar):
     """Return `tensor * scalar`, without multiplying if `scalar` is 1."""
     return tensor if scalar == 1 else ops.mul_Scalar(tensor, scalar)
@@ -53,7 +61,13 @@ def is_unseen(tensor):
 
 def pow_backward_self(grad, self, exponent):
     """d(x^p)/dx = p x^(p - 1) for a tensor p; 0 where p = 0, also at x = 0."""
-    return ops.where(exponent == 0, 0, grad * (exponent * self.pow(ops.sub_Scalar(exponent, 1, 1))).conj())
+    zero = exponent == 0
+    if is_differentiated(grad, self, exponent):  # d/dp of p x^(p - 1) is 1 / x where p = 0
+        zero = ops.logical_and(zero, ops.logical_not(self.abs() > 0))
+        self = ops.masked_fill(self, zero, 1)
+        grad = ops.masked_fill(grad, zero, 0)
+    slope = exponent * self.pow(ops.sub_Scalar(exponent, 1, 1))
+    return ops.where(zero, 0, grad * slope.conj())
 
 
 def pow_backward_exponent(grad, base, exponent, result):
@@ -62,9 +76,12 @@ def pow_backward_exponent(grad, base, exponent, result):
         constant = ops.logical_and(base == 0, _not_negative(exponent))
         if result.is_complex() and not base.is_complex():
             base = base.to(result.dtype)  # a negative number has a logarithm
+        if is_differentiated(base, result):
+            base, result = ops.masked_fill(base, constant, 1), ops.masked_fill(result, constant, 0)
         return grad * ops.where(constant, 0, result * base.log()).conj()
     if base == 0:
-        return grad * ops.where(_not_negative(exponent), 0, result * -math.inf).conj()
+        constant = _not_negative(exponent)
+        return grad * ops.masked_fill(ops.masked_fill(result, constant, 1) * -math.inf, constant, 0).conj()
     return grad * (result * _log(base, exponent)).conj()
 
 
@@ -92,8 +109,12 @@ def _real(tensor):
 def pow_jvp(self_t, exponent_t, self, exponent, result):
     """d(x^p) = dx p x^(p - 1) + dp x^p log(x); without dp the logarithm is not computed, since it may be NaN."""
     of_self = pow_backward_self(self_t.conj(), self, exponent)
+    fixed = exponent_t == 0
+    if is_differentiated(self, exponent, self_t, exponent_t):
+        fixed = ops.logical_and(fixed, ops.logical_not(ops.isfinite(result.detach() * self.detach().log())))
+        self, result = ops.masked_fill(self, fixed, 1), ops.masked_fill(result, fixed, 1)
     of_exponent = pow_backward_exponent(exponent_t.conj(), self, exponent, result)
-    return (of_self + ops.where(exponent_t == 0, 0, of_exponent)).conj()
+    return (of_self + ops.where(fixed, 0, of_exponent)).conj()
 
 
 def abs_jvp(self_t, self):
@@ -105,17 +126,21 @@ def sgn_backward(self, grad, sgn):
     """The vjp of s = z / |z|, which varies with the angle only: (g - Re(g conj(s)) s) / |z|; 0 at 0 and for reals."""
     if not self.is_complex():
         return ops.zeros_like(grad)
-    size = self.abs()
-    along = ops.real(grad / sgn) * sgn
-    return ops.where(size == 0, 0, (grad - along) / size)
+    along = ops.real(grad * sgn.conj()) * sgn
+    return quotient_or_zero(grad - along, self.abs())
+
+
+def asinh_slope(self):
+    """d asinh(z)/dz = 1 / sqrt(z^2 + 1); in half precision, where the square overflows from 256 on, by hypot."""
+    if self.itemsize == 2:
+        return ops.reciprocal(ops.hypot(self, ops.ones((), dtype=self.dtype)))
+    return (self * self + 1).rsqrt()
 
 
 def acosh_backward(grad, self):
-    """d acosh(z)/dz = 1 / sqrt(z^2 - 1); for complex z as 1 / (sqrt(z + 1) sqrt(z - 1))."""
-    if self.is_complex():
-        # self - 1 would keep an imaginary part of -0, which leads to the other root.
-        return grad * (ops.add_Scalar(self, 1, 1).rsqrt() * ops.add_Scalar(self, -1, 1).rsqrt()).conj()
-    return grad * ops.sub_Scalar(self * self, 1, 1).rsqrt()
+    """d acosh(z)/dz = 1 / (sqrt(z + 1) sqrt(z - 1)), which is 1 / sqrt(z^2 - 1) without the square."""
+    # self - 1 would keep an imaginary part of -0, which leads to the other root.
+    return grad * (ops.add_Scalar(self, 1, 1).rsqrt() * ops.add_Scalar(self, -1, 1).rsqrt()).conj()
 
 
 def sinc_backward(grad, self):
@@ -186,7 +211,19 @@ def _atan2_slopes(self, other):
 
 def xlogy_self_backward(grad, self, other):
     """d(x log(y))/dx = log(y); 0 where x = 0 and y <= 0, where the function is defined to be 0."""
-    return ops.masked_fill(ops.xlogy(grad, other), ops.logical_and(self == 0, _at_most_zero(other)), 0)
+    zero = ops.logical_and(self == 0, _at_most_zero(other))
+    if isinstance(other, ops.Tensor) and is_differentiated(grad, other):
+        other = ops.masked_fill(other, zero, 1)
+    return ops.masked_fill(ops.xlogy(grad, other), zero, 0)
+
+
+def xlogy_other_backward(grad, self, other):
+    """d(x log(y))/dy = x / y; 0 where both are 0."""
+    if not isinstance(self, ops.Tensor):
+        if self != 0:
+            return grad * self / other
+        self = ops.zeros_like(other)
+    return quotient_or_zero(grad * self, other, ops.logical_and(self == 0, other == 0))
 
 
 def _at_most_zero(value):

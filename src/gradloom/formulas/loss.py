@@ -45,9 +45,11 @@ def bce_target_backward(grad, self, target, weight, reduction):
 
 
 def bce_jvp(self_t, target_t, self, target, weight, reduction):
-    """Return the tangent of the reduced loss."""
+    """Return the tangent of the reduced loss. An input of 0 or 1 makes a constant target no infinite term."""
     tangent = ops.binary_cross_entropy_backward(self_t, self, target, weight, 0)
-    return reduce_loss(tangent + bce_target_backward(target_t, self, target, weight, 0), reduction)
+    infinite = ops.logical_or(self <= 0, self >= 1)
+    inside = ops.masked_fill(self, ops.logical_and(infinite, target_t == 0), 0.5)
+    return reduce_loss(tangent + bce_target_backward(target_t, inside, target, weight, 0), reduction)
 
 
 def bce_double_backward(grad, self, target, weight, reduction):

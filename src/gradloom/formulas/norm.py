@@ -277,26 +277,27 @@ def group_norm_backward_jvp(grad, grad_t, x, x_t, weight, weight_t, mean, rstd, 
     return _backward_jvp(_groups(N, C, HxW, group), grad, grad_t, x, x_t, weight, weight_t, mean, rstd, mask)
 
 
-def _norms(v, norms, dim):
-    """Return |v| over all dimensions but `dim`, as a function of v where it is differentiated again, since the saved
-    norms have no history; and those dimensions."""
-    others = [d for d in range(v.dim()) if d != dim % v.dim()]
-    return (ops.sqrt(ops.sum(v * v, others, True)) if is_differentiated(v) else norms), others
+def _directions(v, norms, dim):
+    """Return v / |v|, |v| over all dimensions but `dim`, and those dimensions; as functions of v where they are
+    differentiated again, since the saved norms have no history."""
+    others = tuple([d for d in range(v.dim()) if d != dim % v.dim()])
+    norms = ops.linalg_vector_norm(v, 2, others, True) if is_differentiated(v) else norms
+    return v / norms, norms, others
 
 
 def weight_norm_backward(grad, grad_norms, v, g, norms, dim):
-    """Return the gradients of w = g v / n and n = |v|: with s = sum(grad v) over all dimensions but `dim`,
-    (g / n) (grad - v s / n^2) + grad_norms v / n for v, and s / n for g."""
-    norms, others = _norms(v, norms, dim)
-    of_norms = 0 if grad_norms is None else grad_norms * v / norms
+    """Return the gradients of w = g u with u = v / n and n = |v|: with s = sum(grad u) over all dimensions but `dim`,
+    (g / n) (grad - u s) + grad_norms u for v, and s for g."""
+    u, norms, others = _directions(v, norms, dim)
+    of_norms = 0 if grad_norms is None else grad_norms * u
     if grad is None:
         return of_norms, None
-    s = ops.sum(grad * v, others, True)
-    return g / norms * (grad - v * (s / (norms * norms))) + of_norms, s / norms
+    s = ops.sum(grad * u, others, True)
+    return g / norms * (grad - u * s) + of_norms, s
 
 
 def weight_norm_jvp(v, v_t, g, g_t, norms, dim):
-    """Return the tangents of w = g v / n and n = |v|: (g v' + g' v) / n - g v n' / n^2, and n' = sum(v v') / n."""
-    norms, others = _norms(v, norms, dim)
-    of_norms = ops.sum(v * v_t, others, True) / norms
-    return (g * v_t + g_t * v) / norms - g * v * (of_norms / (norms * norms)), of_norms
+    """Return the tangents of w = g u with u = v / n and n = |v|: g (v' - u n') / n + g' u, and n' = sum(u v')."""
+    u, norms, others = _directions(v, norms, dim)
+    of_norms = ops.sum(u * v_t, others, True)
+    return g * ((v_t - u * of_norms) / norms) + g_t * u, of_norms

@@ -17,6 +17,8 @@ from ..core.tangents import is_differentiated
 from ..dispatch import _operators as ops
 from ..dispatch.state import GRAD_OFF, state
 from ..memory.metadata import is_readable
+from ..types.dtype import bool as bool_
+from .elementwise import quotient_or_zero
 
 
 def _wrapped(dim, ndim):
@@ -190,7 +192,7 @@ def std_jvp(self, self_t, result, dim, correction, keepdim):
 
 def _of_root(change, root):
     """Return the differential of a square root from that of its square: change / (2 root), zero at zero."""
-    return ops.masked_fill(change / ops.mul_Scalar(root, 2), root == 0, 0)
+    return quotient_or_zero(change, ops.mul_Scalar(root, 2), root == 0)
 
 
 def var_mean_backward(grad_var, grad_mean, self, dim, correction, keepdim):
@@ -288,12 +290,14 @@ def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
     if p == 1:
         return self.sgn() * grad
     if p == 2:
-        return grad * ops.masked_fill(self / norm, norm == 0, 0)
+        return grad * quotient_or_zero(self, norm)
     if p in (inf, -inf):
         size = self.abs()
         mask = ops.logical_or(size == norm, size.isnan())
         n = ops.sum(mask, dim, True) if mask.dim() else mask
         return self.sgn() * (grad / n * mask)
+    if is_differentiated(grad, self):
+        return grad * _norm_slope(self, p, norm)
     size = self.abs()
     if p < 2:  # |x| ** (p - 2) would be infinite at zero, where the second derivative is
         power = self.sgn() * size ** (p - 1)
@@ -304,6 +308,18 @@ def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
     zero = norm == 0
     ratio = size / ops.masked_fill(norm, zero, 1)
     return self * ratio ** (p - 2) * ops.masked_fill(grad / norm, zero, 0)
+
+
+def _norm_slope(self, p, norm):
+    """Return d |x|_p/dx for p other than 1, 2 and infinity. Its derivatives are 0 where it has none, or an infinite
+    one: where the norm is zero, and for p < 3 at elements that are."""
+    zero = norm == 0
+    x, norm = ops.masked_fill(self, zero, 0), ops.masked_fill(norm, zero, 1)
+    if p >= 3:
+        return x / norm * (x.abs() / norm) ** (p - 2)
+    zero = x == 0
+    size = ops.masked_fill(x, zero, 1).abs()
+    return ops.masked_fill(x, zero, 0).sgn() * (size / norm) ** (p - 1)
 
 
 def norm_jvp(self, self_t, p, norm, dim=None, keepdim=False):
@@ -340,8 +356,7 @@ def _distance_backward(grad, difference, p, distance):
     """Return the gradient of |difference|_p over the last dimension. As in PyTorch, each of several largest elements
     gets all of the gradient of the maximum norm, whereas `norm_backward` divides it among them."""
     if p == 1:  # of NaN, NaN, although its sign is 0
-        fixed = difference.detach()
-        return ops.unsqueeze(grad, -1) * ops.where(fixed.isnan(), fixed, fixed.sgn())
+        return ops.unsqueeze(grad, -1) * ops.where(difference.isnan(), difference, difference.sgn())
     if p != inf:
         return norm_backward(grad, difference, p, distance, (-1,), False)
     grad, distance = ops.unsqueeze(grad, -1), ops.unsqueeze(distance, -1)
@@ -354,10 +369,15 @@ def _distance_jvp(difference, tangent, p, distance):
     return _dot(_distance_backward(ops.ones_like(distance), difference, p, distance), tangent, (-1,), False)
 
 
+def _constant_zero(x):
+    """Return zeros with a derivative, which is 0, so that a second backward pass finds `x`."""
+    return ops.masked_fill(x, ops.ones_like(x, dtype=bool_), 0)
+
+
 def cdist_backward(grad, x1, x2, p, result):
     """Return the gradient of the distances between rows for `x1`: that of the norm of the differences."""
     if p == 0:
-        return ops.zeros_like(x1)
+        return _constant_zero(x1)
     if p == 2 and max(grad.size(-1), grad.size(-2)) > 25:
         return euclidean_dist_backward(grad, x1, x2, result)
     difference = ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3)
@@ -366,7 +386,7 @@ def cdist_backward(grad, x1, x2, p, result):
 
 def euclidean_dist_backward(grad, x1, x2, result):
     """sum_j w_ij (a_i - b_j) with w = grad / result, as a_i sum_j w_ij - (w b)_i, without all the differences."""
-    weight = ops.where(result == 0, 0, grad / result)
+    weight = quotient_or_zero(grad, result)
     return x1 * ops.sum(weight, -1, True) - ops.matmul(weight, x2)
 
 
@@ -389,7 +409,7 @@ def pdist_backward(grad, self, p, result):
     """Return the gradient of the distances of all pairs of rows: that of the norm of x_i - x_j, added to row i and
     subtracted from row j."""
     if p == 0:
-        return ops.zeros_like(self)
+        return _constant_zero(self)
     first, second, difference = _pair_differences(self)
     each = _distance_backward(grad, difference, p, result)
     return ops.index_add(ops.index_add(ops.zeros_like(self), 0, first, each), 0, second, -each)

@@ -64,13 +64,15 @@ def _of_factor(symmetric, L, upper):
 
 
 def cholesky_inverse_backward(grad, L, upper, inverse):
-    """Return the gradient of the factor L of A, with R = A^-1: -R (G + G^H) R L, or -L R (G + G^H) R for `upper`."""
+    """Return the gradient of the factor L of A, with R = A^-1: the triangle that is read of -R (G + G^H) R L, or of
+    -L R (G + G^H) R for `upper`."""
     inner = ops.matmul(inverse, ops.matmul(grad + grad.mH, inverse))
-    return -_of_factor(inner, L, upper)
+    return -_triangle(_of_factor(inner, _triangle(L, upper), upper), upper)
 
 
 def cholesky_inverse_jvp(L, dL, inverse, upper):
     """Return the tangent of R = A^-1 for A = L L^H: -R dA R."""
+    L, dL = _triangle(L, upper), _triangle(dL, upper)
     half = ops.matmul(dL.mH, L) if upper else ops.matmul(dL, L.mH)
     found = ops.matmul(inverse, ops.matmul(half, inverse))
     return -(found + found.mH)
@@ -82,18 +84,21 @@ def _product_tangent(L, dL, upper):
 
 
 def cholesky_solve_backward(grad, B, L, X, upper, mask):
-    """Return the gradients of B and of the factor L of A, with X = A^-1 B: gB = A^-1 gX and -(gB X^H + X gB^H) L."""
+    """Return the gradients of B and of the factor L of A, with X = A^-1 B: gB = A^-1 gX and the triangle that is read
+    of -(gB X^H + X gB^H) L."""
     gB = ops.cholesky_solve(grad, L, upper)
     gL = None
     if mask[1]:
         half = ops.matmul(gB, X.mH)
-        gL = _summed(-_of_factor(half + half.mH, L, upper), L.shape)
+        L = _triangle(L, upper)
+        gL = _summed(_triangle(-_of_factor(half + half.mH, L, upper), upper), L.shape)
     return _summed(gB, B.shape) if mask[0] else None, gL
 
 
 def cholesky_solve_jvp(X, L, dL, dB, upper):
     """Return the tangent of X = A^-1 B: A^-1 (dB - dA X)."""
-    return ops.cholesky_solve(dB - ops.matmul(_product_tangent(L, dL, upper), X), L, upper)
+    change = _product_tangent(_triangle(L, upper), _triangle(dL, upper), upper)
+    return ops.cholesky_solve(dB - ops.matmul(change, X), L, upper)
 
 
 def linalg_solve_triangular_backward(grad, A, X, upper, left, unit, mask):

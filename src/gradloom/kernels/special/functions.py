@@ -89,7 +89,8 @@ def zeta(self, other):
     from scipy.special import zeta
 
     refuse("zeta", self, "c")
-    return np.asarray(np.where(np.isposinf(other) & (self > 1), np.nan, zeta(self, other)), self.dtype)
+    found = np.where(np.isposinf(self) & (other > 1), 0, zeta(self, other))  # SciPy's is NaN, and infinite of NaN
+    return np.asarray(np.where(np.isnan(self) | np.isnan(other), np.nan, found), self.dtype)
 
 
 def zeta_of_scalar(self, other):
