@@ -43,7 +43,7 @@ _KEY_HINTS = {
     ),
     **dict.fromkeys(("func", "schema"), "in this file the schema is `name:`"),
     **dict.fromkeys(
-        "kernel variants autogen tags python_module composite family type_promotion domain autocast".split(),
+        "kernel variants autogen tags python_module composite family type_promotion domain kinks autocast".split(),
         "it belongs to the entry in native_functions.yaml",
     ),
 }

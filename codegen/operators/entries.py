@@ -113,6 +113,7 @@ class Reader:
             deprecated_because=word_of(entry, "deprecated_because"),
             infix=word_of(entry, "infix"),
             domain=check_domain(entry, schema),
+            kinks=tuple(word.value for word in words_of(entry, "kinks")),
             on_real=word_of(entry, "on_real"),
             out=out_words(entry, schema, has_out),
             out_errors=out_errors(entry, schema, has_out),

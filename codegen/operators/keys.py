@@ -60,6 +60,14 @@ OUT_DTYPES = ("castable", "as_cat", "same_dtype", "same_or_uint8", "same_kind", 
 OUT_MEMORY = ("shared", "aligned", "over_self", "apart")
 OUT_SIZE = ("quiet", "counted", "counted_aloud", "fixed")
 
+# What a formula gives at a kink, where the slopes of both sides differ.
+KINKS = {
+    "zero": "zero",
+    "side": "the slope of one side",
+    "shared": "shared by what is equal there: a number between the slopes of both sides",
+    "nan": "NaN",
+}
+
 KEYS = {
     "func": Key("text", "the schema", required=True),
     "kernel": Key("text", "what computes it: `family.function` or an array expression"),
@@ -98,6 +106,7 @@ KEYS = {
     "half_numbers": Key("text", "`exact` if a number keeps its digits beside half precision", ("exact",)),
     "on_real": Key("text", "`self` where it gives a real tensor back as it is", ("self",)),
     "domain": Key("any", "where tests may take samples from"),
+    "kinks": Key("words", "what its formulas give where it has no derivative", tuple(KINKS)),
 }
 
 # Keys of PyTorch's file that this one lacks, with hints.

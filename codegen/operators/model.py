@@ -47,6 +47,7 @@ class NativeFunction:
     rows: Rows | None = (
         None  # what it computes for rows of elements, by `scalar:` and `over:`; None if these do not say
     )
+    kinks: tuple[str, ...] = ()  # what its formulas give where it has no derivative: words of `KINKS`
     on_real: str | None = None  # 'self' if it returns a real tensor unchanged; else None
     out: tuple[str, ...] = ()  # the words of `out:`; `out_takes` derives the requirements from them
     out_errors: tuple[
@@ -82,6 +83,7 @@ class NativeFunction:
             scalar=None,
             rows=None,
             domain=None,
+            kinks=(),
             out_errors=(),
             float8=None,
             sparse=(),

@@ -2395,7 +2395,7 @@ def gelu_backward(grad_output=MISSING, self=MISSING, *, approximate='none'):
     ∂L/∂x = g · grad_output · gelu_second(x, approximate)
     dz = gelu_backward(dgrad_output, x, approximate = approximate) + dx · grad_output · gelu_second(x, approximate)
     where x = self, z = result, g = ∂L/∂z
-    gelu_second: the second derivative of x * Phi(x), phi(x) * (2 - x * x) with the normal density phi; or that of x * (1 + tanh(u)) / 2, u = b * (x + k * x ** 3), which is (1 - t * t) * (u' + x * (u'' / 2 - t * u' * u')).
+    gelu_second: the second derivative of x * Phi(x), phi(x) * (2 - x * x) with the normal density phi; or that of x * (1 + tanh(u)) / 2, u = b * (x + k * x ** 3), which is (1 - t * t) * (u' + x * (u'' / 2 - t * u' * u')). Both are 0 where |x| > 40, and the square of x may be out of range.
 
     GeluBackwardBackward0, from the entry gelu_backward of derivatives.yaml.
     """

@@ -33,7 +33,7 @@ from gradloom.core.variants import (
 from gradloom.tensors.out import write_out
 from gradloom.kernels.elementwise import arithmetic as kernels_elementwise_arithmetic, choices as kernels_elementwise_choices, dtypes as kernels_elementwise_dtypes, functions as kernels_elementwise_functions, special as kernels_elementwise_special
 from gradloom.composite import elementwise as composite_elementwise
-from gradloom.formulas.elementwise import abs_jvp, acosh_backward, asinh_slope, atan2_jvp, clamp_backward, clamp_jvp, div_mode_jvp, div_mode_self_backward, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, quotient_or_zero, sgn_backward, sinc_backward, xlogy_other_backward, xlogy_self_backward
+from gradloom.formulas.elementwise import abs_jvp, acosh_backward, asinh_slope, atan2_jvp, clamp_backward, clamp_jvp, div_mode_jvp, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, quotient_or_zero, sgn_backward, sinc_backward, xlogy_other_backward, xlogy_self_backward
 from gradloom.generated.functions.elementwise import (
     AbsBackward0,
     AcosBackward0,
@@ -11699,7 +11699,7 @@ def fmax(input=MISSING, other=MISSING, *, out=None):
     z = fmax(x, y)
     ∂L/∂x = 0 if not (x ≥ y or y is NaN), else g
     ∂L/∂y = 0 if (x ≥ y or y is NaN), else g
-    dz = dx if (x > y or y is NaN), else dy
+    dz = dx if (x ≥ y or y is NaN), else dy
     where x = self, y = other, z = result, g = ∂L/∂z
 
     FmaxBackward0, from the entry fmax of derivatives.yaml.
@@ -11759,8 +11759,8 @@ def fmax(input=MISSING, other=MISSING, *, out=None):
                     other_t = zeros_for(other)
                 self_p = input
                 other_p = other
-                # result: where(self_p > other_p, self_t, where(isnan(other_p), self_t, other_t))
-                result_tangent = ops.where(self_p > other_p, self_t, ops.where(ops.isnan(other_p), self_t, other_t))
+                # result: where(fmax_keeps_first(self_p, other_p), self_t, other_t)
+                result_tangent = ops.where(fmax_keeps_first(self_p, other_p), self_t, other_t)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -13849,10 +13849,10 @@ def clamp_Tensor(input, min=None, max=None, *, out=None):
     ∂L/∂x = clamp_backward(g, x, min, max)
     ∂L/∂min = clamp_min_backward(g, x, min, max)
     ∂L/∂max = clamp_max_backward(g, x, min, max)
-    dz = (dx if x > min, else dmin) if max = None, (dx if x < max, else dmax) if min = None, dmax if min > max, dmin if x < min, dmax if x > max, else dx
+    dz = (dmin if x < min, else dx) if max = None, (dmax if x > max, else dx) if min = None, dmax if min > max, dmin if x < min, dmax if x > max, else dx
     where x = self, z = result, g = ∂L/∂z
     clamp_backward: g where the value lies within its bounds (tensors, numbers or None), end points included.
-    clamp_min_backward: the gradient of a lower bound: g where it took effect; the upper bound has precedence.
+    clamp_min_backward: the gradient of a lower bound: g where it took effect; an upper bound that is less has precedence.
     clamp_max_backward: the gradient of an upper bound: g where it took effect.
 
     ClampBackward0, from the entry clamp.Tensor of derivatives.yaml.

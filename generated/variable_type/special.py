@@ -278,7 +278,7 @@ def special_i1(input=MISSING, *, out=None):
     ∂L/∂x = i1_backward(g, x, z)
     dz = i1_backward(dx*, x, z)*
     where x = self, z = result, g = ∂L/∂z
-    i1_backward: d I1(x)/dx = I0(x) - I1(x) / x, 1/2 at 0.
+    i1_backward: d I1(x)/dx = I0(x) - I1(x) / x; by its series near 0, where the terms of its derivatives cancel each other.
 
     SpecialI1Backward0, from the entry special_i1 of derivatives.yaml.
     """

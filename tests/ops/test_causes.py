@@ -276,13 +276,13 @@ PLANTED = {
         "depends on several input elements",
     ),
     "detached": Planted(
-        ONE, "xp.sin(self)", {"self": "!grad * self.cos().detach().conj()", "result": SIN}, "second", "without history"
+        ONE, "xp.sin(self)", {"self": "!grad * self.cos().detach().conj()", "result": SIN}, "rev-rev", "without history"
     ),
     "second_sign": Planted(
         ONE,
         "xp.sin(self)",
         {"self": "!grad * planted_bad_cos(self).conj()", "result": SIN},
-        "second",
+        "rev-rev",
         "the derivative of `planted_bad_cos`, which the formula uses, is wrong",
     ),
     "bad_cos": Planted(

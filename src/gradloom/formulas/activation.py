@@ -58,7 +58,9 @@ def hardswish_double_backward(grad, x):
 
 def gelu_second(x, approximate):
     """Return the second derivative of x * Phi(x), phi(x) * (2 - x * x) with the normal density phi; or that of x * (1 +
-    tanh(u)) / 2, u = b * (x + k * x ** 3), which is (1 - t * t) * (u' + x * (u'' / 2 - t * u' * u'))."""
+    tanh(u)) / 2, u = b * (x + k * x ** 3), which is (1 - t * t) * (u' + x * (u'' / 2 - t * u' * u')). Both are 0 where
+    |x| > 40, and the square of x may be out of range."""
+    x = ops.clamp(x, -40, 40)
     if approximate == "none":
         return ops.exp(x * x * -0.5) * (2.0 - x * x) * (2 * math.pi) ** -0.5
     b, k = math.sqrt(2 / math.pi), 0.044715

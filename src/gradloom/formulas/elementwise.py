@@ -168,7 +168,8 @@ def logit_slope(grad, self, eps):
         return ops.logit_backward(grad, self, eps)
     low = 0.0 if eps is None else eps
     outside = ops.logical_or(self < low, self > 1 - low)
-    return ops.where(outside, math.nan if eps is None else 0.0, grad / (self * (1 - self)))
+    inside = ops.where(outside, 0.5, self)
+    return ops.where(outside, math.nan if eps is None else 0.0, grad / (inside * (1 - inside)))
 
 
 def mvlgamma_backward(grad, self, p):
@@ -252,9 +253,9 @@ def _inside(self, min, max):
 
 
 def clamp_min_backward(grad, self, min, max):
-    """Return the gradient of a lower bound: g where it took effect; the upper bound has precedence."""
+    """Return the gradient of a lower bound: g where it took effect; an upper bound that is less has precedence."""
     below = self < min
-    return ops.where(below if max is None else ops.logical_and(below, min < max), grad, 0)
+    return ops.where(below if max is None else ops.logical_and(below, min <= max), grad, 0)
 
 
 def clamp_max_backward(grad, self, min, max):
@@ -264,13 +265,13 @@ def clamp_max_backward(grad, self, min, max):
 
 
 def clamp_jvp(self, self_t, min, min_t, max, max_t):
-    """Return the tangent of whichever of input and bounds the result equals. A bound decides where it equals the input
-    and there is one bound, and the upper bound where the lower one is greater."""
+    """Return the tangent of whichever of input and bounds the result equals: the input's where it equals a bound, and
+    the upper bound's where the lower one is greater."""
     if max is None:
-        return ops.where(self > min, self_t, _tangent(min_t, min))
+        return ops.where(self < min, _tangent(min_t, min), self_t)
     max_t = _tangent(max_t, max)
     if min is None:
-        return ops.where(self < max, self_t, max_t)
+        return ops.where(self > max, max_t, self_t)
     inside = ops.where(self < min, _tangent(min_t, min), ops.where(self > max, max_t, self_t))
     return ops.where(min > max, max_t, inside)
 

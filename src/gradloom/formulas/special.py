@@ -10,19 +10,31 @@ from ..types.dtype import float32
 
 
 def i1_backward(grad, self, result):
-    """d I1(x)/dx = I0(x) - I1(x) / x, 1/2 at 0."""
-    return grad * _without_zero(self, lambda x: ops.i0(x) - result / x)
+    """d I1(x)/dx = I0(x) - I1(x) / x; by its series near 0, where the terms of its derivatives cancel each other."""
+    return grad * _near_zero(self, _i1_slope_series, lambda x: ops.i0(x) - result / x)
 
 
 def i1e_backward(grad, self, result):
     """d (e^-|x| I1(x))/dx = e^-|x| I0(x) - e^-|x| I1(x) (sign(x) + 1 / x), 1/2 at 0."""
-    return grad * _without_zero(self, lambda x: ops.special_i0e(x) - result * (x.sgn() + 1 / x))
+
+    def near(x):
+        return (-x.abs()).exp() * _i1_slope_series(x) - result * x.sgn()
+
+    return grad * _near_zero(self, near, lambda x: ops.special_i0e(x) - result * (x.sgn() + 1 / x))
 
 
-def _without_zero(x, slope):
-    """Return `slope(x)`, and 1/2 where x is too close to 0 to divide by."""
-    zero = (x.abs() < 1e-12).logical_or(x == 0)  # 1e-12 is 0 in half precision
-    return ops.where(zero, 0.5, slope(ops.where(zero, 1.0, x)))
+def _near_zero(x, near, slope):
+    """Return `near(x)` where |x| < 1, and `slope(x)` elsewhere."""
+    small = x.abs() < 1
+    return ops.where(small, near(ops.where(small, x, 0.0)), slope(ops.where(small, 1.0, x)))
+
+
+def _i1_slope_series(x):
+    """Return I1'(x) for |x| <= 1: the sum of (2 k + 1) / (2 k! (k + 1)!) (x / 2)^(2 k)."""
+    square, total = x * x / 4, 0.0
+    for k in range(9, -1, -1):
+        total = total * square + (2 * k + 1) / (2 * math.factorial(k) * math.factorial(k + 1))
+    return total
 
 
 def incomplete_gamma_slope(self, other):

@@ -9,6 +9,7 @@ from typing import Any
 
 from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.notation.equations import Equation
+from gradloom.codegen.operators.keys import KINKS
 
 from .facts import NodeFacts, OperatorFacts, Place, node_facts, written_by_hand
 from .library import Library
@@ -129,6 +130,9 @@ def _summary(facts: OperatorFacts) -> str:
     expression = facts.expression
     if expression is not None:
         parts.append(f"It computes `{expression}`.")
+    if function.function.kinks:
+        found = " or ".join(KINKS[word] for word in function.function.kinks)
+        parts.append(f"Where it has no derivative, its formulas give {found}.")
     return f"{function.schema}\n{' '.join(parts)}".strip()
 
 

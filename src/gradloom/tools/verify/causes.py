@@ -17,7 +17,7 @@ from gradloom.codegen.derivatives.model import Derivative, ForwardDerivative
 from gradloom.core.tensor import wrap
 
 from .case import Case, Place
-from .findings import FORWARD, Comparison, Fault, close, scale
+from .findings import COMPOSITIONS, FORWARD, Comparison, Fault, close, scale
 from .jacobians import EVERY, Function, coordinates, to_real
 
 RTOL, ATOL = 1e-5, 1e-6
@@ -46,7 +46,7 @@ def _of_fault(fault: Fault, formula: Formula) -> Iterator[str]:
             f"the formula has no term with `{_tangent(fault)}`" if fault.blame == FORWARD else "the formula gives zeros"
         )
         return
-    if fault.check != "second":
+    if fault.check not in COMPOSITIONS.values():
         yield from _not_linear(fault, c)
     found = list(_conjugated(c)) or list(_scaled(fault, c))
     yield from found
@@ -218,7 +218,7 @@ def _transposed(fault: Fault, c: Comparison) -> Iterator[str]:
 def _other_arguments(fault: Fault, c: Comparison) -> Iterator[str]:
     """The formula is correct for another value of an argument: transposed, conjugated, or that of another argument."""
     case, found = fault.case, 0
-    if fault.input is None or fault.output is None or fault.check == "second":
+    if fault.input is None or fault.output is None or fault.check in COMPOSITIONS.values():
         return
     i = case.places.index(fault.input)
     for other in range(len(case.places)):
@@ -316,7 +316,7 @@ def _candidates(fault: Fault) -> Iterator[tuple[str, np.ndarray]]:
 
 def _where(fault: Fault, c: Comparison) -> Iterator[str]:
     """Wrong only for some elements of the input, which have something in common."""
-    if fault.input is None or c.input.dtype.kind == "c" or fault.check == "second":
+    if fault.input is None or c.input.dtype.kind == "c" or fault.check in COMPOSITIONS.values():
         return
     with np.errstate(all="ignore"):
         wrong = np.array([not _same(a, b) for a, b in zip(c.found, c.expected, strict=True)])

@@ -15,7 +15,7 @@ from gradloom.codegen.derivatives.model import Derivative, ForwardDerivative
 from gradloom.codegen.reading.yaml_files import Text
 
 from .causes import likely_causes, shape_causes, squared
-from .findings import BACKWARD, FORWARD, KERNEL, WRONG, Comparison, Fault, Finding
+from .findings import BACKWARD, CHECKS, COMPOSITIONS, FORWARD, KERNEL, WRONG, Comparison, Fault, Finding
 from .first_order import FirstOrder
 from .jacobians import Detail, coordinates, from_real
 from .operators import Operator, own_operators
@@ -62,7 +62,7 @@ def _finding(operator: Operator, group: list[Fault], others: tuple[Operator, ...
     if first.comparison is not None and _fits(first.comparison):
         expected, found = _for_ones(first)
         worst = _worst(first.comparison, first)
-    second = _wrong_parts(operator, first, others) if first.check == "second" else ()
+    second = _wrong_parts(operator, first, others) if first.check in COMPOSITIONS.values() else ()
     causes = dict.fromkeys([*second, *first.causes, *_causes(group, formula)])
     return Finding(
         operator=operator.name,
@@ -181,7 +181,7 @@ def _place(operator: Operator, fault: Fault, formula: Derivative | ForwardDeriva
     if (fault.blame == KERNEL or operator.by_composition) and isinstance(value, Text):
         return value
     info = operator.joined.info
-    if fault.check in ("reverse", "forward", "undefined", "second", "dot product", "complex step") and info is not None:
+    if fault.check in CHECKS[CHECKS.index("reverse") :] and info is not None:
         return info.place
     return operator.joined.function.text
 

@@ -11,6 +11,13 @@ from gradloom.codegen.reading.yaml_files import Text
 
 from .case import Case, Place
 
+# Second derivatives: the mode of each derivative -> its column.
+COMPOSITIONS = {
+    "reverse over reverse": "rev-rev",
+    "forward over reverse": "fwd-rev",
+    "reverse over forward": "rev-fwd",
+    "forward over forward": "fwd-fwd",
+}
 # The columns of the table, in the order in which they are checked.
 CHECKS = (
     "static",
@@ -25,7 +32,8 @@ CHECKS = (
     "dot product",
     "complex step",
     "undefined",
-    "second",
+    *COMPOSITIONS.values(),
+    "boundary",
 )
 
 WRONG, MISSING = "wrong", "missing"

@@ -7,6 +7,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ import gradloom
 from gradloom.core.tensor import wrap
 
 from . import value_checks
+from .agreement import Agreement
+from .boundaries import boundary_cases
 from .case import Case, is_float, tensors
 from .definitions import check_definition, has_definition
 from .diagnosis import explained
-from .findings import BACKWARD, ENTRY, FORWARD, KERNEL, MISSING, Fault, OperatorResult, said
+from .findings import BACKWARD, ENTRY, FORWARD, KERNEL, MISSING, WRONG, Fault, OperatorResult, said
 from .first_order import FirstOrder
 from .jacobians import Detail
 from .operators import Operator
@@ -48,6 +51,8 @@ DETAIL = {
 # For samples after the first and what is derived from samples, and for variations; closer only in thorough mode.
 FEW, BRIEF = Detail(0, 3), Detail(0, 1)
 SEEDS = {"fast": 1, "default": 1, "thorough": 3}
+# Number of boundary points of a sample, and of the samples that are moved there.
+BOUNDARIES = {"fast": (0, 0), "default": (0, 0), "thorough": (100, 3)}
 
 
 def run(
@@ -125,6 +130,18 @@ def _faults(operator: Operator, mode: str, result: OperatorResult, made: Plan | 
     if source.is_readable:
         _count(result, "static")
     yield from _static(nothing, made)
+    is_right = True
+    for fault in _of_cases(operator, mode, result, made):
+        is_right = is_right and fault.severity != WRONG
+        yield fault
+    if is_right:  # the modes of a wrong derivative tell nothing new
+        yield from _at_boundaries(made.base, mode, result)
+    if not result.counts.keys() & {"reverse", "forward"}:
+        yield from _without_derivative(nothing, made, result)
+
+
+def _of_cases(operator: Operator, mode: str, result: OperatorResult, made: Plan) -> Iterator[Fault]:
+    """Check the samples, and the derivatives of their variations."""
     repeated = range(1, SEEDS[mode]) if operator.samples is None else ()
     for number, case in enumerate((*made.base, *(c for seed in repeated for c in cases(operator, seed)))):
         is_close = number == 0 and not operator.by_composition  # a composite has no formula of its own
@@ -132,8 +149,17 @@ def _faults(operator: Operator, mode: str, result: OperatorResult, made: Plan | 
     yield from made.faults
     for case in made.varied:
         yield from _of_case(case, mode, result)
-    if not result.counts.keys() & {"reverse", "forward"}:
-        yield from _without_derivative(nothing, made, result)
+
+
+def _at_boundaries(base: list[Case], mode: str, result: OperatorResult) -> Iterator[Fault]:
+    """Compare the modes of an operator's derivatives at boundary points of its first samples."""
+    most, samples = BOUNDARIES[mode]
+    usable = (c for c in base if c.places and all(c.read(p)._array.size for p in c.places))
+    for case in islice(usable, samples):
+        if case.operator.differentiable and case.operator.schema.kind == "functional":
+            for one in islice(boundary_cases(case), most):
+                _count(result, "boundary")
+                yield from Agreement(one).faults()
 
 
 def _without_derivative(nothing: Case, made: Plan, result: OperatorResult) -> Iterator[Fault]:

@@ -1,8 +1,9 @@
-"""Check second derivatives of one call: differentiate its vector-Jacobian product by both modes, and compare with
-finite differences."""
+"""Check second derivatives of one call in all four compositions: differentiate its vector-Jacobian product and its
+Jacobian-vector product by both modes, and compare with finite differences."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ from gradloom.autograd import forward_ad
 from gradloom.core.tensor import wrap
 
 from .case import Case, Place, is_float
-from .findings import BACKWARD, ENTRY, FORWARD, MISSING, WRONG, Comparison, Fault, close, said, scale
+from .findings import BACKWARD, COMPOSITIONS, ENTRY, FORWARD, MISSING, WRONG, Comparison, Fault, close, said, scale
 from .first_order import FINE_ATOL, FINE_RTOL, ROUGH_ATOL, ROUGH_RTOL
 from .jacobians import Array, Detail, Function, coordinates, uneven
 
@@ -29,7 +30,8 @@ def _with_history(tensor: Any) -> Any:
 
 
 class SecondOrder:
-    """Derivatives of the vector-Jacobian product: reverse over reverse and forward over reverse.
+    """Derivatives of the vector-Jacobian product (reverse over reverse, forward over reverse) and of the
+    Jacobian-vector product (reverse over forward, forward over forward).
 
     Args:
         function: the operator at the call's inputs.
@@ -48,6 +50,60 @@ class SecondOrder:
             *(f"grad of output {n}" if len(function.kept) > 1 else "grad" for n in range(len(function.kept))),
         ]
 
+    def faults(self) -> Iterator[Fault]:
+        gradients = Function(self.pullback, (*self.leaves, *self.vectors), self.detail, is_recorded=True)
+        if not self.reached:
+            return
+        yield from self.compared(gradients, "reverse", self.names)
+        if self.has_forward and (not self.case.is_varied or self.case.label.startswith("other numbers")):
+            tangents = [wrap(uneven(x._array, 5 + i)) for i, x in enumerate(self.leaves)]
+            pushed = Function(self.pushforward, (*self.leaves, *tangents), BRIEF)
+            if pushed.kept:
+                names = [*map(str, self.case.places), *(f"{place}_t" for place in self.case.places)]
+                yield from self.compared(pushed, "forward", names)
+
+    def compared(self, function: Function, inner: str, names: list[str]) -> Iterator[Fault]:
+        """Compare the derivatives of a first derivative, by both modes, with its finite differences.
+
+        Args:
+            function: the gradients or the tangents, as a function of inputs and of cotangents or tangents.
+            inner: the mode of the first derivative.
+            names: those of the function's inputs.
+        """
+        outer = ("reverse", "forward") if self.has_forward else ("reverse",)
+        self.counts |= {COMPOSITIONS[f"{mode} over {inner}"] for mode in outer}
+        if self.quick:
+            try:
+                if function.agrees(ROUGH_RTOL, ROUGH_ATOL, self.has_forward):
+                    return
+            except Exception:
+                pass  # the mode that raises is found below
+        modes: dict[str, Any] = {}
+        for mode in outer:
+            try:
+                modes[mode] = (
+                    function.reverse() if mode == "reverse" else [function.forward(i) for i in self.inputs(function)]
+                )
+            except Exception as error:
+                yield self.raised(error, f"{mode} over {inner}")
+        for i in self.inputs(function) if modes else ():
+            numerical = function.numerical(i)
+            for (n, k), mode in itertools.product(enumerate(function.kept), outer):
+                if mode not in modes:
+                    continue
+                is_reverse = mode == "reverse"
+                block = function.by_input[i] @ modes[mode][n][i] if is_reverse else modes[mode][i][n]
+                project = function.by_output[k] if is_reverse else None
+                if self.differs(function, i, n, block, numerical[n], project):
+                    fine = function.extrapolated(i)[n]
+                    fine = fine if project is None else fine @ project.T
+                    yield self.fault(f"{mode} over {inner}", names[i], i, k, function, block, fine)
+                    del modes[mode]  # one fault of each is enough
+
+    @staticmethod
+    def inputs(function: Function) -> range:
+        return range(len(function.arrays))
+
     def pullback(self, *args: Any) -> tuple[Any, ...]:
         """Return the gradients as a function of the inputs and of the cotangents."""
         count = len(self.leaves)
@@ -61,50 +117,6 @@ class SecondOrder:
             return tuple(
                 _with_history(gradloom.zeros_like(xs[i]) if found[i] is None else found[i]) for i in self.reached
             )
-
-    def faults(self) -> Iterator[Fault]:
-        function = Function(self.pullback, (*self.leaves, *self.vectors), self.detail, is_recorded=True)
-        if not self.reached:
-            return
-        self.counts.add("second")
-        if self.quick:
-            try:
-                right = function.agrees(ROUGH_RTOL, ROUGH_ATOL, self.has_forward)
-            except Exception:
-                right = False
-            if right:
-                if self.has_forward and not self.case.is_varied:
-                    yield from self.of_tangents()
-                return
-        try:
-            reverse = function.reverse()
-        except Exception as error:
-            yield self.raised(error, "reverse over reverse")
-            reverse = None
-        has_forward = self.has_forward
-        for i in range(len(function.arrays)):
-            numerical = function.numerical(i)
-            tangents = None
-            if has_forward:
-                try:
-                    tangents = function.forward(i)
-                except Exception as error:
-                    yield self.raised(error, "forward over reverse")
-                    has_forward = False
-            for n, k in enumerate(function.kept):
-                found = []
-                if reverse is not None:
-                    found.append(("reverse over reverse", function.by_input[i] @ reverse[n][i], function.by_output[k]))
-                if tangents is not None:
-                    found.append(("forward over reverse", tangents[n], None))
-                for mode, block, project in found:
-                    if self.differs(function, i, n, block, numerical[n], project):
-                        fine = function.extrapolated(i)[n]
-                        fine = fine if project is None else fine @ project.T
-                        yield self.fault(mode, i, k, function, block, fine)
-                        return
-        if has_forward and not self.case.is_varied:
-            yield from self.of_tangents()
 
     @property
     def has_forward(self) -> bool:
@@ -129,65 +141,42 @@ class SecondOrder:
 
     def pushforward(self, *args: Any) -> tuple[Any, ...]:
         """Return the tangents as a function of the inputs and of their tangents."""
-        count = len(self.leaves)
-        with gradloom.enable_grad(), forward_ad.dual_level():
-            duals = [forward_ad.make_dual(x, t) for x, t in zip(args[:count], args[count:], strict=True)]
-            outputs = [o for o in self.case.call(*duals) if is_float(o)]
-            found = [forward_ad.unpack_dual(o).tangent for o in outputs]
-            return tuple(
-                _with_history(gradloom.zeros_like(o.detach()) if t is None else t)
-                for o, t in zip(outputs, found, strict=True)
-            )
+        xs, ts = args[: len(self.leaves)], args[len(self.leaves) :]
+        with gradloom.enable_grad():
+            if forward_ad.is_level_open():  # dual numbers do not nest
+                return gradloom.func.jvp(self.case.call, xs, ts)[1]
+            with forward_ad.dual_level():
+                duals = [forward_ad.make_dual(x, t) for x, t in zip(xs, ts, strict=True)]
+                outputs = [o for o in self.case.call(*duals) if is_float(o)]
+                found = [forward_ad.unpack_dual(o).tangent for o in outputs]
+                return tuple(
+                    _with_history(gradloom.zeros_like(o.detach()) if t is None else t)
+                    for o, t in zip(outputs, found, strict=True)
+                )
 
-    def of_tangents(self) -> Iterator[Fault]:
-        """Check the derivatives of the tangents by reverse mode."""
-        tangents = [wrap(uneven(x._array, 5 + i)) for i, x in enumerate(self.leaves)]
-        function = Function(self.pushforward, (*self.leaves, *tangents), BRIEF)
-        if not function.kept:
-            return
-        try:
-            if function.agrees(ROUGH_RTOL, ROUGH_ATOL, forward=False):
-                return
-            reverse = function.reverse()
-        except Exception as error:
-            yield self.raised(error, "reverse over forward")
-            return
-        names = [*map(str, self.case.places), *(f"{place}_t" for place in self.case.places)]
-        for i in range(len(function.arrays)):
-            numerical = function.numerical(i)
-            for n, k in enumerate(function.kept):
-                block = function.by_input[i] @ reverse[n][i]
-                if not np.isfinite(block).all():
-                    continue  # as where a branch that is not taken gives NaN
-                if self.differs(function, i, n, block, numerical[n], function.by_output[k]):
-                    message = (
-                        f"the second derivative (reverse over forward) is wrong: the tangent differentiated by "
-                        f"`{names[i]}`"
-                    )
-                    causes = () if np.any(block) else (_WITHOUT_HISTORY,)
-                    yield Fault(self.case, "second", message, FORWARD, None, k, causes=causes)
-                    return
-
-    def fault(self, mode: str, i: int, k: int, function: Function, found: Array, expected: Array) -> Fault:
-        assert self.reached is not None
-        place: Place = self.case.places[self.reached[k]]
-        message = (
-            f"the second derivative ({mode}) is wrong: the gradient of `{place.name}` differentiated by "
-            f"`{self.names[i]}`"
-        )
+    def fault(self, mode: str, by: str, i: int, k: int, function: Function, found: Array, expected: Array) -> Fault:
+        place: Place | None = None
+        output: int | None = k
+        if mode.endswith("reverse"):
+            assert self.reached is not None
+            place, output = self.case.places[self.reached[k]], None
+        what = "the tangent" if place is None else f"the gradient of `{place.name}`"
+        message = f"the second derivative ({mode}) is wrong: {what} differentiated by `{by}`"
         causes = []
         if not np.any(found) and np.any(expected):
             causes.append(_WITHOUT_HISTORY)
         comparison = None
-        if len(function.by_input[i]) == coordinates(function.arrays[i]) and len(function.by_output[k]) == coordinates(
-            function.outputs[k]
+        if (
+            place is not None
+            and len(function.by_input[i]) == coordinates(function.arrays[i])
+            and len(function.by_output[k]) == coordinates(function.outputs[k])
         ):
             comparison = Comparison(expected, found, function.arrays[i], function.outputs[k])
-        return Fault(self.case, "second", message, BACKWARD, place, None, comparison, causes=tuple(causes))
+        blame = FORWARD if place is None else BACKWARD
+        return Fault(self.case, COMPOSITIONS[mode], message, blame, place, output, comparison, causes=tuple(causes))
 
     def raised(self, error: Exception, mode: str) -> Fault:
         missing = isinstance(error, NotImplementedError)
         what = f"is not implemented: {error}" if missing else f"raises {said(error)}"
-        return Fault(
-            self.case, "second", f"the second derivative ({mode}) {what}", ENTRY, severity=MISSING if missing else WRONG
-        )
+        severity = MISSING if missing else WRONG
+        return Fault(self.case, COMPOSITIONS[mode], f"the second derivative ({mode}) {what}", ENTRY, severity=severity)

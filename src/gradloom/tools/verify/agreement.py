@@ -1,0 +1,201 @@
+"""Compare the modes with each other at boundary points, where finite differences may have no limit.
+
+First derivatives along one direction v, and with one cotangent u, in both modes; second ones in all four compositions.
+Element by element, all modes must give the same: also where the derivative does not exist. Where difference quotients
+from both sides agree, so that it exists, they must give that; and where it does not exist, the `kinks:` of the entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import gradloom
+from gradloom.core.tensor import wrap
+
+from .case import Case
+from .findings import ENTRY, Fault, close, said, scale
+from .jacobians import Array, Detail, Function, coordinates, from_real, to_real
+from .second_order import SecondOrder
+
+STEP = 1e-4
+RTOL, ATOL = 1e-6, 1e-8
+ROUGH = 1e-2  # for difference quotients: what is looked for is NaN, 0, or another branch
+ONE = Detail(0, 1)
+
+
+# A word of `kinks:` -> whether derivatives at a kink are such, given the slopes of both sides.
+_FITS: dict[str, Callable[[Array, Array, Array, float], Array]] = {
+    "zero": lambda found, right, left, bound: np.abs(found) <= bound,
+    "side": lambda found, right, left, bound: np.minimum(np.abs(found - right), np.abs(found - left)) <= bound,
+    "shared": lambda found, right, left, bound: (
+        (found >= np.minimum(right, left) - bound) & (found <= np.maximum(right, left) + bound)
+    ),
+    "nan": lambda found, right, left, bound: np.isnan(found),
+}
+
+
+class Modes(NamedTuple):
+    """The derivatives of one call by some modes, in real coordinates; an exception where a mode raises.
+
+    Attributes:
+        found: mode -> for each tensor, the derivative along v.
+        quotients: function from a direction to difference quotients along it: from both sides, the right, the left.
+        contracted: modes that give one number, the product of that with v -> the number.
+    """
+
+    found: dict[str, list[Array] | Exception]
+    quotients: Callable[[list[Array]], list[Array]]
+    contracted: dict[str, float | Exception]
+
+
+class Agreement:
+    """The derivatives of one call by all modes."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.function = Function(case.call, case.inputs(), ONE)
+        random = np.random.default_rng(29)
+        self.v = [_signed(coordinates(a), random) for a in self.function.arrays]
+        self.w = [_signed(a.size, random) for a in self.v]
+        self.u = [_signed(coordinates(self.function.outputs[k]), random) for k in self.function.kept]
+        self.second = SecondOrder(case, self.function, ONE)
+        self.second.vectors = [
+            wrap(from_real(u, self.function.outputs[k])) for u, k in zip(self.u, self.function.kept, strict=True)
+        ]
+
+    def first(self) -> Modes:
+        f = self.function
+        found: dict[str, Any] = {}
+        contracted: dict[str, Any] = {}
+        if self.second.has_forward:
+            found["forward"] = _tried(lambda: f.pushed(dict(enumerate(self.v))))
+        contracted["reverse"] = _tried(lambda: _dot(self.v, self.gradients(f, self.u)))
+        return Modes(found, lambda v: _quotients(f, v), contracted)
+
+    def gradients(self, function: Function, us: list[Array], count: int | None = None) -> list[Array]:
+        """Return the gradients of the product of a function's outputs with some vectors, by its first inputs."""
+        leaves, outputs = function.graph()
+        cotangents = [wrap(from_real(u, function.outputs[k])) for u, k in zip(us, function.kept, strict=True)]
+        inputs = leaves[:count]
+        found = gradloom.autograd.grad([outputs[k] for k in function.kept], inputs, cotangents, allow_unused=True)
+        return [
+            np.zeros(x._array.size) if g is None else to_real(np.array(g.detach()._array))
+            for g, x in zip(found, inputs, strict=True)
+        ]
+
+    def twice(self) -> Modes | None:
+        """Return the second derivatives along v of the product with u; None if there are no gradients."""
+        second, count = self.second, len(self.v)
+        gradients = Function(second.pullback, (*second.leaves, *second.vectors), ONE, is_recorded=True)
+        if not second.reached:
+            return None
+        v = [self.v[i] for i in second.reached]
+        found: dict[str, Any] = {
+            "reverse over reverse": _tried(
+                lambda: [self.gradients(gradients, v, count)[i] for i in second.reached or ()]
+            )
+        }
+        contracted: dict[str, Any] = {}
+        along = dict(enumerate(self.v))
+        if second.has_forward:
+            found["forward over reverse"] = _tried(lambda: gradients.pushed(along))
+            tangents = [wrap(from_real(d, a)) for d, a in zip(self.v, self.function.arrays, strict=True)]
+            pushed = Function(second.pushforward, (*second.leaves, *tangents), ONE)
+            cotangents = dict(zip(self.function.kept, self.u, strict=True))
+            u = [cotangents.get(k, np.zeros(coordinates(o))) for k, o in enumerate(self.function.outputs)]
+            found["reverse over forward"] = _tried(
+                lambda: [self.gradients(pushed, u, count)[i] for i in second.reached or ()]
+            )
+            contracted["forward over forward"] = _tried(lambda: _dot(u, pushed.pushed(along)))
+        return Modes(found, lambda v: _quotients(gradients, v), contracted)
+
+    def faults(self) -> Iterator[Fault]:
+        if not self.function.kept or not self.function.arrays:
+            return
+        yield from self.compared(self.first(), self.u)
+        modes = self.twice()
+        if modes is not None:
+            yield from self.compared(modes, [self.v[i] for i in self.second.reached or ()])
+
+    def compared(self, modes: Modes, vectors: list[Array]) -> Iterator[Fault]:
+        for mode, found in (*modes.found.items(), *modes.contracted.items()):
+            if isinstance(found, Exception):
+                yield self.fault(mode, f"raises {said(found)}")
+        arrays = {m: np.concatenate(f) for m, f in modes.found.items() if not isinstance(f, Exception)}
+        if not arrays:
+            return
+        first, expected = next(iter(arrays.items()))
+        bound = ATOL * scale(*arrays.values(), *self.function.outputs)
+        for mode, found in arrays.items():
+            if not close(found, expected, RTOL, bound):
+                yield self.fault(mode, f"differs from {first}", expected, found)
+        total = _dot(vectors, [expected])
+        for mode, number in modes.contracted.items():
+            if not isinstance(number, Exception) and not close(
+                np.array(number), np.array(total), RTOL, bound * max(1, expected.size)
+            ):
+                yield self.fault(mode, f"differs from {first}", np.array(total), np.array(number))
+        middle, right, left = modes.quotients(self.v)
+        coarse = ROUGH * scale(middle, right, left)
+        with np.errstate(all="ignore"):
+            exists = np.isclose(right, left, ROUGH, coarse) & np.isclose(middle, right, ROUGH, coarse)
+            wrong = exists & ~np.isclose(expected, middle, ROUGH, coarse)
+            if wrong.any():  # slopes that agree along one direction may be those of a kink
+                other = modes.quotients(self.w)[0]
+                both = modes.quotients([v + w for v, w in zip(self.v, self.w, strict=True)])[0]
+                wrong &= np.isclose(middle + other, both, ROUGH, coarse)
+        if wrong.any():
+            yield self.fault(first, "is not the limit of difference quotients", middle[wrong], expected[wrong])
+        kinks = ~exists & np.isfinite(right) & np.isfinite(left)
+        yield from self.at_kinks(first, expected[kinks], right[kinks], left[kinks], coarse)
+
+    def at_kinks(self, mode: str, found: Array, right: Array, left: Array, bound: float) -> Iterator[Fault]:
+        """Compare the derivatives where the slopes of both sides differ with `kinks:`; second ones must be numbers."""
+        if "over" in mode or self.case.operator.by_composition:
+            wrong, words = np.isnan(found), ()
+        else:
+            words = self.case.operator.joined.function.kinks
+            given = [_FITS[word](found, right, left, bound) for word in words]
+            wrong = ~np.any(given, 0) if given else np.isnan(found)
+        if wrong.any():
+            says = f"`kinks: {', '.join(words)}`" if words else "no `kinks:`"
+            values = ", ".join(f"{x[wrong][0]:.3g}" for x in (found, left, right))
+            message = f"is not what the entry says ({says}) at a kink: it is {{}}, between slopes {{}} and {{}}"
+            yield self.fault(mode, message.format(*values.split(", ")))
+
+    def fault(self, mode: str, what: str, expected: Array | None = None, found: Array | None = None) -> Fault:
+        message = f"the derivative by {mode} {what}"
+        return Fault(self.case, "boundary", message, ENTRY, expected=expected, found=found)
+
+
+def _signed(count: int, random: np.random.Generator) -> Array:
+    return random.uniform(0.5, 1.5, count) * random.choice([-1.0, 1.0], count)
+
+
+def _dot(vectors: list[Array], arrays: list[Array]) -> float:
+    return float(np.concatenate(vectors) @ np.concatenate(arrays))
+
+
+def _tried(compute: Callable[[], Any]) -> Any:
+    try:
+        return compute()
+    except Exception as error:
+        return error
+
+
+def _quotients(function: Function, v: list[Array]) -> list[Array]:
+    """Return difference quotients of all outputs along v, from numbers beside the point only: from both sides, from the
+    right, and from the left; NaN where the operator refuses such numbers."""
+
+    def at(step: float) -> Array:
+        moved = [a + step * from_real(d, a) for a, d in zip(function.arrays, v, strict=False)]
+        return np.concatenate(function.values([*moved, *function.arrays[len(v) :]]))
+
+    try:
+        a, b, c, d = (at(k * STEP) for k in (-2, -1, 1, 2))
+    except Exception:
+        return [np.full(sum(coordinates(function.outputs[k]) for k in function.kept), np.nan)] * 3
+    return [(c - b) / (2 * STEP), (d - c) / STEP, (b - a) / STEP]
