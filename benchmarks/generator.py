@@ -1,12 +1,14 @@
-"""The processor time of whole processes: generating code, beside PyTorch's generator, explaining and verifying.
+"""The processor time of whole processes: generating code, beside PyTorch's generator, explaining, verifying; auditing.
 
 Everything happens in a copy of the YAML files and of generated/, with a cache folder of its own. An edit changes the
 formula of `mul`, each time to one that was never seen. PyTorch's is `torchgen.packaged.autograd.gen_autograd`, which is
-installed with PyTorch and writes its C++ files of autograd anew.
+installed with PyTorch and writes its C++ files of autograd anew. An audit of PyTorch says itself how long a derivative
+and the first finding took.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -41,6 +43,8 @@ def measure(names: list[str], rounds: int) -> dict[tuple[str, str, str], list[fl
                 seconds = _seconds(command, environment)
                 if turn:  # the first turn fills the caches
                     times.setdefault((name, PROGRAM, part), []).append(seconds)
+            for part, seconds in _audit(environment).items() if theirs is not None and turn else ():
+                times.setdefault(("gradloom-1", PROGRAM, part), []).append(seconds)
             if theirs is not None:
                 seconds = _seconds(theirs, environment)
                 for part in ("afresh", "edited", "unchanged") if turn else ():
@@ -80,6 +84,14 @@ def _theirs(out: Path) -> list[str] | None:
     native = packaged / "ATen" / "native"
     inputs = (native / "native_functions.yaml", native / "tags.yaml", out, packaged / "autograd")
     return [sys.executable, "-m", "torchgen.packaged.autograd.gen_autograd", *map(str, inputs)]
+
+
+def _audit(environment: dict[str, str]) -> dict[str, float]:
+    """Return the seconds of a derivative, and those to the first finding, of an audit of one operator."""
+    command = [sys.executable, "-m", "gradloom", "audit", "torch", "--op", "cumprod", "--json", "-"]
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT).stdout
+    head = json.loads(found.partition("\n")[0])
+    return {"audit": head["seconds"] / head["derivatives"], "finding": head["first"]}
 
 
 def _seconds(command: list[str], environment: dict[str, str]) -> float:

@@ -54,6 +54,8 @@ ROWS = (
     Row("generator", "unchanged", "generated code, nothing edited: processor", "ms", MILLI),
     Row("generator", "explain", "gradloom explain mul: processor", "ms", MILLI),
     Row("generator", "verify", "gradloom verify --op softplus: processor", "ms", MILLI),
+    Row("generator", "audit", "gradloom audit torch --op cumprod: a derivative", "ms", MILLI),
+    Row("generator", "finding", "gradloom audit torch --op cumprod: to the first finding", "ms", MILLI),
     Row("mlp", "step", "784-500-10 network, batch 64: training step", "ms", MILLI),
     Row("elementwise", "forward", "tanh(x*y + x), 1e6 float32: forward", "ms", MILLI),
     Row("elementwise", "backward", "tanh(x*y + x), 1e6 float32: backward", "ms", MILLI),

@@ -39,7 +39,7 @@ LIMITS = {
     "files under tests": 620,
     "files whose functions run while one formula becomes text": 33,
     "modules in the import circle": 8,
-    "lines of src and codegen": 184_000,
+    "lines of src and codegen": 186_800,
     "generated lines": 94_000,
     "modules of the core that are not of the core": 0,
 }

@@ -101,11 +101,11 @@ def _guarded(operator: Operator, mode: str, result: OperatorResult) -> Iterator[
     try:
         yield from _faults(operator, mode, result)
     except Exception as error:
-        message = f"the samples or a check raise {said(error)} ({_raised_at(error)}), so that the rest was not checked"
+        message = f"the samples or a check raise {said(error)} ({raised_at(error)}), so that the rest was not checked"
         yield Fault(Case(operator, (), {}), "call", message, ENTRY)
 
 
-def _raised_at(error: Exception) -> str:
+def raised_at(error: Exception) -> str:
     """Return "file:line" of the statement that raised."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     return f"{frame.filename}:{frame.lineno}"

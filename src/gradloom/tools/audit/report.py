@@ -1,0 +1,121 @@
+"""What is printed: findings, a summary, lines of JSON, and the page of all findings by version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .auditing import NOT_SHOWN
+from .findings import Finding
+from .judging import CONVENTION, MISSING, OURS, RAISES, RIGHT, ROUNDING, TORN, UNDECIDED, WRONG
+from .processes import Audit
+
+_KINDS = RIGHT, ROUNDING, CONVENTION, UNDECIDED, MISSING, RAISES, NOT_SHOWN, OURS
+
+
+def text(finding: Finding, library: str) -> str:
+    """Return a finding as it is printed."""
+    if not finding.program:
+        return f"{finding.operator} ({finding.label}): {finding.kind}: {finding.found}\n  gradloom      {finding.entry}"
+    rows = [(f"{library}", finding.found), ("right", finding.right), ("known", finding.how)]
+    rows += [("likely cause" if n == 0 else "or", cause) for n, cause in enumerate(finding.causes)]
+    rows.append(("gradloom", finding.entry))
+    what = "" if finding.kind == WRONG else f": {finding.kind}"
+    return "\n".join(
+        [
+            f"{finding.operator}, {finding.mode}, {finding.dtype}, {finding.label}{what}",
+            *(f"    {line}" for line in finding.program.splitlines()),
+            *(f"  {name:13} {value}" for name, value in rows),
+        ]
+    )
+
+
+def summary(audit: Audit) -> str:
+    """Return the last lines of the report."""
+    counts = {kind: audit.counts[kind] for kind in _KINDS if audit.counts[kind]}
+    total = judged(audit)
+    operators = {f.operator for f in audit.findings}
+    lines = [
+        f"{audit.library} {audit.version}: {len(audit.findings)} findings in {len(operators)} of "
+        + f"{len(audit.done)} operators"
+        + (f", stopped before {audit.total - len(audit.done)} more" if audit.stopped else ""),
+        f"{total:,} derivatives in {audit.seconds:.0f} s: " + ", ".join(f"{n:,} {kind}" for kind, n in counts.items()),
+    ]
+    ours = [f"gradloom is wrong, and {audit.library} is not: {', '.join(n[:3])}" for n in audit.notes if n[3] == OURS]
+    return "\n".join([*ours, *lines])
+
+
+def judged(audit: Audit) -> int:
+    """Return the number of derivatives that were judged."""
+    return sum(audit.counts[k] for k in (*_KINDS, WRONG, TORN) if k != NOT_SHOWN)
+
+
+def as_lines(audit: Audit) -> Iterator[str]:
+    """Yield lines of JSON: one for the audit, one for each finding."""
+    yield json.dumps(
+        {
+            "library": audit.library,
+            "version": audit.version,
+            "operators": sorted(audit.done),
+            "stopped": audit.stopped,
+            "seconds": round(audit.seconds, 1),
+            "first": audit.first,
+            "derivatives": judged(audit),
+            "counts": dict(audit.counts),
+            "notes": audit.notes,
+        }
+    )
+    for finding in audit.findings:
+        yield json.dumps({"finding": finding.as_dict()})
+
+
+def read(path: Path) -> Audit:
+    """Return an audit whose lines a former run wrote."""
+    head, *lines = path.read_text("utf-8").splitlines()
+    given = json.loads(head)
+    found = Audit(given["library"], given["version"], done=given["operators"], stopped=given["stopped"])
+    found.findings = [Finding.from_dict(json.loads(line)["finding"]) for line in lines]
+    return found
+
+
+def page(audits: Sequence[Audit]) -> str:
+    """Return the page of the findings in several versions of a library, each in one line."""
+    library = audits[0].library
+    title = {"torch": "PyTorch", "jax": "JAX", "autograd": "HIPS autograd"}.get(library, library)
+    rows: dict[tuple[str, str, str], dict[str, Finding]] = {}
+    for audit in audits:
+        for finding in audit.findings:
+            rows.setdefault((finding.operator, finding.mode, finding.kind), {}).setdefault(audit.version, finding)
+    head = ["operator", "mode", "program", *(a.version for a in audits), "right", "known by", "here"]
+    counts = ", ".join(f"{len(a.findings)} in {a.version} ({len(a.done)} operators)" for a in audits)
+    lines = [f"# Where {title} is wrong", "", _INTRODUCTION.format(title=title, library=library, counts=counts), ""]
+    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    for (operator, mode, _), found in sorted(rows.items()):
+        first = next(iter(found.values()))
+        program = "; ".join(line for line in first.program.splitlines() if not line.startswith("import torch"))
+        cells = [f"`{operator}`", mode or first.kind, f"`{program}`" if program else first.label]
+        for audit in audits:
+            missing = "right" if operator in audit.done else "not audited"
+            cells.append(_code(found[audit.version].found, mode) if audit.version in found else missing)
+        cells += [
+            _code(first.right, mode),
+            first.how,
+            f"`{first.entry.partition(' (')[2][:-1]}`" if first.entry.endswith(")") else "",
+        ]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def _code(text: str, mode: str) -> str:
+    return f"`{text}`" if mode else text
+
+
+_INTRODUCTION = """\
+`gradloom audit {library}` ([how it works](audit.md)) wrote this page; its findings are {counts}. gradloom computes the
+right value in each. A row has the operator, how it is differentiated, a program, what that prints with each version of
+{title}, the right value, how that is known, and gradloom's formula, or the function that composes the operator.
+
+Modes: *reverse* is the gradient, *forward* the tangent (jvp); *forward over reverse* is the jvp of a gradient, *reverse
+over forward* the gradient of a jvp. Where another mode is the reason, the function has a kink: its derivative there is
+a convention, and {title}'s modes follow different ones."""
