@@ -1,4 +1,4 @@
-"""Constructors of modules that follow from their fields (Note [Fields of modules] in gradloom.nn.modules._fields)."""
+"""Methods of modules that follow from their fields (Note [Fields of modules] in gradloom.nn.modules._fields)."""
 
 import inspect
 import pickle
@@ -8,6 +8,7 @@ import pytest
 
 import gradloom as torch
 from gradloom import nn
+from gradloom.nn import functional as F
 
 
 def test_a_constructor_is_as_if_written():
@@ -73,3 +74,44 @@ def test_arguments_of_the_base_class_are_passed_on():
 def test_modules_of_fields_are_pickled_by_name():
     module = pickle.loads(pickle.dumps(nn.CELU(0.5, inplace=True)))
     assert repr(module) == "CELU(alpha=0.5, inplace=True)"
+
+
+@pytest.mark.parametrize(
+    ("module", "call"),
+    [
+        (nn.Softplus, "F.softplus(input, self.beta, self.threshold)"),
+        (nn.GELU, "F.gelu(input, approximate=self.approximate)"),
+        (nn.Dropout, "F.dropout(input, self.p, self.training, self.inplace)"),
+        (
+            nn.NLLLoss,
+            "F.nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)",
+        ),
+        (nn.MaxUnpool2d, "F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)"),
+    ],
+)
+def test_forward_is_as_if_written(module, call):
+    assert inspect.getsource(module.forward).endswith(f"return {call}\n")
+    assert typing.get_type_hints(module.forward)["input"] is torch.Tensor
+
+
+def test_forward_calls_what_stands_in_functional_at_that_moment(monkeypatch):
+    module, given = nn.Hardshrink(0.25), []
+    monkeypatch.setattr(F, "hardshrink", lambda *args: given.append(args))
+    assert module(torch.ones(1)) is None and given[0][1] == 0.25
+
+
+def test_forward_can_be_extended_and_compiled():
+    class Twice(nn.ELU):
+        def forward(self, input):
+            return super().forward(super().forward(input))
+
+    x = torch.tensor([-1.0, 2.0])
+    expected = F.elu(F.elu(x, 0.5), 0.5)
+    assert torch.equal(Twice(0.5)(x), expected)
+    assert torch.equal(torch.compile(Twice(0.5), fullgraph=True)(x), expected)
+
+
+def test_an_error_in_forward_shows_the_call():
+    with pytest.raises(IndexError) as caught:
+        nn.GLU(3)(torch.ones(2))
+    assert any("F.glu(input, self.dim)" in str(entry.statement) for entry in caught.traceback)

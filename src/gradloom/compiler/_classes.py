@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from ..utils._late_methods import LateMethod
+
 _IMMUTABLE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 
@@ -54,6 +56,8 @@ class Lookups:
             classes = classes[classes.index(after) + 1 :]
         for c in classes:
             if name in c.__dict__:
+                if isinstance(c.__dict__[name], LateMethod):
+                    getattr(c, name)  # puts the method in its place
                 return c
             if is_mutable(c):
                 self.absent.setdefault(c, {})[name] = None

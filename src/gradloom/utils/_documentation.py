@@ -61,7 +61,7 @@ def completed(shape: str = "", raises: str = "", **arguments: str) -> Callable[[
         sections = _parse(function.__doc__)
         own = sections.setdefault("Args:", [])
         described = {name for entry in own for name in _names(entry)}
-        for position, name in enumerate(parameters(function)):
+        for position, name in enumerate(_parameters(function)):
             if name in arguments and name not in described:
                 own.insert(0 if position == 0 else len(own), f"{name}: {arguments[name]}")
         for title, entries in (("Shape:", shape), ("Raises:", raises)):
@@ -83,10 +83,10 @@ def like(function: Callable[..., object], *shape: str, **arguments: str) -> Call
     """
 
     def decorate(module):
-        if function.__doc__ is None:  # python -OO
+        sections = _parse(function.__doc__ or "")
+        if "Args:" not in sections:  # python -OO leaves the schemas of operators
             return module
-        sections = _parse(function.__doc__)
-        options, inputs = parameters(module.__init__), parameters(module.forward)
+        options, inputs = parameters(module, "__init__"), parameters(module, "forward")
         shapes = sections.get("Shape:", [])
         inputs -= {name for entry in shapes for name in _names(entry)}
         of_options, of_inputs = [f"{name}: {text}" for name, text in arguments.items()], []
@@ -102,8 +102,13 @@ def like(function: Callable[..., object], *shape: str, **arguments: str) -> Call
     return decorate
 
 
-def parameters(function):
-    """Return the names of a function's parameters, without `*args` and `**kwargs`."""
+def parameters(cls, name):
+    """Return the names of the parameters of a class's method; it is not looked up if it is one that says them."""
+    found = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
+    return found.parameters if hasattr(found, "parameters") else _parameters(found)
+
+
+def _parameters(function):
     code = function.__code__
     return dict.fromkeys(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]).keys()
 

@@ -1,48 +1,50 @@
-"""Modules that keep their arguments: each argument is written once, as a field, and the constructor follows.
+"""Modules that keep their arguments and call one function: each argument is written once, as a field.
 
 Note [Fields of modules]
-Most modules keep what their constructor takes, print it, and call one function of nn.functional:
+Most modules keep what their constructor takes, print it, and call a function of nn.functional:
 
     @fields(F.softplus)
-    class Softplus(Module):
+    class Softplus(_Activation):
         beta: float = 1.0
         threshold: float = 20.0
 
-        def forward(self, input: Tensor) -> Tensor:
-            return F.softplus(input, self.beta, self.threshold)
-
 As in a dataclass, annotations are attributes and the parameters of `__init__`, for type checkers, too. An argument that
 the constructor of the base class takes is passed on to it. Unlike with dataclasses, subclasses are ordinary classes,
-and defaults are no attributes of the class. `forward` is written out: debuggers step into it, and it calls what stands
-in nn.functional at that moment, which programs that count operations replace.
+and defaults are no attributes of the class.
+
+`forward` has the parameters that a base class declares, and is written as one would by hand:
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.softplus(input, self.beta, self.threshold)
+
+It calls what stands in nn.functional at that moment, which programs that count operations replace. Both methods are
+late (`LateMethod`): compiled when they are first looked up.
 """
 
 from __future__ import annotations
 
-import linecache
-import sys
+import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
 from gradloom.nn.modules.module import Module
 from gradloom.utils._documentation import like, parameters
+from gradloom.utils._late_methods import LateMethod
 
 _Class = TypeVar("_Class", bound=type)
+_FLAGS = ("size_average", "reduce")  # deprecated arguments of losses, which `reduction` replaces
 
 
 @dataclass_transform(eq_default=False)
-def fields(
-    function: Callable[..., Any] | None = None, *, kw_only: bool = False, **arguments: str
-) -> Callable[[_Class], _Class]:
+def fields(function: Callable[..., Any] | None = None, *, kw_only: bool = False) -> Callable[[_Class], _Class]:
     """Return a decorator that makes the annotations of a module's class its constructor, constants and printed text.
 
     `_check_fields`, if the class has it, is called last in the constructor. A field of type `InitVar` is an argument of
     the base class's constructor only. Defaults are literals.
 
     Args:
-        function: documents the module, as `like` does; None if the class has a docstring.
+        function: function that the module calls; None for none.
         kw_only: arguments are passed by name.
-        arguments: further entries of the docstring's `Args:`.
     """
 
     def decorate(cls):
@@ -50,22 +52,31 @@ def fields(
         defaults = {name: cls.__dict__[name] for name in annotations if name in cls.__dict__}
         for name in defaults:
             delattr(cls, name)
-        passed_on = _taken(cls) & annotations.keys()
+        passed_on = parameters(cls, "__init__") & annotations.keys()
         if "__constants__" not in cls.__dict__:
             own = [name for name in annotations if name not in passed_on]
             cls.__constants__ = [*getattr(cls, "__constants__", ()), *own]
         if cls.extra_repr is Module.extra_repr:
             cls.extra_repr = _printing(tuple(annotations))
-        cls.__init__ = _Constructor(cls, annotations, defaults, passed_on, kw_only)
-        return cls if function is None else like(function, **arguments)(cls)
+        cls.__init__ = _Constructor(cls, "__init__", annotations, defaults, passed_on, kw_only)
+        return cls if function is None else calls(function)(cls)
 
     return decorate
 
 
-def _taken(cls):
-    """Return the names of the parameters of the constructor that a class has or inherits."""
-    found = next(vars(base)["__init__"] for base in cls.__mro__ if "__init__" in vars(base))
-    return found.annotations.keys() if isinstance(found, _Constructor) else parameters(found)
+def calls(function: Callable[..., Any]) -> Callable[[_Class], _Class]:
+    """Return a decorator that gives a module its `forward`, a call of a function of nn.functional, and its docstring.
+
+    Args:
+        function: gets the arguments of `forward`, the attributes with the names of its parameters, and `training`.
+    """
+
+    def decorate(cls):
+        if "forward" not in cls.__dict__:
+            cls.forward = _Forward(cls, "forward", function)
+        return cls if cls.__dict__["__doc__"] else like(function)(cls)
+
+    return decorate
 
 
 def _printing(names):
@@ -77,39 +88,41 @@ def _printing(names):
     return extra_repr
 
 
-class _Constructor:
-    """Stands for the constructor of a class of fields until that is first looked up, and then puts it in its place."""
-
-    def __init__(self, cls, annotations, defaults, passed_on, kw_only):
-        self.cls, self.annotations, self.defaults = cls, annotations, defaults
+class _Constructor(LateMethod):
+    def __init__(self, cls, name, annotations, defaults, passed_on, kw_only):
+        super().__init__(cls, name, annotations.keys())
+        self.annotations, self.defaults = annotations, defaults
         self.passed_on, self.kw_only = passed_on, kw_only
 
-    def __get__(self, instance, owner=None):
-        self.cls.__init__ = made = self._compiled()
-        return made.__get__(instance, owner)
-
-    def _compiled(self):
-        source, module = self._source(), sys.modules[self.cls.__module__]
-        file = f"{module.__file__}:{self.cls.__name__}"
-        linecache.cache[file] = (
-            len(source),
-            None,
-            source.splitlines(keepends=True),
-            file,
-        )  # for tracebacks and inspect
-        scope: dict[str, Any] = {}
-        exec(compile(source, file, "exec"), vars(module), scope)
-        return vars(scope[self.cls.__name__])["__init__"]
-
-    def _source(self):
-        name, taken = self.cls.__name__, ["*"] if self.kw_only else []
-        for argument, text in self.annotations.items():
-            given = f"{argument}: {text[8:-1] if text.startswith('InitVar[') else text}"
-            taken.append(f"{given} = {self.defaults[argument]!r}" if argument in self.defaults else given)
-        passed = ", ".join(f"{argument}={argument}" for argument in self.annotations if argument in self.passed_on)
-        lines = [f"class {name}:", f"    def __init__(self, {', '.join(taken)}) -> None:"]
-        lines.append(f"        super({name}, self).__init__({passed})")
-        lines += [f"        self.{a} = {a}" for a in self.annotations if a not in self.passed_on]
+    def lines(self):
+        taken = ["self", *["*"] * self.kw_only]
+        for name, text in self.annotations.items():
+            given = f"{name}: {text[8:-1] if text.startswith('InitVar[') else text}"
+            taken.append(f"{given} = {self.defaults[name]!r}" if name in self.defaults else given)
+        passed = ", ".join(f"{name}={name}" for name in self.annotations if name in self.passed_on)
+        yield f"def __init__({', '.join(taken)}) -> None:"
+        yield f"    super({self.cls.__name__}, self).__init__({passed})"
+        yield from (f"    self.{name} = {name}" for name in self.annotations if name not in self.passed_on)
         if hasattr(self.cls, "_check_fields"):
-            lines.append("        self._check_fields()")
-        return "\n".join(lines) + "\n"
+            yield "    self._check_fields()"
+
+
+class _Forward(LateMethod):
+    def __init__(self, cls, name, function):
+        super().__init__(cls, name, parameters(cls, name))
+        self.function = function
+
+    def lines(self):
+        declared = inspect.signature(super(self.cls, self.cls).forward)
+        taken = {n: f"{n}: {p.annotation}" if n != "self" else n for n, p in declared.parameters.items()}
+        for name, p in declared.parameters.items():
+            taken[name] += "" if p.default is p.empty else f" = {p.default!r}"
+        own, given, by_name = {"training", *parameters(self.cls, "__init__")}.difference(_FLAGS), [], False
+        for name, p in inspect.signature(self.function).parameters.items():
+            if name in taken or name in own:
+                value = name if name in taken else f"self.{name}"
+                given.append(f"{name}={value}" if by_name or p.kind is p.KEYWORD_ONLY else value)
+            else:
+                by_name = True
+        yield f"def forward({', '.join(taken.values())}) -> {declared.return_annotation}:"
+        yield f"    return F.{self.function.__name__}({', '.join(given)})"

@@ -9,7 +9,7 @@ import gradloom as gl
 from gradloom import Tensor
 from gradloom.nn import functional as F, init
 from gradloom.nn._functional.attention import _canonical_mask, _none_or_dtype
-from gradloom.nn.modules._fields import fields
+from gradloom.nn.modules._fields import calls, fields
 from gradloom.nn.modules.linear import NonDynamicallyQuantizableLinear
 from gradloom.nn.modules.module import Module
 from gradloom.nn.parameter import Parameter
@@ -49,65 +49,56 @@ __all__ = [
 ]
 
 
+class _Activation(Module):
+    """Base of modules that call a function of one tensor."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
 @fields()
-class _Inplace(Module):
+class _Inplace(_Activation):
     """Base of activations that may overwrite their input."""
 
     inplace: bool = False
 
 
-@like(F.relu)
-class ReLU(_Inplace):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.relu(input, self.inplace)
+@calls(F.relu)
+class ReLU(_Inplace): ...
 
 
-@like(F.selu)
-class SELU(_Inplace):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.selu(input, self.inplace)
+@calls(F.selu)
+class SELU(_Inplace): ...
 
 
-@like(F.silu)
-class SiLU(_Inplace):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.silu(input, self.inplace)
+@calls(F.silu)
+class SiLU(_Inplace): ...
 
 
-@like(F.mish)
-class Mish(_Inplace):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.mish(input, self.inplace)
+@calls(F.mish)
+class Mish(_Inplace): ...
 
 
-@like(F.hardsigmoid)
+@calls(F.hardsigmoid)
 class Hardsigmoid(_Inplace):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.hardsigmoid(input, self.inplace)
-
     def extra_repr(self) -> str:
         return ""
 
 
-@like(F.hardswish)
+@calls(F.hardswish)
 class Hardswish(_Inplace):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.hardswish(input, self.inplace)
-
     def extra_repr(self) -> str:
         return ""
 
 
 @fields(F.threshold)
-class Threshold(Module):
+class Threshold(_Activation):
     threshold: float
     value: float
     inplace: bool = False
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.threshold(input, self.threshold, self.value, self.inplace)
 
-
+@calls(F.hardtanh)
 class Hardtanh(_Inplace):
     """x clipped to [min_val, max_val].
 
@@ -146,9 +137,6 @@ class Hardtanh(_Inplace):
         if self.max_val <= self.min_val:
             raise AssertionError(f"max_val ({self.max_val}) must be greater than min_val ({self.min_val})")
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.hardtanh(input, self.min_val, self.max_val, self.inplace)
-
     def extra_repr(self) -> str:
         return f"min_val={self.min_val}, max_val={self.max_val}" + ", inplace=True" * bool(self.inplace)
 
@@ -163,40 +151,28 @@ class ReLU6(Hardtanh):
 
 
 @fields(F.elu)
-class ELU(Module):
+class ELU(_Activation):
     alpha: float = 1.0
     inplace: bool = False
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.elu(input, self.alpha, self.inplace)
 
 
 @fields(F.celu)
-class CELU(Module):
+class CELU(_Activation):
     alpha: float = 1.0
     inplace: bool = False
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.celu(input, self.alpha, self.inplace)
-
 
 @fields(F.leaky_relu)
-class LeakyReLU(Module):
+class LeakyReLU(_Activation):
     negative_slope: float = 1e-2
     inplace: bool = False
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.leaky_relu(input, self.negative_slope, self.inplace)
-
 
 @fields(F.rrelu)
-class RReLU(Module):
+class RReLU(_Activation):
     lower: float = 1.0 / 8
     upper: float = 1.0 / 3
     inplace: bool = False
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.rrelu(input, self.lower, self.upper, self.training, self.inplace)
 
 
 class PReLU(Module):
@@ -260,20 +236,16 @@ class LogSigmoid(Module):
         return F.logsigmoid(input)
 
 
-@like(F.softsign)
-class Softsign(Module):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.softsign(input)
+@calls(F.softsign)
+class Softsign(_Activation): ...
 
 
-@like(F.tanhshrink)
-class Tanhshrink(Module):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.tanhshrink(input)
+@calls(F.tanhshrink)
+class Tanhshrink(_Activation): ...
 
 
-@fields()
-class GELU(Module):
+@fields(F.gelu)
+class GELU(_Activation):
     """x * Phi(x), with Phi the normal distribution function (Hendrycks and Gimpel 2016).
 
     Args:
@@ -286,20 +258,14 @@ class GELU(Module):
 
     approximate: str = "none"
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.gelu(input, approximate=self.approximate)
-
 
 @fields(F.glu)
-class GLU(Module):
+class GLU(_Activation):
     dim: int = -1
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.glu(input, self.dim)
 
-
-@fields()
-class Softplus(Module):
+@fields(F.softplus)
+class Softplus(_Activation):
     """log(1 + exp(beta * x)) / beta, and x itself where beta * x exceeds `threshold`.
 
     Args:
@@ -314,18 +280,16 @@ class Softplus(Module):
     beta: float = 1.0
     threshold: float = 20.0
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.softplus(input, self.beta, self.threshold)
-
 
 @fields()
-class _Shrink(Module):
+class _Shrink(_Activation):
     lambd: float = 0.5
 
     def extra_repr(self) -> str:
         return str(self.lambd)
 
 
+@calls(F.hardshrink)
 class Hardshrink(_Shrink):
     """x where |x| exceeds `lambd`, 0 elsewhere.
 
@@ -337,10 +301,8 @@ class Hardshrink(_Shrink):
         output: as the input.
     """
 
-    def forward(self, input: Tensor) -> Tensor:
-        return F.hardshrink(input, self.lambd)
 
-
+@calls(F.softshrink)
 class Softshrink(_Shrink):
     """x moved towards 0 by `lambd`, 0 where |x| is at most `lambd`.
 
@@ -351,9 +313,6 @@ class Softshrink(_Shrink):
         input: (*), any shape.
         output: as the input.
     """
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.softshrink(input, self.lambd)
 
 
 @fields()

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from gradloom import Tensor
 from gradloom.nn import functional as F
-from gradloom.nn.modules._fields import fields
+from gradloom.nn.modules._fields import calls, fields
 from gradloom.nn.modules.module import Module
-from gradloom.utils._documentation import like
 
 __all__ = ["AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "FeatureAlphaDropout"]
 
@@ -22,41 +21,32 @@ class _DropoutNd(Module):
         if self.p < 0 or self.p > 1:
             raise ValueError(f"dropout probability has to be between 0 and 1, but got {self.p}")
 
+    def forward(self, input: Tensor) -> Tensor:
+        raise NotImplementedError
+
     def extra_repr(self) -> str:
         return f"p={self.p}, inplace={self.inplace}"
 
 
-@like(F.dropout)
-class Dropout(_DropoutNd):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.training, self.inplace)
+@calls(F.dropout)
+class Dropout(_DropoutNd): ...
 
 
-@like(F.dropout1d)
-class Dropout1d(_DropoutNd):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout1d(input, self.p, self.training, self.inplace)
+@calls(F.dropout1d)
+class Dropout1d(_DropoutNd): ...
 
 
-@like(F.dropout2d)
-class Dropout2d(_DropoutNd):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout2d(input, self.p, self.training, self.inplace)
+@calls(F.dropout2d)
+class Dropout2d(_DropoutNd): ...
 
 
-@like(F.dropout3d)
-class Dropout3d(_DropoutNd):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.dropout3d(input, self.p, self.training, self.inplace)
+@calls(F.dropout3d)
+class Dropout3d(_DropoutNd): ...
 
 
-@like(F.alpha_dropout)
-class AlphaDropout(_DropoutNd):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.alpha_dropout(input, self.p, self.training, self.inplace)
+@calls(F.alpha_dropout)
+class AlphaDropout(_DropoutNd): ...
 
 
-@like(F.feature_alpha_dropout)
-class FeatureAlphaDropout(_DropoutNd):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.feature_alpha_dropout(input, self.p, self.training, self.inplace)
+@calls(F.feature_alpha_dropout)
+class FeatureAlphaDropout(_DropoutNd): ...

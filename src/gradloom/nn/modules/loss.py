@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from gradloom import Tensor
 from gradloom.nn import _reduction, functional as F
-from gradloom.nn.modules._fields import fields
+from gradloom.nn.modules._fields import calls, fields
 from gradloom.nn.modules.distance import PairwiseDistance
 from gradloom.nn.modules.linear import Linear
 from gradloom.nn.modules.linear_cross_entropy_options import LinearCrossEntropyOptions
@@ -74,6 +74,16 @@ class _WeightedLoss(_Loss):
         self.register_buffer("weight", weight)
 
 
+class _TargetLoss(_Loss):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
+class _WeightedTargetLoss(_WeightedLoss):
+    def forward(self, input: Tensor, target: Tensor) -> Tensor:
+        raise NotImplementedError
+
+
 @fields()
 class _MarginLoss(_Loss):
     margin: float = 0.0
@@ -81,29 +91,25 @@ class _MarginLoss(_Loss):
     reduce: InitVar[bool | None] = None
     reduction: str = "mean"
 
-
-@like(F.l1_loss)
-class L1Loss(_Loss):
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.l1_loss(input, target, reduction=self.reduction)
+    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
+        raise NotImplementedError
 
 
-@like(F.mse_loss)
-class MSELoss(_Loss):
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.mse_loss(input, target, reduction=self.reduction)
+@calls(F.l1_loss)
+class L1Loss(_TargetLoss): ...
+
+
+@calls(F.mse_loss)
+class MSELoss(_TargetLoss): ...
 
 
 @fields(F.nll_loss)
-class NLLLoss(_WeightedLoss):
+class NLLLoss(_WeightedTargetLoss):
     weight: Tensor | None = None
     size_average: InitVar[bool | None] = None
     ignore_index: int = -100
     reduce: InitVar[bool | None] = None
     reduction: str = "mean"
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.nll_loss(input, target, weight=self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
 
 
 class NLLLoss2d(NLLLoss):
@@ -120,23 +126,13 @@ class NLLLoss2d(NLLLoss):
 
 
 @fields(F.cross_entropy)
-class CrossEntropyLoss(_WeightedLoss):
+class CrossEntropyLoss(_WeightedTargetLoss):
     weight: Tensor | None = None
     size_average: InitVar[bool | None] = None
     ignore_index: int = -100
     reduce: InitVar[bool | None] = None
     reduction: str = "mean"
     label_smoothing: float = 0.0
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.cross_entropy(
-            input,
-            target,
-            weight=self.weight,
-            ignore_index=self.ignore_index,
-            reduction=self.reduction,
-            label_smoothing=self.label_smoothing,
-        )
 
 
 @like(
@@ -221,7 +217,7 @@ class GaussianNLLLoss(_Loss):
 
 
 @fields(F.kl_div)
-class KLDivLoss(_Loss):
+class KLDivLoss(_TargetLoss):
     __constants__: ClassVar[list[str]] = ["reduction"]
 
     size_average: InitVar[bool | None] = None
@@ -229,18 +225,13 @@ class KLDivLoss(_Loss):
     reduction: str = "mean"
     log_target: bool = False
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.kl_div(input, target, reduction=self.reduction, log_target=self.log_target)
+
+@calls(F.binary_cross_entropy)
+class BCELoss(_WeightedTargetLoss): ...
 
 
-@like(F.binary_cross_entropy)
-class BCELoss(_WeightedLoss):
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.binary_cross_entropy(input, target, weight=self.weight, reduction=self.reduction)
-
-
-@like(F.binary_cross_entropy_with_logits)
-class BCEWithLogitsLoss(_Loss):
+@calls(F.binary_cross_entropy_with_logits)
+class BCEWithLogitsLoss(_TargetLoss):
     def __init__(
         self,
         weight: Tensor | None = None,
@@ -253,31 +244,21 @@ class BCEWithLogitsLoss(_Loss):
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.binary_cross_entropy_with_logits(
-            input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
-        )
-
 
 @fields(F.hinge_embedding_loss)
-class HingeEmbeddingLoss(_Loss):
+class HingeEmbeddingLoss(_TargetLoss):
     margin: float = 1.0
     size_average: InitVar[bool | None] = None
     reduce: InitVar[bool | None] = None
     reduction: str = "mean"
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.hinge_embedding_loss(input, target, margin=self.margin, reduction=self.reduction)
 
-
-@like(F.multilabel_margin_loss)
-class MultiLabelMarginLoss(_Loss):
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.multilabel_margin_loss(input, target, reduction=self.reduction)
+@calls(F.multilabel_margin_loss)
+class MultiLabelMarginLoss(_TargetLoss): ...
 
 
 @fields(F.smooth_l1_loss)
-class SmoothL1Loss(_Loss):
+class SmoothL1Loss(_TargetLoss):
     __constants__: ClassVar[list[str]] = ["reduction"]
 
     size_average: InitVar[bool | None] = None
@@ -285,12 +266,9 @@ class SmoothL1Loss(_Loss):
     reduction: str = "mean"
     beta: float = 1.0
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
-
 
 @fields(F.huber_loss)
-class HuberLoss(_Loss):
+class HuberLoss(_TargetLoss):
     reduction: str = "mean"
     delta: float = 1.0
 
@@ -298,36 +276,25 @@ class HuberLoss(_Loss):
         if not isinstance(self.delta, (float, int)):
             raise TypeError(f"delta must be a float or int, got: {type(self.delta)}")
 
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.huber_loss(input, target, reduction=self.reduction, delta=self.delta)
+
+@calls(F.soft_margin_loss)
+class SoftMarginLoss(_TargetLoss): ...
 
 
-@like(F.soft_margin_loss)
-class SoftMarginLoss(_Loss):
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.soft_margin_loss(input, target, reduction=self.reduction)
+@calls(F.multilabel_soft_margin_loss)
+class MultiLabelSoftMarginLoss(_WeightedTargetLoss): ...
 
 
-@like(F.multilabel_soft_margin_loss)
-class MultiLabelSoftMarginLoss(_WeightedLoss):
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.multilabel_soft_margin_loss(input, target, weight=self.weight, reduction=self.reduction)
+@calls(F.cosine_embedding_loss)
+class CosineEmbeddingLoss(_MarginLoss): ...
 
 
-@like(F.cosine_embedding_loss)
-class CosineEmbeddingLoss(_MarginLoss):
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        return F.cosine_embedding_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
-
-
-@like(F.margin_ranking_loss)
-class MarginRankingLoss(_MarginLoss):
-    def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
-        return F.margin_ranking_loss(input1, input2, target, margin=self.margin, reduction=self.reduction)
+@calls(F.margin_ranking_loss)
+class MarginRankingLoss(_MarginLoss): ...
 
 
 @fields(F.multi_margin_loss)
-class MultiMarginLoss(_WeightedLoss):
+class MultiMarginLoss(_WeightedTargetLoss):
     p: int = 1
     margin: float = 1.0
     weight: Tensor | None = None
@@ -340,11 +307,6 @@ class MultiMarginLoss(_WeightedLoss):
             raise ValueError("only p == 1 and p == 2 supported")
         if self.weight is not None and self.weight.dim() != 1:
             raise ValueError(f"weight must be 1-dimensional, got {self.weight.dim()} dimensions")
-
-    def forward(self, input: Tensor, target: Tensor) -> Tensor:
-        return F.multi_margin_loss(
-            input, target, p=self.p, margin=self.margin, weight=self.weight, reduction=self.reduction
-        )
 
 
 @fields(F.triplet_margin_loss)

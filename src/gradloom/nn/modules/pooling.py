@@ -7,7 +7,7 @@ from typing import Any
 
 from gradloom import Tensor
 from gradloom.nn import functional as F
-from gradloom.nn.modules._fields import fields
+from gradloom.nn.modules._fields import calls, fields
 from gradloom.nn.modules.module import Module
 from gradloom.nn.modules.utils import _ntuple, _single
 from gradloom.types import IntList
@@ -59,8 +59,8 @@ class _MaxPoolNd(Module):
         self.return_indices = return_indices
         self.ceil_mode = ceil_mode
 
-    def _arguments(self):
-        return self.kernel_size, self.stride, self.padding, self.dilation, self.ceil_mode, self.return_indices
+    def forward(self, input: Tensor) -> Any:
+        raise NotImplementedError
 
     def extra_repr(self) -> str:
         return (
@@ -69,22 +69,16 @@ class _MaxPoolNd(Module):
         )
 
 
-@like(F.max_pool1d)
-class MaxPool1d(_MaxPoolNd):
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool1d(input, *self._arguments())
+@calls(F.max_pool1d)
+class MaxPool1d(_MaxPoolNd): ...
 
 
-@like(F.max_pool2d)
-class MaxPool2d(_MaxPoolNd):
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool2d(input, *self._arguments())
+@calls(F.max_pool2d)
+class MaxPool2d(_MaxPoolNd): ...
 
 
-@like(F.max_pool3d)
-class MaxPool3d(_MaxPoolNd):
-    def forward(self, input: Tensor) -> Any:
-        return F.max_pool3d(input, *self._arguments())
+@calls(F.max_pool3d)
+class MaxPool3d(_MaxPoolNd): ...
 
 
 class _MaxUnpoolNd(Module):
@@ -102,32 +96,26 @@ class _MaxUnpoolNd(Module):
         self.stride = sizes(stride if stride is not None else kernel_size)
         self.padding = sizes(padding)
 
+    def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
+        raise NotImplementedError
+
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-@like(F.max_unpool1d)
+@calls(F.max_unpool1d)
 class MaxUnpool1d(_MaxUnpoolNd):
     _spatial = 1
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
-        return F.max_unpool1d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
-
-@like(F.max_unpool2d)
+@calls(F.max_unpool2d)
 class MaxUnpool2d(_MaxUnpoolNd):
     _spatial = 2
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
-        return F.max_unpool2d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
-
-@like(F.max_unpool3d)
+@calls(F.max_unpool3d)
 class MaxUnpool3d(_MaxUnpoolNd):
     _spatial = 3
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: IntList | None = None) -> Tensor:
-        return F.max_unpool3d(input, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
 class _AvgPoolNd(Module):
@@ -147,10 +135,14 @@ class _AvgPoolNd(Module):
         self.ceil_mode = ceil_mode
         self.count_include_pad = count_include_pad
 
+    def forward(self, input: Tensor) -> Tensor:
+        raise NotImplementedError
+
     def extra_repr(self) -> str:
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
+@calls(F.avg_pool1d)
 class AvgPool1d(_AvgPoolNd):
     """1d average pooling: the mean of each window.
 
@@ -176,9 +168,6 @@ class AvgPool1d(_AvgPoolNd):
     ) -> None:
         stride = _single(stride if stride is not None else kernel_size)
         super().__init__(_single(kernel_size), stride, _single(padding), ceil_mode, count_include_pad)
-
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool1d(input, self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
 
 
 class _AvgPoolWithDivisor(_AvgPoolNd):
@@ -215,21 +204,15 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         super().__init__(kernel_size, stride, padding, ceil_mode, count_include_pad)
         self.divisor_override = divisor_override
 
-    def _arguments(self):
-        window = self.kernel_size, self.stride, self.padding
-        return (*window, self.ceil_mode, self.count_include_pad, self.divisor_override)
 
-
+@calls(F.avg_pool2d)
 @spatial(2)
-class AvgPool2d(_AvgPoolWithDivisor):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool2d(input, *self._arguments())
+class AvgPool2d(_AvgPoolWithDivisor): ...
 
 
+@calls(F.avg_pool3d)
 @spatial(3)
-class AvgPool3d(_AvgPoolWithDivisor):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.avg_pool3d(input, *self._arguments())
+class AvgPool3d(_AvgPoolWithDivisor): ...
 
 
 class _FractionalMaxPoolNd(Module):
@@ -261,24 +244,18 @@ class _FractionalMaxPoolNd(Module):
         if self.output_ratio is not None and not all(0 < ratio < 1 for ratio in self.output_ratio):
             raise ValueError(f"output_ratio must be between 0 and 1 (got {output_ratio})")
 
-    def _arguments(self):
-        return (self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples)
+    def forward(self, input: Tensor) -> Any:
+        raise NotImplementedError
 
 
-@like(F.fractional_max_pool2d)
+@calls(F.fractional_max_pool2d)
 class FractionalMaxPool2d(_FractionalMaxPoolNd):
     _spatial = 2
 
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool2d(input, *self._arguments())
 
-
-@like(F.fractional_max_pool3d)
+@calls(F.fractional_max_pool3d)
 class FractionalMaxPool3d(_FractionalMaxPoolNd):
     _spatial = 3
-
-    def forward(self, input: Tensor) -> Any:
-        return F.fractional_max_pool3d(input, *self._arguments())
 
 
 @fields()
@@ -312,26 +289,23 @@ class _AdaptiveMaxPoolNd(Module):
     output_size: int | None | Sequence[int | None]
     return_indices: bool = False
 
+    def forward(self, input: Tensor) -> Any:
+        raise NotImplementedError
+
     def extra_repr(self) -> str:
         return f"output_size={self.output_size}"
 
 
-@like(F.adaptive_max_pool1d)
-class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool1d(input, self.output_size, self.return_indices)
+@calls(F.adaptive_max_pool1d)
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd): ...
 
 
-@like(F.adaptive_max_pool2d)
-class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool2d(input, self.output_size, self.return_indices)
+@calls(F.adaptive_max_pool2d)
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd): ...
 
 
-@like(F.adaptive_max_pool3d)
-class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    def forward(self, input: Tensor) -> Any:
-        return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+@calls(F.adaptive_max_pool3d)
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd): ...
 
 
 @fields()
@@ -348,20 +322,20 @@ class _AdaptiveAvgPoolNd(Module):
 
     output_size: int | None | Sequence[int | None]
 
+    def forward(self, input: Tensor) -> Tensor:
+        raise NotImplementedError
 
+
+@calls(F.adaptive_avg_pool1d)
 @spatial(1)
-class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool1d(input, self.output_size)
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd): ...
 
 
+@calls(F.adaptive_avg_pool2d)
 @spatial(2)
-class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool2d(input, self.output_size)
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd): ...
 
 
+@calls(F.adaptive_avg_pool3d)
 @spatial(3)
-class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    def forward(self, input: Tensor) -> Tensor:
-        return F.adaptive_avg_pool3d(input, self.output_size)
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd): ...
