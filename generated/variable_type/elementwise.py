@@ -13109,10 +13109,9 @@ def xlogy_Scalar_Other(input, other, *, out=None):
     """xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor
 
     z = NaN if y is NaN, else x · ln(y)
-    ∂L/∂x = xlogy_self_backward(g, x, y)
-    dz = xlogy_self_backward(dx*, x, y)*
+    ∂L/∂x = (0 if x = 0, else g · ln(y)) if y ≤ 0, else g · ln(y)
+    dz = (0 if x = 0, else dx · ln(y)) if y ≤ 0, else dx · ln(y)
     where x = self, y = other, z = result, g = ∂L/∂z
-    xlogy_self_backward: d(x log(y))/dx = log(y); 0 where x = 0 and y <= 0, where the function is defined to be 0.
 
     XlogyBackward2, from the entry xlogy.Scalar_Other of derivatives.yaml.
     """

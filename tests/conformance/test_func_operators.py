@@ -48,6 +48,7 @@ KNOWN = {
     "triangular_solve": "PyTorch's tangent also uses the half of A's tangent that the operator does not read",
     "cholesky_inverse": "PyTorch's derivatives also use the triangle that the operator does not read",
     "cholesky_solve": "PyTorch's derivatives also use the triangle that the operator does not read",
+    "linalg.norm.subgradients_at_zero": "PyTorch's second derivative at zero is nan",
     "masked.mean": "PyTorch divides the zero tangent of a constant by a count of zero",
 }
 

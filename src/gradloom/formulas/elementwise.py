@@ -212,8 +212,10 @@ def _atan2_slopes(self, other):
 
 def xlogy_self_backward(grad, self, other):
     """d(x log(y))/dx = log(y); 0 where x = 0 and y <= 0, where the function is defined to be 0."""
-    zero = ops.logical_and(self == 0, _at_most_zero(other))
-    if isinstance(other, ops.Tensor) and is_differentiated(grad, other):
+    if not isinstance(other, ops.Tensor):
+        return ops.masked_fill(ops.xlogy(grad, other), self == 0, 0) if other <= 0 else ops.xlogy(grad, other)
+    zero = ops.logical_and(self == 0, other <= 0)
+    if is_differentiated(grad, other):
         other = ops.masked_fill(other, zero, 1)
     return ops.masked_fill(ops.xlogy(grad, other), zero, 0)
 
@@ -225,18 +227,6 @@ def xlogy_other_backward(grad, self, other):
             return grad * self / other
         self = ops.zeros_like(other)
     return quotient_or_zero(grad * self, other, ops.logical_and(self == 0, other == 0))
-
-
-def _at_most_zero(value):
-    if isinstance(value, ops.Tensor):
-        return value <= 0
-    return ops.wrap(_bool_array(value <= 0))
-
-
-def _bool_array(value):
-    import numpy as np
-
-    return np.asarray(value)
 
 
 def clamp_backward(grad, self, min, max):

@@ -296,30 +296,14 @@ def norm_backward(grad, self, p, norm, dim=None, keepdim=False):
         mask = ops.logical_or(size == norm, size.isnan())
         n = ops.sum(mask, dim, True) if mask.dim() else mask
         return self.sgn() * (grad / n * mask)
-    if is_differentiated(grad, self):
-        return grad * _norm_slope(self, p, norm)
-    size = self.abs()
-    if p < 2:  # |x| ** (p - 2) would be infinite at zero, where the second derivative is
-        power = self.sgn() * size ** (p - 1)
-        if p < 1:
-            return ops.masked_fill(power, self == 0, 0) * grad * norm ** (1 - p)
-        return power * ops.masked_fill(grad / norm ** (p - 1), norm == 0, 0)
-    # powers of |x| or the norm alone would overflow, in half precision from 257 ** 2 on
-    zero = norm == 0
-    ratio = size / ops.masked_fill(norm, zero, 1)
-    return self * ratio ** (p - 2) * ops.masked_fill(grad / norm, zero, 0)
-
-
-def _norm_slope(self, p, norm):
-    """Return d |x|_p/dx for p other than 1, 2 and infinity. Its derivatives are 0 where it has none, or an infinite
-    one: where the norm is zero, and for p < 3 at elements that are."""
+    # Derivatives are 0 where there is none, or an infinite one: where the norm is zero, and for p < 3 at elements of 0.
+    # Powers of |x| or the norm alone would overflow, in half precision from 257 ** 2 on.
     zero = norm == 0
     x, norm = ops.masked_fill(self, zero, 0), ops.masked_fill(norm, zero, 1)
     if p >= 3:
-        return x / norm * (x.abs() / norm) ** (p - 2)
-    zero = x == 0
-    size = ops.masked_fill(x, zero, 1).abs()
-    return ops.masked_fill(x, zero, 0).sgn() * (size / norm) ** (p - 1)
+        return grad * (x / norm * (x.abs() / norm) ** (p - 2))
+    size = ops.masked_fill(x, x == 0, 1).abs()
+    return grad * (x.sgn() * (size / norm) ** (p - 1))
 
 
 def norm_jvp(self, self_t, p, norm, dim=None, keepdim=False):

@@ -72,10 +72,8 @@ def cholesky_inverse_backward(grad, L, upper, inverse):
 
 def cholesky_inverse_jvp(L, dL, inverse, upper):
     """Return the tangent of R = A^-1 for A = L L^H: -R dA R."""
-    L, dL = _triangle(L, upper), _triangle(dL, upper)
-    half = ops.matmul(dL.mH, L) if upper else ops.matmul(dL, L.mH)
-    found = ops.matmul(inverse, ops.matmul(half, inverse))
-    return -(found + found.mH)
+    change = _product_tangent(_triangle(L, upper), _triangle(dL, upper), upper)
+    return -ops.matmul(inverse, ops.matmul(change, inverse))
 
 
 def _product_tangent(L, dL, upper):
