@@ -15,13 +15,8 @@ from typing import Any
 
 _ROOT = __name__.partition(".")[0]
 
-# Functions of the main namespace that PyTorch defines in torch.functional.
-_TORCH_FUNCTIONAL = frozenset(
-    """
-    align_tensors atleast_1d atleast_2d atleast_3d block_diag broadcast_shapes broadcast_tensors cartesian_prod cdist
-    chain_matmul einsum lu meshgrid norm split stft tensordot unique unique_consecutive unravel_index
-    """.split()
-)
+# Functions of the main namespace that PyTorch defines in torch.functional, besides those of gradloom.functional.
+_TORCH_FUNCTIONAL = frozenset(("align_tensors", "lu", "split", "stft", "unravel_index"))
 _names: dict[Any, str] = {}  # function -> name; filled by the first look-up, and bounded by the number of operators
 
 
@@ -53,9 +48,10 @@ def _named_functions() -> dict[Any, str]:
             found.setdefault(getattr(operators, operator), f"torch._C._{space}.{operator}")
     for item in public.names():
         place, _, name = item.name.rpartition(".")
-        if place == "torch" and name in _TORCH_FUNCTIONAL:
+        home = getattr(item.function, "__module__", "")
+        if place == "torch" and (name in _TORCH_FUNCTIONAL or home == f"{_ROOT}.functional"):
             place = "torch.functional"
-        if place == "torch.nn.functional" and getattr(item.function, "__module__", "").startswith(f"{_ROOT}.nn"):
+        if place == "torch.nn.functional" and home.startswith(f"{_ROOT}.nn"):
             found[item.function] = item.name  # written in Python in both libraries
         found.setdefault(item.function, f"{place}.{name}")
     return found
