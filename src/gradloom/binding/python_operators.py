@@ -15,22 +15,8 @@ import numpy as np
 from ..core.tensor import Tensor, wrap, wrapped_number
 from ..dispatch import _operators
 from ..dispatch.function_code import copy_of
+from ..dispatch.python_operators import BINARY, COMPARISONS, UNARY
 
-_PAIRS = {
-    "add": "add",
-    "sub": "sub",
-    "mul": "mul",
-    "truediv": "div",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "pow": "pow",
-    "matmul": "matmul",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-    "lshift": "bitwise_left_shift",
-    "rshift": "bitwise_right_shift",
-}
 # For names with several overloads: the overload for two tensors, and the one for a number (None: wrapped as a tensor).
 _OVERLOADS = {
     "div": ("div_Tensor", None),
@@ -40,8 +26,6 @@ _OVERLOADS = {
     "bitwise_or": ("bitwise_or_Tensor", None),
     "bitwise_xor": ("bitwise_xor_Tensor", None),
 }
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-_UNARY = {"neg": "neg", "pos": "positive", "abs": "abs"}
 _NUMBERS = frozenset((int, float, bool, complex))
 _OPERANDS = (Tensor, int, float, complex, np.number, np.bool_)
 _ONLY_TENSORS = ("__matmul__", "__rmatmul__")  # a number is not an operand of these
@@ -53,19 +37,19 @@ def bind_python_operators(guards) -> None:
     Args:
         guards: {name: the guard of the wrapper that is the public function of that name}.
     """
-    forward = {f"__{name}__": function for name, function in _PAIRS.items()}
-    forward |= {f"__i{name}__": f"{function}_" for name, function in _PAIRS.items() if name != "matmul"}
-    forward |= {f"__{name}__": name for name in _COMPARISONS}
-    forward |= {f"__r{name}__": _PAIRS[name] for name in ("add", "mul")}
+    forward = {f"__{name}__": function for name, function in BINARY.items()}
+    forward |= {f"__i{name}__": f"{function}_" for name, function in BINARY.items() if name != "matmul"}
+    forward |= {f"__{name}__": name for name in COMPARISONS}
+    forward |= {f"__r{name}__": BINARY[name] for name in ("add", "mul")}
     for method, name in forward.items():
         if name in guards:
             setattr(Tensor, method, _with_guard(getattr(_operators, name), guards[name], method))
         else:
             setattr(Tensor, method, _choosing(getattr(_operators, name), name, method))
-    for name, function in _PAIRS.items():
+    for name, function in BINARY.items():
         if name not in ("add", "sub", "mul", "truediv"):
             setattr(Tensor, f"__r{name}__", _swapped(getattr(_operators, function), f"__r{name}__"))
-    for name, function in _UNARY.items():
+    for name, function in UNARY.items():
         setattr(Tensor, f"__{name}__", getattr(_operators, function))
     Tensor.__rsub__, Tensor.__rtruediv__, Tensor.__invert__ = _rsub, _rtruediv, _invert
     for function, name in (

@@ -11,6 +11,7 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from ...dispatch import _operators
+from ...dispatch.python_operators import BINARY, COMPARISONS, UNARY
 from ...types.public import home_of
 
 _ROOT = __name__.partition(".")[0]
@@ -63,53 +64,17 @@ _INIT = ("uniform_", "normal_", "constant_", "kaiming_uniform_")
 
 # Python operator -> the method that handlers receive; operators not listed are received as they are.
 _REPORTED = {
-    "__add__": "add",
-    "__radd__": "add",
-    "__iadd__": "add_",
-    "__sub__": "sub",
-    "__isub__": "sub_",
-    "__mul__": "mul",
-    "__rmul__": "mul",
-    "__imul__": "mul_",
-    "__truediv__": "div",
-    "__itruediv__": "div_",
+    **{f"__{name}__": BINARY[name] for name in ("add", "sub", "mul", "truediv", "mod", "matmul")},
+    **{f"__r{name}__": BINARY[name] for name in ("add", "mul", "and", "or", "xor")},
+    **{f"__i{name}__": f"{BINARY[name]}_" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod")},
+    **{f"__{name}__": name for name in COMPARISONS if name != "eq"},
+    **{f"__{name}__": operator for name, operator in UNARY.items()},
     "__div__": "div",
     "__idiv__": "div_",
-    "__ifloordiv__": "floor_divide_",
-    "__mod__": "remainder",
-    "__imod__": "remainder_",
-    "__matmul__": "matmul",
-    "__rand__": "bitwise_and",
-    "__ror__": "bitwise_or",
-    "__rxor__": "bitwise_xor",
-    "__lt__": "lt",
-    "__le__": "le",
-    "__gt__": "gt",
-    "__ge__": "ge",
-    "__ne__": "ne",
-    "__neg__": "neg",
-    "__pos__": "positive",
-    "__abs__": "abs",
 }
-_BINARY = (
-    "add",
-    "sub",
-    "mul",
-    "truediv",
-    "floordiv",
-    "mod",
-    "pow",
-    "matmul",
-    "and",
-    "or",
-    "xor",
-    "lshift",
-    "rshift",
-    "div",
-)
 BINARY_OPERATORS = frozenset(
-    [f"__{prefix}{name}__" for name in _BINARY for prefix in ("", "r", "i")]
-    + [f"__{name}__" for name in ("eq", "ne", "lt", "le", "gt", "ge")]
+    [f"__{prefix}{name}__" for name in (*BINARY, "div") for prefix in ("", "r", "i")]
+    + [f"__{name}__" for name in COMPARISONS]
 )
 
 
