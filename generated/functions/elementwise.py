@@ -2118,7 +2118,7 @@ class HypotBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # other: grad * quotient_or_zero(other, result)
+        # other: quotient_or_zero(grad * other, result)
         if edges[1] is not NO_EDGE:
             other = fn.saved_other
             if other._vc is not None:
@@ -2126,10 +2126,10 @@ class HypotBackward0(Node):
             result = fn.saved_result
             if result._vc is not None:
                 result = unpack(result, fn)
-            grad_of_other = grad * quotient_or_zero(other, result)
+            grad_of_other = quotient_or_zero(grad * other, result)
         else:
             grad_of_other = None
-        # self: grad * quotient_or_zero(self, result)
+        # self: quotient_or_zero(grad * self, result)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -2137,7 +2137,7 @@ class HypotBackward0(Node):
             result = fn.saved_result
             if result._vc is not None:
                 result = unpack(result, fn)
-            grad_of_self = grad * quotient_or_zero(self, result)
+            grad_of_self = quotient_or_zero(grad * self, result)
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)

@@ -12050,8 +12050,8 @@ def hypot(input=MISSING, other=MISSING, *, out=None):
     """hypot(Tensor self, Tensor other) -> Tensor
 
     z = hypot(x, y)
-    ∂L/∂x = g · (0 if z = 0, else x / z)
-    ∂L/∂y = g · (0 if z = 0, else y / z)
+    ∂L/∂x = 0 if z = 0, else g · x / z
+    ∂L/∂y = 0 if z = 0, else g · y / z
     dz = dx · (0 if z = 0, else x / z) + dy · (0 if z = 0, else y / z)
     where x = self, y = other, z = result, g = ∂L/∂z
 
