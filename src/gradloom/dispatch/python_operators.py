@@ -1,4 +1,4 @@
-"""Python's operators by their special methods (`truediv` of `__truediv__`), and the operators that these call."""
+"""Python's operators by their special methods (`truediv` of `__truediv__`): what they call, and their signs."""
 
 from __future__ import annotations
 
@@ -17,5 +17,6 @@ BINARY = {
     "lshift": "bitwise_left_shift",
     "rshift": "bitwise_right_shift",
 }
-COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 UNARY = {"neg": "neg", "pos": "positive", "abs": "abs"}
+SIGNS = dict(zip(BINARY, "+ - * / // % ** @ & | ^ << >>".split(), strict=True)) | COMPARISONS

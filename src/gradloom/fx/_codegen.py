@@ -12,9 +12,11 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any, NamedTuple
 
 from ..core.tensor import Tensor
+from ..dispatch.python_operators import BINARY, COMPARISONS, SIGNS
 from ..ops._objects import OpOverload, OpOverloadPacket
 from ..types.device import device
 from ..utils import _pytree as pytree
@@ -25,30 +27,11 @@ from .node import Argument, Node, _shape_text, dtype_abbreviation
 TransformCodeFunc = Callable[[list[str]], list[str]]
 
 # The operators of Python by their functions' names in the module `operator`.
-_BINARY = {
-    "add": "{} + {}",
-    "sub": "{} - {}",
-    "mul": "{} * {}",
-    "floordiv": "{} // {}",
-    "truediv": "{} / {}",
-    "mod": "{} % {}",
-    "pow": "{} ** {}",
-    "lshift": "{} << {}",
-    "rshift": "{} >> {}",
-    "and_": "{} & {}",
-    "or_": "{} | {}",
-    "xor": "{} ^ {}",
-    "getitem": "{}[{}]",
-    "matmul": "{} @ {}",
-}
+_BINARY = {f"{name}_" if iskeyword(name) else name: f"{{}} {SIGNS[name]} {{}}" for name in BINARY}
+_BINARY["getitem"] = "{}[{}]"
 reflectable_magic_methods = dict(_BINARY)
 magic_methods = {
-    "eq": "{} == {}",
-    "ne": "{} != {}",
-    "lt": "{} < {}",
-    "gt": "{} > {}",
-    "le": "{} <= {}",
-    "ge": "{} >= {}",
+    **{name: f"{{}} {sign} {{}}" for name, sign in COMPARISONS.items()},
     "pos": "+{}",
     "neg": "-{}",
     "invert": "~{}",
