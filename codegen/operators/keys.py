@@ -64,8 +64,9 @@ OUT_SIZE = ("quiet", "counted", "counted_aloud", "fixed")
 KINKS = {
     "zero": "zero",
     "side": "the slope of one side",
-    "shared": "shared by what is equal there: a number between the slopes of both sides",
-    "nan": "NaN",
+    "shared": "shared evenly by what is equal there",
+    "selected": "the slope of one of the elements that are equal there",
+    "nan": "NaN, an error, or numbers without meaning",
 }
 
 KEYS = {

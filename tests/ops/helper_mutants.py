@@ -15,17 +15,23 @@ import argparse
 import ast
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
+
+import numpy as np
 
 import gradloom
 from gradloom.autograd import forward_ad
-from gradloom.tools.verify import own_operators
+from gradloom.tools.verify import Operator, own_operators
+from gradloom.tools.verify.findings import Fault, OperatorResult
+from gradloom.tools.verify.runner import _at_boundaries
+from gradloom.tools.verify.sampling import cases
 
 from .mutants import ROOT, Verdict, data, first_fault, functions_of, rebuilt, sample, score
 
@@ -157,6 +163,13 @@ def changed(mutant: HelperMutant) -> Iterator[list[bool]]:
         del helper.__globals__[DETACH]
 
 
+def boundary_fault(operator: Operator) -> Fault | None:
+    """Return the first fault of an operator at boundary points."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        return next(_at_boundaries(cases(operator), "thorough", OperatorResult("", "", "")), None)
+
+
 def judged(mutant: HelperMutant) -> Verdict:
     start = time.perf_counter()
 
@@ -166,9 +179,9 @@ def judged(mutant: HelperMutant) -> Verdict:
     operators = {o.name: o for o in own_operators()}
     chosen = users()[mutant.module, mutant.helper]
     with changed(mutant) as histories:
-        for mode in ("fast", "default"):
+        for check in (partial(first_fault, mode="fast"), boundary_fault, partial(first_fault, mode="default")):
             for name in chosen[:MOST]:
-                found = first_fault(operators[name], mode)
+                found = check(operators[name])
                 if found is not None:
                     return verdict("refused", f"{name}: {found.check}")
     if mutant.kind == "detach" and not any(histories):

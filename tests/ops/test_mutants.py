@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
-from . import mutants
+from . import helper_mutants, mutants
 from .mutants import Mutant, all_mutants, formula_of, is_about, judged, mutated, sample, score, table
 
 # (operator, line, formula, kind) -> some of the formulas that it is changed to.
@@ -57,6 +59,58 @@ CHANGES = {
         "where(self_p > other_p, self_t, other_t)",
     },
 }
+
+
+ALL = os.environ.get("GRADLOOM_ALL_SAMPLES") == "1"
+# Second-order terms that are dropped, statistics taken as constants, factors exchanged, branches at boundaries removed.
+# In formulas: (operator, before, after); the line is `result:`.
+IN_FORMULAS = [
+    ("logaddexp", "self_t * sigmoid", "self_t.detach() * sigmoid"),
+    ("copysign.Tensor", "self_t * result", "self_t.detach() * result"),
+    ("_conj", "self_t.conj()", "self_t.conj().detach()"),
+    ("_euclidean_dist", "x2_p, x2_t", "x2_p.detach(), x2_t"),
+    ("nansum", "0, self_t)", "0, self_t.detach())"),
+    ("squeeze_.dim", "self_t.squeeze", "self_t.detach().squeeze"),
+    ("pow.Tensor_Tensor", "exponent_t, self_p", "exponent_t.detach(), self_p"),
+    ("_unsafe_masked_index_put_accumulate", "values_t", "values_t.detach()"),
+]
+# In helpers: (module, helper, before, after, the number of the change where there are several).
+IN_HELPERS = [
+    ("elementwise", "pow_backward", "grad", "__detached(grad)"),
+    ("elementwise", "pow_backward_exponent", "result", "__detached(result)"),
+    ("elementwise", "pow_backward_exponent", "ops.masked_fill(base, constant, 1)", "base"),
+    ("elementwise", "pow_backward_exponent", "ops.where(constant, 0, result * base.log())", "result * base.log()"),
+    ("elementwise", "pow_backward_self", "exponent", "__detached(exponent)"),
+    ("elementwise", "sgn_backward", "grad", "__detached(grad)"),
+    ("elementwise", "div_mode_other_backward", "self / other / other", "other / (self / other)"),
+    ("elementwise", "sinc_backward", "(far * far.cos() - far.sin()) / (far * far)", "far * far.cos() - far.sin()"),
+    ("complex", "polar_jvp", "angle_t", "__detached(angle_t)"),
+    ("complex", "polar_jvp", "abs_t", "__detached(abs_t)"),
+    ("complex", "polar_jvp", "abs_t * cos - turn * sin", "abs_t * cos + turn * sin"),
+    ("complex", "angle_backward", "y * y", "y"),
+]
+
+
+@pytest.mark.parametrize("operator, before, after", IN_FORMULAS[:: 1 if ALL else 5], ids=lambda v: str(v)[:30])
+def test_a_planted_mistake_in_a_formula_is_refused(operator, before, after):
+    whole = next(m for m in mutants.mutants_of(operator) if m.key == "result").before
+    assert whole.count(before) == 1
+    mutant = Mutant(operator, "result", "detach", whole, whole.replace(before, after))
+    assert judged(mutant).outcome == "refused"
+
+
+@pytest.mark.parametrize("planted", IN_HELPERS[:: 1 if ALL else 6], ids=lambda p: f"{p[1]}: {p[3]}"[:50])
+def test_a_planted_mistake_in_a_helper_is_refused(planted):
+    module, helper, before, after = planted
+    found = [m for m in helper_mutants.mutants_of((module, helper)) if (m.before, m.after) == (before, after)]
+    assert found
+    for mutant in found:
+        assert helper_mutants.judged(mutant).outcome == "refused", mutant
+
+
+def test_helpers_have_mutants():
+    found = helper_mutants.all_mutants()
+    assert len(found) > 3000 and {m.kind for m in found} == {"term", "sign", "factor", "exchange", "branch", "detach"}
 
 
 @pytest.mark.parametrize("example", CHANGES, ids=lambda e: f"{e[3]}: {e[2]}")

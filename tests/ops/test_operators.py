@@ -7,17 +7,23 @@ for which neither gives a sample fails.
 
 from __future__ import annotations
 
+import os
+import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gradloom.tools.verify.samples
 from gradloom.codegen.reading.python_files import families_in
 from gradloom.tools.verify import own_operators, verify_operator
-from gradloom.tools.verify.findings import WRONG
+from gradloom.tools.verify.findings import WRONG, OperatorResult
 from gradloom.tools.verify.operators import family_constants, family_samples
+from gradloom.tools.verify.runner import _at_boundaries
+from gradloom.tools.verify.sampling import cases
 
 ROOT = Path(__file__).parents[2]
+ALL = os.environ.get("GRADLOOM_ALL_SAMPLES") == "1"
 SAMPLES = Path(gradloom.tools.verify.samples.__file__).parent
 
 
@@ -50,3 +56,26 @@ def test_samples_name_operators_that_exist():
     for family in {o.family for o in own_operators()}:
         unknown = (set(family_samples(family)) | set(family_constants(family))) - names
         assert not unknown, f"{SAMPLES / family}.py: {sorted(unknown)} are not operators"
+
+
+# Operators whose modes differ at boundary points, with the reason.
+APART = {
+    "nextafter": "its derivative is defined to be 0, as in PyTorch",
+    "hinge_embedding_loss": "its target chooses a branch where it is 1 or -1, and no other number is one",
+    "cosine_embedding_loss": "its target chooses a branch where it is 1 or -1, and no other number is one",
+    "triplet_margin_loss": "distances of equal points are smoothed over 1e-6, less than the step of the quotients",
+}
+
+
+@pytest.mark.parametrize("operator", own_operators()[:: 1 if ALL else 30], ids=lambda o: o.name)
+def test_modes_agree_at_boundaries(operator):
+    """All first and second derivatives, where formulas divide by zero or change their branch: all operators with
+    GRADLOOM_ALL_SAMPLES=1."""
+    if operator.name in APART or not operator.differentiable or operator.is_random:
+        return
+    found = []
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        for fault in _at_boundaries(cases(operator), "thorough" if ALL else "default", OperatorResult("", "", "")):
+            found.append(f"{fault.case}: {fault.message}: {fault.expected}, {fault.found}")
+    assert not found, "\n".join(found)
