@@ -16,14 +16,16 @@ from gradloom.tools.verify.sampling import NoSamples
 
 from .drawing import draws, is_extreme
 from .findings import Finding, finding
-from .judging import FINDINGS, OURS, RAISES, Judgment, judge
+from .judging import FINDINGS, OURS, RAISES, Judgment, judge, same
 from .libraries import Absent, Library
 from .problems import MODES, Problem
 from .shrinking import finite, shrunk
 
 _ENOUGH = 3  # calls that show a finding, after which the mode is left alone
 NOT_SHOWN = "without a program"
+OTHER = "other values"
 NOTED = OURS, RAISES
+_VALUES = 1e-4  # relative difference of values, above which they are others
 
 
 def auditable(operator: Operator) -> bool:
@@ -57,8 +59,14 @@ def audit_operator(
                 if number < skipped:
                     continue
                 at(number, label)
-                problem = _problem(case, label, library, witness)
+                problem = _problem(case, label, library)
                 if problem is None:
+                    continue
+                if isinstance(problem, str):
+                    counts[problem] += 1
+                    if problem not in noted:
+                        noted.add(problem)
+                        yield "note", [operator.name, "value", label, problem, ""]
                     continue
                 left = tuple(m for m in MODES if shown[m, True] + shown[m, False] < _ENOUGH)
                 for mode, judgment in judge(problem, library, witness, left).items():
@@ -91,8 +99,9 @@ def audit_operator(
     yield "counts", dict(counts)
 
 
-def _problem(case: Any, label: str, library: Library, witness: Library | None) -> Problem | None:
-    """Return the derivatives of a call to judge; None if the call is refused or its value is not finite or another."""
+def _problem(case: Any, label: str, library: Library) -> Problem | str | None:
+    """Return the derivatives of a call to judge; OTHER if its value is not gradloom's, None if it is refused or not
+    finite."""
     try:
         problem = Problem.of(case, label)
         if problem is None or problem.is_complex and not library.takes_complex:
@@ -104,12 +113,15 @@ def _problem(case: Any, label: str, library: Library, witness: Library | None) -
         raise
     except Exception:
         return None
-    fits = [a.shape for a in values] == [a.shape for a in problem.like]
-    return problem if fits and all(np.isfinite(a).all() for a in values) else None
+    if not all(np.isfinite(a).all() for a in values):
+        return None
+    return problem if same(values, problem.like, _VALUES) else OTHER
 
 
 def _found(
     problem: Problem, mode: str, judgment: Judgment, library: Library, witness: Library | None
 ) -> Finding | None:
     small, again = shrunk(problem, mode, judgment, library, witness)
+    if judge(small.along(5), library, witness, (mode,))[mode].kind != judgment.kind:
+        return None  # gradloom's value was right by the chance of a direction
     return finding(small, mode, again, library, witness)

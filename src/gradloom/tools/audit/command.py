@@ -8,7 +8,7 @@ import time
 
 from .findings import Finding
 from .processes import Audit, audit
-from .report import as_lines, page, read, summary, text
+from .report import as_lines, merged, page, read, summary, text
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -24,7 +24,7 @@ def main(arguments: argparse.Namespace) -> int:
         if path is not None:
             path.open("a").close()  # refused now, and not after the work
     if arguments.read:
-        audits = [read(path) for path in arguments.read]
+        audits = merged([read(path) for path in arguments.read])
     else:
         audits = [_run(arguments, to_stdout)]
     if arguments.page is not None:

@@ -93,7 +93,7 @@ def _judged(problem: Problem, mode: str, library: Library, theirs: Attempts, our
         return Judgment(RIGHT, found, mine)
     quotient = problem.quotient(library, mode)
     kind = decided(problem, mode, found, mine, quotient)
-    return Judgment(TORN if apart and kind in (CONVENTION, UNDECIDED) else kind, found, mine, quotient)
+    return Judgment(TORN if apart and kind == CONVENTION else kind, found, mine, quotient)
 
 
 def decided(problem: Problem, mode: str, found: list[Array], ours: list[Array] | None, quotient: Quotient) -> str:
@@ -142,11 +142,11 @@ def _near(a: float, b: float) -> bool:
     return bool(abs(a - b) <= _SAME_RTOL * max(abs(a), abs(b)) + _SAME_ATOL)
 
 
-def same(found: Sequence[Array], ours: Sequence[Array]) -> bool:
+def same(found: Sequence[Array], ours: Sequence[Array], tolerance: float = _SAME_RTOL) -> bool:
     """Return whether two derivatives are equal up to rounding."""
     if [a.shape for a in found] != [a.shape for a in ours]:
         return False
     a, b = joined(list(found)), joined(list(ours))
     finite = np.abs(b[np.isfinite(b)])
     with np.errstate(all="ignore"):
-        return bool(np.allclose(a, b, _SAME_RTOL, _SAME_ATOL * float(finite.max(initial=1e-300)), equal_nan=True))
+        return bool(np.allclose(a, b, tolerance, 1e-3 * tolerance * finite.max(initial=1e-300), equal_nan=True))

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from gradloom.core.tensor import wrap
-from gradloom.tools.verify.case import Case, Place, is_float, tensors
+from gradloom.tools.verify.case import Case, Place
 from gradloom.tools.verify.jacobians import coordinates, from_real, to_real
 
 from .libraries import Array, Library
@@ -89,8 +89,7 @@ class Problem:
         inputs = [np.array(case.read(p)._array) for p in places]
         if any(a.dtype not in ("f8", "c16") for a in inputs):
             return None
-        u, v, w = directions(list(like), 0), directions(inputs, 1, True), directions(inputs, 2, True)
-        return cls(case, label, tuple(places), kept, like, tuple(u), tuple(v), tuple(w))
+        return cls(case, label, tuple(places), kept, like, (), (), ()).along(0)
 
     @property
     def inputs(self) -> list[Array]:
@@ -119,6 +118,12 @@ class Problem:
             v=tuple(self.v[n] for n in i),
             w=tuple(self.w[n] for n in i),
         )
+
+    def along(self, turn: int) -> Problem:
+        """Return the problem with directions without symmetries, others for each turn."""
+        u, inputs = directions(list(self.like), turn), self.inputs
+        v, w = directions(inputs, turn + 1, True), directions(inputs, turn + 2, True)
+        return replace(self, u=tuple(u), v=tuple(v), w=tuple(w))
 
     def values(self, library: Library) -> list[Array]:
         """Return the outputs by a library."""
@@ -219,17 +224,3 @@ def with_arrays(case: Case, arrays: dict[Place, Array], label: str = "") -> Case
     """Return a call with other numbers in some places."""
     args, kwargs = case.with_inputs(tuple(wrap(np.array(a)) for a in arrays.values()), list(arrays))
     return Case(case.operator, tuple(args), kwargs, label)
-
-
-__all__ = [
-    "BY_OUTPUT",
-    "FIRST",
-    "MODES",
-    "SECOND",
-    "Problem",
-    "directions",
-    "is_float",
-    "joined",
-    "tensors",
-    "with_arrays",
-]

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .auditing import NOT_SHOWN
+from .auditing import NOT_SHOWN, OTHER
 from .findings import Finding
 from .judging import CONVENTION, MISSING, OURS, RAISES, RIGHT, ROUNDING, TORN, UNDECIDED, WRONG
 from .processes import Audit
 
-_KINDS = RIGHT, ROUNDING, CONVENTION, UNDECIDED, MISSING, RAISES, NOT_SHOWN, OURS
+_KINDS = RIGHT, ROUNDING, CONVENTION, UNDECIDED, MISSING, RAISES, NOT_SHOWN, OTHER, OURS
 
 
 def text(finding: Finding, library: str) -> str:
@@ -48,7 +48,7 @@ def summary(audit: Audit) -> str:
 
 def judged(audit: Audit) -> int:
     """Return the number of derivatives that were judged."""
-    return sum(audit.counts[k] for k in (*_KINDS, WRONG, TORN) if k != NOT_SHOWN)
+    return sum(audit.counts[k] for k in (*_KINDS, WRONG, TORN) if k not in (NOT_SHOWN, OTHER))
 
 
 def as_lines(audit: Audit) -> Iterator[str]:
@@ -68,6 +68,16 @@ def as_lines(audit: Audit) -> Iterator[str]:
     )
     for finding in audit.findings:
         yield json.dumps({"finding": finding.as_dict()})
+
+
+def merged(audits: Sequence[Audit]) -> list[Audit]:
+    """Return one audit for each version: all findings and operators of its runs, the later ones first."""
+    found: dict[str, Audit] = {}
+    for audit in reversed(audits):
+        one = found.setdefault(audit.version, Audit(audit.library, audit.version))
+        one.findings += [f for f in audit.findings if f.operator not in one.done]
+        one.done += [name for name in audit.done if name not in one.done]
+    return [found[version] for version in sorted(found)]
 
 
 def read(path: Path) -> Audit:
