@@ -104,6 +104,7 @@ def page(audits: Sequence[Audit]) -> str:
     for (operator, mode, _), found in sorted(rows.items()):
         first = next(iter(found.values()))
         program = "; ".join(line for line in first.program.splitlines() if not line.startswith("import torch"))
+        program = program.replace("](", "] (")  # not a link
         cells = [f"`{operator}`", mode or first.kind, f"`{program}`" if program else first.label]
         for audit in audits:
             missing = "right" if operator in audit.done else "not audited"
