@@ -51,7 +51,8 @@ def audit_operator(
     counts: Counter[str] = Counter()
     shown: Counter[tuple[str, bool]] = Counter()
     tried: Counter[tuple[str, bool]] = Counter()
-    written, noted = set(), set()
+    written: set[tuple[str, bool]] = set()
+    noted: set[tuple[str, str] | str] = set()
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         try:
