@@ -63,7 +63,11 @@ APART = {
     "nextafter": "its derivative is defined to be 0, as in PyTorch",
     "hinge_embedding_loss": "its target chooses a branch where it is 1 or -1, and no other number is one",
     "cosine_embedding_loss": "its target chooses a branch where it is 1 or -1, and no other number is one",
-    "triplet_margin_loss": "distances of equal points are smoothed over 1e-6, less than the step of the quotients",
+    **dict.fromkeys(
+        ["triplet_margin_loss", "pairwise_distance", "cosine_similarity", "poisson_nll_loss"]
+        + ["binary_cross_entropy_backward"],
+        "it is smoothed over an eps that is less than the step of the difference quotients",
+    ),
 }
 
 
