@@ -40,6 +40,19 @@ def test_the_choice_depends_on_ranks_sizes_and_masks(torch):
     assert choice(q.mT.contiguous().mT, k, v) == 0
 
 
+def test_a_mask_has_tangents(gradloom):
+    """The fused computation has none for a mask."""
+    q, k, v = (x.detach() for x in inputs(gradloom, 2, 3, dtype=gradloom.float64))
+    mask, tangent = gradloom.randn(2, 4, 5, dtype=gradloom.float64)
+
+    def total(mask):
+        return attention(gradloom, q, k, v, mask).square().sum()
+
+    along = (gradloom.func.grad(total)(mask) * tangent).sum()
+    found = gradloom.func.jvp(total, (mask,), (tangent,))[1]
+    assert found.item() == pytest.approx(along.item(), rel=1e-12) and along.item() != 0
+
+
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("rows", "columns", "large"), [(300, 400, 1.0), (400, 300, 1.0), (33, 17, 60.0)])
 def test_the_fused_computation_gives_what_products_and_a_softmax_give(torch, rows, columns, large, causal):

@@ -6,6 +6,7 @@ import math
 
 from numpy import ndarray
 
+from ..core.tangents import is_differentiated
 from ..dispatch import _operators as ops
 from ..kernels._common.dims import require_dim
 from ..types.dtype import bfloat16, bool as bool_, float16, float32, float64
@@ -93,7 +94,7 @@ def fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, 
         return _MATH
     tensors = [query, key, value]
     if attn_mask is not None:
-        if attn_mask.requires_grad or attn_mask.dim() not in (2, 4):
+        if attn_mask.requires_grad or is_differentiated(attn_mask) or attn_mask.dim() not in (2, 4):
             return _MATH
         full = (batch, heads, rows, columns)[-attn_mask.dim() :]
         if any(n not in (1, m) for n, m in zip(attn_mask.shape, full, strict=True)):
