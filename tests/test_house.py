@@ -36,11 +36,11 @@ LIMITS = {
     "generated tables with one operator": 10,
     "spellings of an operator's key in generated tables": 1,
     "files at the root of src/gradloom": 36,
-    "files under tests": 623,
+    "files under tests": 621,
     "files whose functions run while one formula becomes text": 33,
     "modules in the import circle": 5,
-    "lines of src and codegen": 186_800,
-    "generated lines": 93_500,
+    "lines of src and codegen": 186_700,
+    "generated lines": 93_200,
     "modules of the core that are not of the core": 0,
 }
 # Modules of `gradloom.core`: tensors, edges, nodes, saved variables, the engine, and what these cannot do without.

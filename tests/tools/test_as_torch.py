@@ -354,6 +354,25 @@ def test_doctor_reads_conditions_strings_and_annotations(program, capsys):
     ]
 
 
+def test_modules_compute_where_operators_have_no_signature():
+    assert (
+        shown("""
+        import gradloom.as_torch
+        import inspect, torch
+
+        try:
+            inspect.signature(torch.nn.functional.gelu)
+        except ValueError:
+            print(torch.nn.GELU()(torch.zeros(2)))
+        for name in dir(torch.nn):
+            module = getattr(torch.nn, name)
+            if isinstance(module, type) and issubclass(module, torch.nn.Module):
+                inspect.signature(module), inspect.signature(module.forward)
+        """)
+        == "tensor([0., 0.])\n"
+    )
+
+
 def test_modules_have_what_pytorchs_import():
     assert shown("""
         import gradloom.as_torch

@@ -131,10 +131,14 @@ def sgn_backward(self, grad, sgn):
 
 
 def asinh_slope(self):
-    """d asinh(z)/dz = 1 / sqrt(z^2 + 1); in half precision, where the square overflows from 256 on, by hypot."""
-    if self.itemsize == 2:
-        return ops.reciprocal(ops.hypot(self, ops.ones((), dtype=self.dtype)))
-    return (self * self + 1).rsqrt()
+    """d asinh(z)/dz = 1 / sqrt(z^2 + 1). Of real numbers beyond a limit, where the square may be out of range, 1 / |x|;
+    the factor that leads over to it is 1 to rounding."""
+    if self.is_complex():
+        return (self * self + 1).rsqrt()
+    limit, size = {2: 200.0, 4: 1e6}.get(self.itemsize, 1e12), ops.abs(self)
+    beyond = size > limit
+    near, far = ops.masked_fill(self, beyond, limit), ops.masked_fill(size, ops.logical_not(beyond), limit)
+    return (near * near + 1).rsqrt() * (limit / far)
 
 
 def acosh_backward(grad, self):
@@ -166,10 +170,11 @@ def logit_slope(grad, self, eps):
     at -0, too."""
     if not is_differentiated(grad, self):
         return ops.logit_backward(grad, self, eps)
-    low = 0.0 if eps is None else eps
-    outside = ops.logical_or(self < low, self > 1 - low)
+    if eps is None:
+        return ops.where(ops.logical_or(self < 0, self > 1), math.nan, grad / (self * (1 - self)))
+    outside = ops.logical_or(self < eps, self > 1 - eps)
     inside = ops.where(outside, 0.5, self)
-    return ops.where(outside, math.nan if eps is None else 0.0, grad / (inside * (1 - inside)))
+    return ops.where(outside, 0.0, grad / (inside * (1 - inside)))
 
 
 def mvlgamma_backward(grad, self, p):

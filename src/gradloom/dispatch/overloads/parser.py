@@ -113,8 +113,6 @@ class Overloads:
     @property
     def __signature__(self):
         """The signature for `inspect.signature` of the public function, whose `__wrapped__` this object is."""
-        from inspect import Parameter as P, Signature as S
-
         if not Overloads.inspectable and self.name not in (
             "split",
             "unflatten",
@@ -122,6 +120,12 @@ class Overloads:
             "istft",
         ):  # Python functions in PyTorch, too
             raise ValueError(f"no signature found for builtin {self.public!r}")
+        return self.signature()
+
+    def signature(self):
+        """Return the signature of the public function, whether or not programs see it."""
+        from inspect import Parameter as P, Signature as S
+
         own = [P("self", P.POSITIONAL_ONLY)] if self.method else []
         if len(self.signatures) > 1:
             return S([*own, P("args", P.VAR_POSITIONAL), P("kwargs", P.VAR_KEYWORD)])

@@ -27,6 +27,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
+from gradloom.dispatch.overloads import Overloads
 from gradloom.nn.modules.module import Module
 from gradloom.utils._documentation import like, parameters
 from gradloom.utils._late_methods import LateMethod
@@ -118,7 +119,9 @@ class _Forward(LateMethod):
         for name, p in declared.parameters.items():
             taken[name] += "" if p.default is p.empty else f" = {p.default!r}"
         own, given, by_name = {"training", *parameters(self.cls, "__init__")}.difference(_FLAGS), [], False
-        for name, p in inspect.signature(self.function).parameters.items():
+        wrapped = getattr(self.function, "__wrapped__", None)
+        called = wrapped.signature() if isinstance(wrapped, Overloads) else inspect.signature(self.function)
+        for name, p in called.parameters.items():
             if name in taken or name in own:
                 value = name if name in taken else f"self.{name}"
                 given.append(f"{name}={value}" if by_name or p.kind is p.KEYWORD_ONLY else value)
