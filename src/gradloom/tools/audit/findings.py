@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gradloom.tools.verify.causes import likely_causes
-from gradloom.tools.verify.findings import BACKWARD, FORWARD, Comparison, Fault
+from gradloom.tools.verify.findings import BACKWARD, COMPOSITIONS, FORWARD, Comparison, Fault
 from gradloom.tools.verify.jacobians import coordinates, from_real
 from gradloom.tools.verify.operators import Operator
 
@@ -189,7 +189,7 @@ def _recognized(problem: Problem, mode: str, library: Library, witness: Library 
         return []
     blocks = [_block(problem, mode, one, array, like) for one in (witness, library)]
     comparison = Comparison(blocks[0], blocks[1], array, array if mode in SECOND else like)
-    check = mode if mode in FIRST else "second"
+    check = COMPOSITIONS.get(mode, mode)
     blame = FORWARD if mode == "forward" else BACKWARD
     place = problem.places[0]
     return likely_causes([Fault(problem.case, check, "", blame, place, 0, comparison)], None)
