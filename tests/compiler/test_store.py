@@ -327,6 +327,8 @@ def test_conditions_of_the_program_are_not_those_of_the_graph(made):
 
 
 COMPILER = {
+    "gradloom.utils",
+    "gradloom.utils._late_methods",
     *(
         "_api",
         "_attributes",

@@ -263,10 +263,10 @@ def clamp_jvp(self, self_t, min, min_t, max, max_t):
     """Return the tangent of whichever of input and bounds the result equals: the input's where it equals a bound, and
     the upper bound's where the lower one is greater."""
     if max is None:
-        return ops.where(self < min, _tangent(min_t, min), self_t)
+        return ops.where(self >= min, self_t, _tangent(min_t, min))
     max_t = _tangent(max_t, max)
     if min is None:
-        return ops.where(self > max, max_t, self_t)
+        return ops.where(self <= max, self_t, max_t)
     inside = ops.where(self < min, _tangent(min_t, min), ops.where(self > max, max_t, self_t))
     return ops.where(min > max, max_t, inside)
 

@@ -313,7 +313,7 @@ def signature_of(function: Callable[..., Any]) -> Signature:
     read = _read_signature(function)
     if (read.positional, read.keywords) != (positional, keywords):
         read = Signature()
-    return Signature(positional, keywords, required, read.words, read.results)
+    return Signature(positional, positional, keywords, required, read.words, read.results)
 
 
 def _read_signature(function: Callable[..., Any]) -> Signature:

@@ -28,6 +28,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, dataclass_transform
 
 from gradloom.dispatch.overloads import Overloads
+from gradloom.nn import functional as F
 from gradloom.nn.modules.module import Module
 from gradloom.utils._documentation import like, parameters
 from gradloom.utils._late_methods import LateMethod
@@ -65,17 +66,18 @@ def fields(function: Callable[..., Any] | None = None, *, kw_only: bool = False)
     return decorate
 
 
-def calls(function: Callable[..., Any]) -> Callable[[_Class], _Class]:
+def calls(function: Callable[..., Any] | str) -> Callable[[_Class], _Class]:
     """Return a decorator that gives a module its `forward`, a call of a function of nn.functional, and its docstring.
 
     Args:
-        function: gets the arguments of `forward`, the attributes with the names of its parameters, and `training`.
+        function: gets the arguments of `forward`, the attributes with the names of its parameters, and `training`. The
+            name of an operator that is imported on first use only; then the class has a docstring of its own.
     """
 
     def decorate(cls):
         if "forward" not in cls.__dict__:
             cls.forward = _Forward(cls, "forward", function)
-        return cls if cls.__dict__["__doc__"] else like(function)(cls)
+        return cls if isinstance(function, str) or cls.__dict__["__doc__"] else like(function)(cls)
 
     return decorate
 
@@ -119,8 +121,9 @@ class _Forward(LateMethod):
         for name, p in declared.parameters.items():
             taken[name] += "" if p.default is p.empty else f" = {p.default!r}"
         own, given, by_name = {"training", *parameters(self.cls, "__init__")}.difference(_FLAGS), [], False
-        wrapped = getattr(self.function, "__wrapped__", None)
-        called = wrapped.signature() if isinstance(wrapped, Overloads) else inspect.signature(self.function)
+        function = getattr(F, self.function) if isinstance(self.function, str) else self.function
+        wrapped = getattr(function, "__wrapped__", None)
+        called = wrapped.signature() if isinstance(wrapped, Overloads) else inspect.signature(function)
         for name, p in called.parameters.items():
             if name in taken or name in own:
                 value = name if name in taken else f"self.{name}"
@@ -128,4 +131,4 @@ class _Forward(LateMethod):
             else:
                 by_name = True
         yield f"def forward({', '.join(taken.values())}) -> {declared.return_annotation}:"
-        yield f"    return F.{self.function.__name__}({', '.join(given)})"
+        yield f"    return F.{function.__name__}({', '.join(given)})"

@@ -142,7 +142,7 @@ class _AvgPoolNd(Module):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-@calls(F.avg_pool1d)
+@calls("avg_pool1d")
 class AvgPool1d(_AvgPoolNd):
     """1d average pooling: the mean of each window.
 
@@ -205,12 +205,12 @@ class _AvgPoolWithDivisor(_AvgPoolNd):
         self.divisor_override = divisor_override
 
 
-@calls(F.avg_pool2d)
+@calls("avg_pool2d")
 @spatial(2)
 class AvgPool2d(_AvgPoolWithDivisor): ...
 
 
-@calls(F.avg_pool3d)
+@calls("avg_pool3d")
 @spatial(3)
 class AvgPool3d(_AvgPoolWithDivisor): ...
 
@@ -326,7 +326,7 @@ class _AdaptiveAvgPoolNd(Module):
         raise NotImplementedError
 
 
-@calls(F.adaptive_avg_pool1d)
+@calls("adaptive_avg_pool1d")
 @spatial(1)
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd): ...
 
