@@ -13848,7 +13848,7 @@ def clamp_Tensor(input, min=None, max=None, *, out=None):
     ∂L/∂x = clamp_backward(g, x, min, max)
     ∂L/∂min = clamp_min_backward(g, x, min, max)
     ∂L/∂max = clamp_max_backward(g, x, min, max)
-    dz = (dmin if x < min, else dx) if max = None, (dmax if x > max, else dx) if min = None, dmax if min > max, dmin if x < min, dmax if x > max, else dx
+    dz = (dx if x ≥ min, else dmin) if max = None, (dx if x ≤ max, else dmax) if min = None, dmax if min > max, dmin if x < min, dmax if x > max, else dx
     where x = self, z = result, g = ∂L/∂z
     clamp_backward: g where the value lies within its bounds (tensors, numbers or None), end points included.
     clamp_min_backward: the gradient of a lower bound: g where it took effect; an upper bound that is less has precedence.
