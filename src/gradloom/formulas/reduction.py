@@ -114,12 +114,11 @@ def prod_backward(grad, self, result, dim=None, keepdim=False):
     if not self.dim():
         return grad
     grad = _restored(grad, dim, keepdim, self.dim())
-    zeros = self == 0
-    if not zeros.is_meta and dim is None and zeros.sum() > 1 and not self.isfinite().all():
+    if _are_quotients(self, result):
+        return grad * (_restored(result, dim, keepdim, self.dim()) / self).conj()
+    if not self.is_meta and dim is None and (self == 0).sum() > 1 and not self.isfinite().all():
         return ops.zeros_like(self)  # also where a zero meets an infinity
-    if not _are_quotients(self, result):
-        return grad * _products_of_others(self, dim).conj()
-    return grad * (_restored(result, dim, keepdim, self.dim()) / self).conj()
+    return grad * _products_of_others(self, dim).conj()
 
 
 def prod_jvp(self, self_t, result, dim=None, keepdim=False):
