@@ -1,6 +1,6 @@
 # `make` lists the targets. Only python3 and make are needed: everything else is installed into .venv (the library, its
-# tests and the demo), .venv-torch (PyTorch and HIPS autograd, to compare with; nothing else uses them) and
-# .venv-ecosystem (packages that import torch, without PyTorch).
+# tests and the demo), .venv-torch (PyTorch and HIPS autograd, to compare with; nothing else uses them), .venv-torch-2.15.0
+# (another release of PyTorch, where TORCH says so) and .venv-ecosystem (packages that import torch, without PyTorch).
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
@@ -10,9 +10,11 @@ DEMO_ARGS ?=
 BENCH_ARGS ?=
 MATRIX_ARGS ?=
 MUTANTS_ARGS ?= --workers 2
+# The release of PyTorch that conformance compares with: 2.13.0 has a small wheel, others have an environment each.
+TORCH ?= 2.13.0
 
 VENV := .venv
-TORCH_VENV := .venv-torch
+TORCH_VENV := .venv-torch$(if $(filter-out 2.13.0,$(TORCH)),-$(TORCH))
 ECO_VENV := .venv-ecosystem
 # Tests are handed out in the order of the files, so that what a file sets up is set up once or twice. The limit for one
 # test is the last resort against one that hangs: every wait in the tests has an end of its own, much sooner.
@@ -28,7 +30,7 @@ help: ## list the targets
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 	@echo "PYTHON=... chooses the interpreter (3.11 or newer); PYTEST_ARGS, DEMO_ARGS, BENCH_ARGS, MATRIX_ARGS and MUTANTS_ARGS are passed on;"
-	@echo "WORKERS=... is the number of processes that run the tests (one a core)"
+	@echo "WORKERS=... is the number of processes that run the tests (one a core); TORCH=2.15.0 compares with that PyTorch"
 
 demo: generate ## train the digit classifier: accuracy, weights and a picture in demo-output/
 	@$(VENV)/bin/python examples/train_digits.py --out demo-output $(DEMO_ARGS)
@@ -53,7 +55,7 @@ check: $(VENV)/installed ## check that generated/ is fresh, the code clean (ruff
 	@$(VENV)/bin/mypy --config-file= --strict tests/stubs/consumers
 	@$(VENV)/bin/python -m pytest --quiet tests/test_layering.py
 
-conformance: $(TORCH_VENV)/installed ## compare with PyTorch 2.13
+conformance: $(TORCH_VENV)/installed ## compare with PyTorch 2.13.0, or with the release TORCH
 	@echo "about 13,200 tests, which take ten minutes on two cores"
 	@$(TORCH_VENV)/bin/python -m pytest tests/conformance tests/semantics --library torch $(IN_PARALLEL) $(PYTEST_ARGS)
 
@@ -87,7 +89,7 @@ docs: $(VENV)/installed-docs ## build the documentation into build/site and test
 	@echo "the documentation is in build/site: open build/site/index.html"
 
 clean: ## remove the environments, build results, caches, demo-output/ and bench.json
-	@rm -rf $(VENV) $(TORCH_VENV) $(ECO_VENV) .venv-matrix build dist *.egg-info demo-output bench.json
+	@rm -rf $(VENV) .venv-torch .venv-torch-* $(ECO_VENV) .venv-matrix build dist *.egg-info demo-output bench.json
 	@rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -98,7 +100,7 @@ $(VENV)/installed-docs: $(VENV)/installed
 	@$(PYTHON) .ci/environment.py $(VENV) docs $@ --into
 
 $(TORCH_VENV)/installed: pyproject.toml setup.py
-	@$(PYTHON) .ci/environment.py $(TORCH_VENV) conformance,bench $@
+	@$(PYTHON) .ci/environment.py $(TORCH_VENV) comparison,bench $@ --torch $(TORCH)
 
 $(ECO_VENV)/installed: pyproject.toml setup.py tests/ecosystem/requirements.txt
 	@$(PYTHON) .ci/environment.py $(ECO_VENV) test $@ --with tests/ecosystem/requirements.txt

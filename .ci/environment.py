@@ -1,11 +1,12 @@
 """Make a virtual environment for the Makefile, and say what is installed, how large it is and how long it takes.
 
-    python .ci/environment.py FOLDER EXTRA[,EXTRA] STAMP [--into] [--with REQUIREMENTS]
+    python .ci/environment.py FOLDER EXTRA[,EXTRA] STAMP [--into] [--with REQUIREMENTS] [--torch VERSION]
 
 The checkout is installed into it, editable, with the extras. The stamp, a file in the folder, is written last and names
 the checkout: an environment that came along in a copied folder would run the code of the original. A second process
 waits until the first is done and then finds nothing left to do. With --into, the environment is there already.
-With --with, the packages that a file lists are installed first, without what they depend on.
+With --with, the packages that a file lists are installed first, without what they depend on. --torch adds a release of
+PyTorch.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from pathlib import Path
 CHECKOUT = Path(__file__).resolve().parents[1]
 SIZES = {
     "dev,demo": "about 700 MB",
-    "conformance,bench": "1 GB or, with a PyTorch that can use GPUs, several",
+    "comparison,bench": "1 GB or, with a PyTorch that can use GPUs, six",
     "docs": "about 50 MB",
     "test": "about 500 MB",
 }
 
 
-def main(folder: Path, extras: str, stamp: Path, into: bool, requirements: str | None) -> int:
+def main(folder: Path, extras: str, stamp: Path, into: bool, requirements: str | None, torch: str | None) -> int:
     if sys.version_info < (3, 11):  # noqa: UP036, this is what says so
         print(f"gradloom needs Python 3.11 or newer and {sys.executable} is {sys.version.split()[0]}; "
               "try: make PYTHON=python3.12")  # fmt: skip
@@ -38,13 +39,14 @@ def main(folder: Path, extras: str, stamp: Path, into: bool, requirements: str |
         if is_current(stamp, "pyproject.toml", "setup.py", *filter(None, [requirements])):
             return 0
         start = time.monotonic()
-        print(f"installing gradloom[{extras}] into {folder}/: {SIZES[extras]}, in a minute or two, "
-              "and longer where packages are downloaded", flush=True)  # fmt: skip
+        what = f"gradloom[{extras}]" + (f" and PyTorch {torch}" if torch else "")
+        print(f"installing {what} into {folder}/: {SIZES[extras]}, in a minute or two, and longer where packages are "
+              "downloaded", flush=True)  # fmt: skip
         if not into:
             subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
         code = install(python, "--no-deps", "--requirement", requirements) if requirements else 0
-        code = code or install(python, "--editable", f".[{extras}]")
+        code = code or install(python, "--editable", f".[{extras}]", *([f"torch=={torch}"] if torch else []))
         if code == 0:
             stamp.write_text(f"{CHECKOUT}\n")
             print(f"installed in {time.monotonic() - start:.0f} s, {size(folder) / 1e6:.0f} MB", flush=True)
@@ -109,6 +111,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("stamp", type=Path)
     parser.add_argument("--into", action="store_true")
     parser.add_argument("--with", dest="requirements")
+    parser.add_argument("--torch")
     return parser.parse_args()
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+
+from tests.releases import pytorch_before
 
 from .results import ABSENT, OpResult
 
@@ -34,19 +37,31 @@ def load_known(path: Path | None = DEFAULT_PATH, every_sample: bool = False) -> 
     """The list in a YAML file, or an empty one. ValueError for all but kind -> name -> stage -> reason.
 
     With `every_sample`, what is listed below `with --whole` counts too: misses that all samples of all dtypes have.
+    What is listed below `before 2.15` or `since 2.15` counts for such releases of PyTorch.
     """
     data = {} if path is None else yaml.safe_load(path.read_text(encoding="utf-8")) or {}
-    if not isinstance(data, dict) or set(data) - {*KINDS, WHOLE}:
+    if not isinstance(data, dict):
         raise ValueError(f"{path}: the top level must be {', '.join((*KINDS, WHOLE))}")
     found: Known = {kind: {} for kind in KINDS}
-    for part in (data, data.pop(WHOLE, None) or {}):
-        for kind, names in part.items():
+    sections = {"": {kind: data.pop(kind) for kind in KINDS if kind in data}, **data}
+    for title, part in sections.items():
+        counts = _counts(path, str(title), every_sample)
+        for kind, names in (part or {}).items():
             for name, stages in (names or {}).items():
                 if not isinstance(stages, dict) or not all(isinstance(r, str) and r.strip() for r in stages.values()):
                     raise ValueError(f"{path}: {kind}: {name}: write `stage: reason` for each stage that misses")
-                if part is data or every_sample:
+                if counts:
                     found[kind].setdefault(name, {}).update(stages)
     return found
+
+
+def _counts(path: Path | None, title: str, every_sample: bool) -> bool:
+    """Return whether a section of the list counts: of all samples, or of some releases of PyTorch."""
+    if release := re.fullmatch(r"(before|since) (\d+\.\d+)", title):
+        return pytorch_before(release[2]) is (release[1] == "before")
+    if title not in ("", WHOLE):
+        raise ValueError(f"{path}: the top level must be {', '.join((*KINDS, WHOLE))} or a release as in `before 2.15`")
+    return not title or every_sample
 
 
 def judge(results: Iterable[OpResult], known: Known, stages: Iterable[str], whole: bool) -> Verdict:

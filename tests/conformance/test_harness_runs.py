@@ -85,6 +85,16 @@ def test_a_known_miss_needs_a_reason(tmp_path):
         load_known(path)
 
 
+def test_a_known_miss_can_be_one_of_some_releases(tmp_path):
+    path = tmp_path / "known.yaml"
+    for title, counts in {"before 99.0": True, "since 99.0": False, "before 1.9": False, "since 1.9": True}.items():
+        path.write_text(f"{title}:\n  operators:\n    add:\n      forward: why\n")
+        assert load_known(path)["operators"] == ({"add": {"forward": "why"}} if counts else {})
+    path.write_text("after 1.9:\n  operators: {}\n")
+    with pytest.raises(ValueError, match="before 2.15"):
+        load_known(path)
+
+
 def test_the_command_prints_a_table_and_writes_it(tmp_path, capsys):
     arguments = [
         "--candidate",

@@ -154,7 +154,8 @@ def test_an_import_loads_numpy_only():
     assert not {"yaml", "jinja2", "scipy", "ml_dtypes", "torch"} & set(loaded)
 
 
-def test_torch_is_pinned_to_the_reference():
+def test_torch_is_pinned_to_the_release_of_make_conformance():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert "\nTORCH ?= 2.13.0\n" in (ROOT / "Makefile").read_text()
     requirements = [requirement for extra in extras.values() for requirement in extra]
     assert {text for text in requirements if text.startswith("torch")} == {"torch==2.13.0"}
