@@ -53,12 +53,15 @@ SCALAR = Base("Scalar")
 _VARIANT_TAGS = {"inplace": "inplace", "out": "out"}
 
 
-def families_of_operators(wrappers: Iterable[Wrapper]) -> list[tuple[str, str]]:
-    """Return the families of each operator's overloads, in the order of the YAML file."""
+def operators_of_families(wrappers: Iterable[Wrapper]) -> list[tuple[str, list[str]]]:
+    """Return the operators whose overloads are in the same families, `elementwise reduction`, in alphabetical order."""
     found: dict[str, dict[str, None]] = {}
     for w in wrappers:
         found.setdefault(w.schema.name.name, {})[w.native.family] = None
-    return [(name, " ".join(families)) for name, families in sorted(found.items())]
+    operators: dict[str, list[str]] = {}
+    for name, families in sorted(found.items()):
+        operators.setdefault(" ".join(families), []).append(name)
+    return list(operators.items())
 
 
 class Records:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
+from textwrap import fill as fill_lines
 from typing import Any
 
 from ..derivatives.derivatives import Derivatives
@@ -25,7 +26,7 @@ from ..notation.equations import Notation, docstring
 from ..target import Target, own
 from ..wrappers.calls import module_alias
 from ..wrappers.wrappers import NodeClass, PublicName, Wrapper, make_all, public_names
-from .records import Records, families_of_operators, gradient_table
+from .records import Records, gradient_table, operators_of_families
 from .stubs import package_stubs, render_stubs
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
@@ -60,7 +61,7 @@ def templates() -> Any:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    found.filters |= {"lines": _lines, "docstring": _docstring, "repr": repr}
+    found.filters |= {"lines": _lines, "docstring": _docstring, "repr": repr, "words": _words}
     return found
 
 
@@ -95,6 +96,14 @@ def fill(name: str, macro: str | None = None, /, **facts: object) -> str:
 def _lines(text: str, spaces: int) -> str:
     """Indent the lines of a part of a template, except blank ones."""
     return "".join(f"{' ' * spaces}{line}\n" for line in text.splitlines() if line.strip())
+
+
+def _words(words: Iterable[str], spaces: int = 0, end: str = "") -> str:
+    """Return indented lines with these words, each followed by `end`. A word may have spaces."""
+    indent = " " * spaces
+    text = " ".join(f"{word}{end}".replace(" ", "\0") for word in words)
+    lines = fill_lines(text, 120, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
+    return lines.replace("\0", " ")
 
 
 def _docstring(text: str) -> str:
@@ -266,7 +275,7 @@ def _declared(wrappers: Sequence[Wrapper], package: Path | None, target: Target,
     if debug:
         files |= _in_debug({name: files[name] for name in ("functions/__init__.py", "variable_type/__init__.py")})
     files |= _namespaces(sorted({w.native.family for w in declared}), declared, names, target)
-    operators = families_of_operators(declared)
+    operators = operators_of_families(declared)
     files["records/__init__.py"] = fill("package.jinja", "records", operators=operators, target=target)
     if package is not None:
         files |= render_stubs(names, package, fill)
@@ -396,30 +405,58 @@ def _namespaces(
     for n in public:
         if n.module and n.is_function:
             modules.setdefault(n.module, []).append((n.short, n.name))
-    results = {w.python_name: w.native.family for w in wrappers if w.result_class}
+    in_order = sorted(public, key=lambda n: n.direct is None)  # as the modules of families have them
+    results = sorted({(w.python_name, w.native.family) for w in wrappers if w.result_class})
     files = {
         "namespaces/__init__.py": fill(
             "package.jinja",
             "namespaces",
             names=public,
-            wrappers=wrappers,
-            results=sorted(results.items()),
+            overloads=_by_family((w.native.family, w.own_name) for w in wrappers),
+            parsed=_by_family((n.family, n.name) for n in public if not n.direct),
+            direct=_by_family((n.family, n.name) for n in public if n.direct),
+            methods=_by_family((n.family, n.name) for n in in_order if n.is_method),
+            results=_by_family((family, name) for name, family in results),
             modules=sorted(modules.items()),
             target=target,
         )
     }
     for family in families:
         names = [n for n in public if n.family == family]
+        direct = [(n, n.direct) for n in names if n.direct is not None]
+        parsed = [n for n in names if n.direct is None]
         files[f"namespaces/{family}.py"] = fill(
             "package.jinja",
             "names_of_family",
             family=family,
             families=sorted({family, *(w.native.family for n in names for w in n.wrappers)}),
-            names=names,
-            wrappers=[w for w in wrappers if w.native.family == family],
+            overloads=[_assigned(w.own_name, w.function) for w in wrappers if w.native.family == family],
+            parsed=parsed,
+            guards=[f"{n.name}={w.guard}" for n, w in direct],
+            direct=[_assigned(n.name, w.function) for n, w in direct],
+            methods=[_assigned(n.name, w.function) for n, w in direct if n.is_method],
+            parsed_methods=[_method(n) for n in parsed if n.is_method],
             target=target,
         )
     return files
+
+
+def _by_family(names: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """Return the names of each family."""
+    found: dict[str, list[str]] = {}
+    for family, name in names:
+        found.setdefault(family, []).append(name)
+    return list(found.items())
+
+
+def _assigned(name: str, function: str) -> str:
+    return name if name == function else f"{name}={function}"
+
+
+def _method(name: PublicName) -> str:
+    """Return the word for a method with several overloads: Note [Families] in gradloom.dispatch.families."""
+    chosen = name.method_entries
+    return name.name if len(chosen) == len(name.wrappers) else f"{name.name}={','.join(map(str, chosen))}"
 
 
 def _records(

@@ -267,7 +267,7 @@ def render_stubs(names: Sequence[PublicName], package: Path, template: Callable[
             TEMPLATE,
             "namespace",
             module=module,
-            same=[name for short, name in listed if short == name],
+            same=[f"{name} as {name}" for short, name in listed if short == name],
             renamed=[(short, name) for short, name in listed if short != name],
         )
     return {f"{FOLDER}/{name}": text for name, text in files.items()}

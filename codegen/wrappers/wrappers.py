@@ -194,6 +194,13 @@ class Block:
     retain_variables: bool
     on_arrays: str
     is_flat: str
+    skipped: str  # the condition under which it is not evaluated, for one gradient of one tensor; else empty
+    is_short: bool  # whether it is the formula and nothing else
+
+    @property
+    def is_verbatim(self) -> bool:
+        """Return whether its code is the formula of the entry, and nothing else."""
+        return self.is_short and self.comment.partition(": ")[2] == self.formula
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,12 +296,17 @@ class NodeClass:
         targets = ", ".join(f"grad_of_{name}" for name in d.inputs)
         undefined = [f"[None] * {i.size}" if i is not None and i.is_list else "None" for i in inputs]
         materialize = set(d.materialize)
+        unpacked = tuple(
+            (name, saved[name].kind, saved[name].is_optional) for name in d.saved if name not in self.sizes
+        )
+        is_plain = len(inputs) == 1 and undefined == ["None"] and d.not_implemented is None and not d.defined_by
+        reads = [
+            g for g in d.gradients if g.name != "grad" and not g.name.startswith("grads[") or g.index in materialize
+        ]
         return Block(
             comment=f"{', '.join(d.inputs)}: {' '.join(d.source.split())}",
             needed=self._needed(d),
-            unpacked=tuple(
-                (name, saved[name].kind, saved[name].is_optional) for name in d.saved if name not in self.sizes
-            ),
+            unpacked=unpacked,
             gradients=tuple((g.name, g.index, g.index in materialize) for g in d.gradients),
             formula=d.formula,
             targets=targets,
@@ -312,7 +324,15 @@ class NodeClass:
             retain_variables=d.retain_variables,
             on_arrays=d.on_arrays.text if d.on_arrays else "",
             is_flat=_is_flat(d),
+            skipped=self._range(d.inputs[0], "{} is NO_EDGE") if is_plain else "",
+            is_short=is_plain and not (unpacked or reads or d.mask or d.retain_variables or d.on_arrays),
         )
+
+    @property
+    def only(self) -> Block | None:
+        """The block of a node that has one gradient and one input."""
+        blocks = self.blocks
+        return blocks[0] if self.single_gradient and len(blocks) == 1 and blocks[0].skipped else None
 
     @property
     def has_arrays(self) -> bool:

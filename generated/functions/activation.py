@@ -26,16 +26,13 @@ class ReluBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: threshold_backward(grad, result, 0)
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = ops.threshold_backward(grad, result, 0)
-        else:
-            grad_of_self = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = ops.threshold_backward(grad, result, 0)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -53,17 +50,14 @@ class ThresholdBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: threshold_backward(grad, self, threshold)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            threshold = fn.saved_threshold
-            grad_of_self = ops.threshold_backward(grad, self, threshold)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        threshold = fn.saved_threshold
+        grad_of_self = ops.threshold_backward(grad, self, threshold)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -93,10 +87,7 @@ class ThresholdBackwardBackward0(Node):
         else:
             grad_of_grad_output = None
         # self: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         return (grad_of_grad_output, grad_of_self,)
 
     def release_variables(fn):
@@ -114,18 +105,15 @@ class HardtanhBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: hardtanh_backward(grad, self, min_val, max_val)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            min_val = fn.saved_min_val
-            max_val = fn.saved_max_val
-            grad_of_self = ops.hardtanh_backward(grad, self, min_val, max_val)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        min_val = fn.saved_min_val
+        max_val = fn.saved_max_val
+        grad_of_self = ops.hardtanh_backward(grad, self, min_val, max_val)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -156,10 +144,7 @@ class HardtanhBackwardBackward0(Node):
         else:
             grad_of_grad_output = None
         # self: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         return (grad_of_grad_output, grad_of_self,)
 
     def release_variables(fn):
@@ -177,19 +162,16 @@ class EluBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: elu_backward(grad, alpha, scale, input_scale, False, self)
-        if edges[0] is not NO_EDGE:
-            alpha = fn.saved_alpha
-            scale = fn.saved_scale
-            input_scale = fn.saved_input_scale
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = ops.elu_backward(grad, alpha, scale, input_scale, False, self)
-        else:
-            grad_of_self = None
+        alpha = fn.saved_alpha
+        scale = fn.saved_scale
+        input_scale = fn.saved_input_scale
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = ops.elu_backward(grad, alpha, scale, input_scale, False, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -207,19 +189,16 @@ class EluBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: elu_backward(grad, alpha, scale, input_scale, True, result)
-        if edges[0] is not NO_EDGE:
-            alpha = fn.saved_alpha
-            scale = fn.saved_scale
-            input_scale = fn.saved_input_scale
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = ops.elu_backward(grad, alpha, scale, input_scale, True, result)
-        else:
-            grad_of_self = None
+        alpha = fn.saved_alpha
+        scale = fn.saved_scale
+        input_scale = fn.saved_input_scale
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = ops.elu_backward(grad, alpha, scale, input_scale, True, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -283,17 +262,14 @@ class CeluBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: elu_backward(grad, alpha, 1, 1.0 / alpha, False, self)
-        if edges[0] is not NO_EDGE:
-            alpha = fn.saved_alpha
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = ops.elu_backward(grad, alpha, 1, 1.0 / alpha, False, self)
-        else:
-            grad_of_self = None
+        alpha = fn.saved_alpha
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = ops.elu_backward(grad, alpha, 1, 1.0 / alpha, False, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -311,17 +287,14 @@ class CeluBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: elu_backward(grad, alpha, 1, 1.0 / alpha, True, result)
-        if edges[0] is not NO_EDGE:
-            alpha = fn.saved_alpha
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = ops.elu_backward(grad, alpha, 1, 1.0 / alpha, True, result)
-        else:
-            grad_of_self = None
+        alpha = fn.saved_alpha
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = ops.elu_backward(grad, alpha, 1, 1.0 / alpha, True, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -339,17 +312,14 @@ class LeakyReluBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: leaky_relu_backward(grad, self, negative_slope, False)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            negative_slope = fn.saved_negative_slope
-            grad_of_self = ops.leaky_relu_backward(grad, self, negative_slope, False)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        negative_slope = fn.saved_negative_slope
+        grad_of_self = ops.leaky_relu_backward(grad, self, negative_slope, False)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -367,17 +337,14 @@ class LeakyReluBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: leaky_relu_backward(grad, result, negative_slope, True)
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            negative_slope = fn.saved_negative_slope
-            grad_of_self = ops.leaky_relu_backward(grad, result, negative_slope, True)
-        else:
-            grad_of_self = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        negative_slope = fn.saved_negative_slope
+        grad_of_self = ops.leaky_relu_backward(grad, result, negative_slope, True)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -408,10 +375,7 @@ class LeakyReluBackwardBackward0(Node):
         else:
             grad_of_grad_output = None
         # self: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         return (grad_of_grad_output, grad_of_self,)
 
     def release_variables(fn):
@@ -488,16 +452,13 @@ class HardsigmoidBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: hardsigmoid_backward(grad, self)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = ops.hardsigmoid_backward(grad, self)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = ops.hardsigmoid_backward(grad, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -525,10 +486,7 @@ class HardsigmoidBackwardBackward0(Node):
         else:
             grad_of_grad_output = None
         # self: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         return (grad_of_grad_output, grad_of_self,)
 
     def release_variables(fn):
@@ -545,16 +503,13 @@ class HardswishBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: hardswish_backward(grad, self)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = ops.hardswish_backward(grad, self)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = ops.hardswish_backward(grad, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -609,17 +564,14 @@ class HardshrinkBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: hardshrink_backward(grad, self, lambd)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            lambd = fn.saved_lambd
-            grad_of_self = ops.hardshrink_backward(grad, self, lambd)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        lambd = fn.saved_lambd
+        grad_of_self = ops.hardshrink_backward(grad, self, lambd)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -649,10 +601,7 @@ class HardshrinkBackwardBackward0(Node):
         else:
             grad_of_grad_out = None
         # self: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         return (grad_of_grad_out, grad_of_self,)
 
     def release_variables(fn):
@@ -670,17 +619,14 @@ class SoftshrinkBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: softshrink_backward(grad, self, lambd)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            lambd = fn.saved_lambd
-            grad_of_self = ops.softshrink_backward(grad, self, lambd)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        lambd = fn.saved_lambd
+        grad_of_self = ops.softshrink_backward(grad, self, lambd)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -710,10 +656,7 @@ class SoftshrinkBackwardBackward0(Node):
         else:
             grad_of_grad_output = None
         # self: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         return (grad_of_grad_output, grad_of_self,)
 
     def release_variables(fn):
@@ -730,17 +673,14 @@ class GeluBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: gelu_backward(grad, self, approximate=approximate)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            approximate = fn.saved_approximate
-            grad_of_self = ops.gelu_backward(grad, self, approximate=approximate)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        approximate = fn.saved_approximate
+        grad_of_self = ops.gelu_backward(grad, self, approximate=approximate)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -796,16 +736,13 @@ class SiluBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: silu_backward(grad, self)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = ops.silu_backward(grad, self)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = ops.silu_backward(grad, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -859,16 +796,13 @@ class MishBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: mish_backward(grad, self)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = ops.mish_backward(grad, self)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = ops.mish_backward(grad, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -923,18 +857,15 @@ class SoftplusBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: softplus_backward(grad, self, beta, threshold)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            beta = fn.saved_beta
-            threshold = fn.saved_threshold
-            grad_of_self = ops.softplus_backward(grad, self, beta, threshold)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        beta = fn.saved_beta
+        threshold = fn.saved_threshold
+        grad_of_self = ops.softplus_backward(grad, self, beta, threshold)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -993,19 +924,16 @@ class LogSigmoidBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: log_sigmoid_backward(grad, self, buffer)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            buffer = fn.saved_buffer
-            if buffer._vc is not None:
-                buffer = unpack(buffer, fn)
-            grad_of_self = ops.log_sigmoid_backward(grad, self, buffer)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        buffer = fn.saved_buffer
+        if buffer._vc is not None:
+            buffer = unpack(buffer, fn)
+        grad_of_self = ops.log_sigmoid_backward(grad, self, buffer)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1062,17 +990,14 @@ class GluBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: glu_backward(grad, self, dim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            dim = fn.saved_dim
-            grad_of_self = ops.glu_backward(grad, self, dim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        dim = fn.saved_dim
+        grad_of_self = ops.glu_backward(grad, self, dim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1128,18 +1053,15 @@ class SoftmaxBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _softmax_backward_data(grad, result, dim, self.scalar_type())
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            dim = fn.saved_dim
-            self_scalar_type = fn.saved_self_scalar_type
-            grad_of_self = ops._softmax_backward_data(grad, result, dim, self_scalar_type)
-        else:
-            grad_of_self = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        dim = fn.saved_dim
+        self_scalar_type = fn.saved_self_scalar_type
+        grad_of_self = ops._softmax_backward_data(grad, result, dim, self_scalar_type)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1156,18 +1078,15 @@ class SafeSoftmaxBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _softmax_backward_data(grad, result, dim, self.scalar_type())
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            dim = fn.saved_dim
-            self_scalar_type = fn.saved_self_scalar_type
-            grad_of_self = ops._softmax_backward_data(grad, result, dim, self_scalar_type)
-        else:
-            grad_of_self = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        dim = fn.saved_dim
+        self_scalar_type = fn.saved_self_scalar_type
+        grad_of_self = ops._softmax_backward_data(grad, result, dim, self_scalar_type)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1224,18 +1143,15 @@ class LogSoftmaxBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _log_softmax_backward_data(grad, result, dim, self.scalar_type())
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            dim = fn.saved_dim
-            self_scalar_type = fn.saved_self_scalar_type
-            grad_of_self = ops._log_softmax_backward_data(grad, result, dim, self_scalar_type)
-        else:
-            grad_of_self = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        dim = fn.saved_dim
+        self_scalar_type = fn.saved_self_scalar_type
+        grad_of_self = ops._log_softmax_backward_data(grad, result, dim, self_scalar_type)
         return (grad_of_self,)
 
     def release_variables(fn):

@@ -27,15 +27,9 @@ class ComplexBackward0(Node):
         if grad is None:
             return (None, None)
         # imag: imag(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_imag = ops.imag(grad)
-        else:
-            grad_of_imag = None
+        grad_of_imag = ops.imag(grad) if edges[1] is not NO_EDGE else None
         # real: real(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_real = ops.real(grad)
-        else:
-            grad_of_real = None
+        grad_of_real = ops.real(grad) if edges[0] is not NO_EDGE else None
         return (grad_of_real, grad_of_imag,)
 
 
@@ -76,16 +70,13 @@ class AngleBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: angle_backward(grad, self)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = angle_backward(grad, self)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = angle_backward(grad, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -100,18 +91,15 @@ class ConjBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.conj()
-        if edges[0] is not NO_EDGE:
-            if flat is not None:
-                grad_of_self = wrap(grad_)
-            else:
-                grad_of_self = grad.conj()
+        if flat is not None:
+            grad_of_self = wrap(grad_)
         else:
-            grad_of_self = None
+            grad_of_self = grad.conj()
         return (grad_of_self,)
 
 
@@ -123,18 +111,15 @@ class NegViewBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.neg()
-        if edges[0] is not NO_EDGE:
-            if flat is not None:
-                grad_of_self = wrap(xp.negative(grad_))
-            else:
-                grad_of_self = grad.neg()
+        if flat is not None:
+            grad_of_self = wrap(xp.negative(grad_))
         else:
-            grad_of_self = None
+            grad_of_self = grad.neg()
         return (grad_of_self,)
 
 
@@ -146,13 +131,9 @@ class ConjPhysicalBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad.conj_physical()
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad.conj_physical()
-        else:
-            grad_of_self = None
+        grad_of_self = grad.conj_physical()
         return (grad_of_self,)
 
 
@@ -164,13 +145,9 @@ class ConjPhysicalBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad.conj_physical()
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad.conj_physical()
-        else:
-            grad_of_self = None
+        grad_of_self = grad.conj_physical()
         return (grad_of_self,)
 
 
@@ -182,13 +159,10 @@ class ViewAsRealBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: view_as_complex(grad.contiguous())
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.view_as_complex(grad.contiguous())
-        else:
-            grad_of_self = None
+        grad_of_self = ops.view_as_complex(grad.contiguous())
         return (grad_of_self,)
 
 
@@ -200,13 +174,10 @@ class ViewAsComplexBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: view_as_real(grad.contiguous())
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.view_as_real(grad.contiguous())
-        else:
-            grad_of_self = None
+        grad_of_self = ops.view_as_real(grad.contiguous())
         return (grad_of_self,)
 
 
@@ -218,18 +189,15 @@ class ConjBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.conj()
-        if edges[0] is not NO_EDGE:
-            if flat is not None:
-                grad_of_self = wrap(grad_)
-            else:
-                grad_of_self = grad.conj()
+        if flat is not None:
+            grad_of_self = wrap(grad_)
         else:
-            grad_of_self = None
+            grad_of_self = grad.conj()
         return (grad_of_self,)
 
 
@@ -241,18 +209,15 @@ class NegViewBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.neg()
-        if edges[0] is not NO_EDGE:
-            if flat is not None:
-                grad_of_self = wrap(xp.negative(grad_))
-            else:
-                grad_of_self = grad.neg()
+        if flat is not None:
+            grad_of_self = wrap(xp.negative(grad_))
         else:
-            grad_of_self = None
+            grad_of_self = grad.neg()
         return (grad_of_self,)
 
 
@@ -264,13 +229,10 @@ class ViewAsRealBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: view_as_complex(grad.contiguous())
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.view_as_complex(grad.contiguous())
-        else:
-            grad_of_self = None
+        grad_of_self = ops.view_as_complex(grad.contiguous())
         return (grad_of_self,)
 
 
@@ -282,13 +244,10 @@ class ViewAsComplexBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: view_as_real(grad.contiguous())
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.view_as_real(grad.contiguous())
-        else:
-            grad_of_self = None
+        grad_of_self = ops.view_as_real(grad.contiguous())
         return (grad_of_self,)
 
 

@@ -134,19 +134,16 @@ class Im2ColBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: col2im(grad, (self.size(-2), self.size(-1)), kernel_size, dilation, padding, stride)
-        if edges[0] is not NO_EDGE:
-            self_sym_argsize_minus_2 = fn.saved_self_sym_argsize_minus_2
-            self_sym_argsize_minus_1 = fn.saved_self_sym_argsize_minus_1
-            kernel_size = fn.saved_kernel_size
-            dilation = fn.saved_dilation
-            padding = fn.saved_padding
-            stride = fn.saved_stride
-            grad_of_self = ops.col2im(grad, (self_sym_argsize_minus_2, self_sym_argsize_minus_1), kernel_size, dilation, padding, stride)
-        else:
-            grad_of_self = None
+        self_sym_argsize_minus_2 = fn.saved_self_sym_argsize_minus_2
+        self_sym_argsize_minus_1 = fn.saved_self_sym_argsize_minus_1
+        kernel_size = fn.saved_kernel_size
+        dilation = fn.saved_dilation
+        padding = fn.saved_padding
+        stride = fn.saved_stride
+        grad_of_self = ops.col2im(grad, (self_sym_argsize_minus_2, self_sym_argsize_minus_1), kernel_size, dilation, padding, stride)
         return (grad_of_self,)
 
 
@@ -159,17 +156,14 @@ class Col2ImBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: im2col(grad, kernel_size, dilation, padding, stride)
-        if edges[0] is not NO_EDGE:
-            kernel_size = fn.saved_kernel_size
-            dilation = fn.saved_dilation
-            padding = fn.saved_padding
-            stride = fn.saved_stride
-            grad_of_self = ops.im2col(grad, kernel_size, dilation, padding, stride)
-        else:
-            grad_of_self = None
+        kernel_size = fn.saved_kernel_size
+        dilation = fn.saved_dilation
+        padding = fn.saved_padding
+        stride = fn.saved_stride
+        grad_of_self = ops.im2col(grad, kernel_size, dilation, padding, stride)
         return (grad_of_self,)
 
 

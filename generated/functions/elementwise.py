@@ -34,11 +34,7 @@ class AddBackward0(Node):
             grad_of_other = grad if alpha == 1 else ops.mul_Scalar(grad, alpha.conjugate())
         else:
             grad_of_other = None
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad if edges[0] is not NO_EDGE else None
         return (grad_of_self, grad_of_other,)
 
 
@@ -50,13 +46,9 @@ class AddBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad
         return (grad_of_self,)
 
 
@@ -78,11 +70,7 @@ class SubBackward0(Node):
             grad_of_other = -grad if alpha == 1 else ops.mul_Scalar(-grad, alpha.conjugate())
         else:
             grad_of_other = None
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad if edges[0] is not NO_EDGE else None
         return (grad_of_self, grad_of_other,)
 
 
@@ -94,13 +82,9 @@ class SubBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad
         return (grad_of_self,)
 
 
@@ -116,11 +100,7 @@ class RsubBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # other: grad
-        if edges[1] is not NO_EDGE:
-            grad_of_other = grad
-        else:
-            grad_of_other = None
+        grad_of_other = grad if edges[1] is not NO_EDGE else None
         # self: maybe_multiply(-grad, alpha.conj())
         if edges[0] is not NO_EDGE:
             alpha = fn.saved_alpha
@@ -140,14 +120,11 @@ class RsubBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: maybe_multiply(-grad, alpha.conj())
-        if edges[0] is not NO_EDGE:
-            alpha = fn.saved_alpha
-            grad_of_self = maybe_multiply(-grad, alpha.conjugate())
-        else:
-            grad_of_self = None
+        alpha = fn.saved_alpha
+        grad_of_self = maybe_multiply(-grad, alpha.conjugate())
         return (grad_of_self,)
 
 
@@ -203,19 +180,16 @@ class MulBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * other.conj()
-        if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if flat is not None:
-                grad_of_self = wrap(xp.multiply(grad_, other.conjugate()))
-            else:
-                grad_of_self = ops.mul_Scalar(grad, other.conjugate())
+        other = fn.saved_other
+        if flat is not None:
+            grad_of_self = wrap(xp.multiply(grad_, other.conjugate()))
         else:
-            grad_of_self = None
+            grad_of_self = ops.mul_Scalar(grad, other.conjugate())
         return (grad_of_self,)
 
 
@@ -274,19 +248,16 @@ class DivBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / other.conj()
-        if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if flat is not None:
-                grad_of_self = wrap(xp.true_divide(grad_, other.conjugate()))
-            else:
-                grad_of_self = ops.div_Scalar(grad, other.conjugate())
+        other = fn.saved_other
+        if flat is not None:
+            grad_of_self = wrap(xp.true_divide(grad_, other.conjugate()))
         else:
-            grad_of_self = None
+            grad_of_self = ops.div_Scalar(grad, other.conjugate())
         return (grad_of_self,)
 
 
@@ -339,15 +310,12 @@ class DivBackward3(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: div_mode_self_backward(grad, other, rounding_mode)
-        if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            rounding_mode = fn.saved_rounding_mode
-            grad_of_self = div_mode_self_backward(grad, other, rounding_mode)
-        else:
-            grad_of_self = None
+        other = fn.saved_other
+        rounding_mode = fn.saved_rounding_mode
+        grad_of_self = div_mode_self_backward(grad, other, rounding_mode)
         return (grad_of_self,)
 
 
@@ -359,13 +327,9 @@ class RemainderBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad
         return (grad_of_self,)
 
 
@@ -392,11 +356,7 @@ class RemainderBackward1(Node):
             grad_of_other = -grad * self.div(other, rounding_mode='floor')
         else:
             grad_of_other = None
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad if edges[0] is not NO_EDGE else None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -411,13 +371,9 @@ class FmodBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad
         return (grad_of_self,)
 
 
@@ -444,11 +400,7 @@ class FmodBackward1(Node):
             grad_of_other = -grad * self.div(other, rounding_mode='trunc')
         else:
             grad_of_other = None
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad if edges[0] is not NO_EDGE else None
         return (grad_of_self, grad_of_other,)
 
     def release_variables(fn):
@@ -466,17 +418,14 @@ class PowBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: pow_backward(grad, self, exponent)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            exponent = fn.saved_exponent
-            grad_of_self = pow_backward(grad, self, exponent)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        exponent = fn.saved_exponent
+        grad_of_self = pow_backward(grad, self, exponent)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -537,20 +486,17 @@ class PowBackward2(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # exponent: pow_backward_exponent(grad, self, exponent, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            exponent = fn.saved_exponent
-            if exponent._vc is not None:
-                exponent = unpack(exponent, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_exponent = pow_backward_exponent(grad, self, exponent, result)
-        else:
-            grad_of_exponent = None
+        self = fn.saved_self
+        exponent = fn.saved_exponent
+        if exponent._vc is not None:
+            exponent = unpack(exponent, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_exponent = pow_backward_exponent(grad, self, exponent, result)
         return (grad_of_exponent,)
 
     def release_variables(fn):
@@ -572,11 +518,7 @@ class AddcmulBackward0(Node):
             return (None, None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad if edges[0] is not NO_EDGE else None
         # tensor1: grad * (tensor2 * value).conj()
         if edges[1] is not NO_EDGE:
             tensor2 = fn.saved_tensor2
@@ -622,11 +564,7 @@ class AddcdivBackward0(Node):
             return (None, None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad if edges[0] is not NO_EDGE else None
         # tensor1: grad * div(value, tensor2).conj()
         if edges[1] is not NO_EDGE:
             value = fn.saved_value
@@ -667,21 +605,18 @@ class SinBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * self.cos().conj()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(grad_, xp.cos(self._array)))
-            else:
-                grad_of_self = grad * self.cos().conj()
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(grad_, xp.cos(self._array)))
         else:
-            grad_of_self = None
+            grad_of_self = grad * self.cos().conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -698,21 +633,18 @@ class CosBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * -self.sin().conj()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(grad_, -xp.sin(self._array)))
-            else:
-                grad_of_self = grad * -self.sin().conj()
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(grad_, -xp.sin(self._array)))
         else:
-            grad_of_self = None
+            grad_of_self = grad * -self.sin().conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -729,21 +661,18 @@ class TanBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * (1 + result * result).conj()
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            if result._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(grad_, 1 + result._array * result._array))
-            else:
-                grad_of_self = grad * (ops.add_Scalar(result * result, 1, 1)).conj()
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        if result._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(grad_, 1 + result._array * result._array))
         else:
-            grad_of_self = None
+            grad_of_self = grad * (ops.add_Scalar(result * result, 1, 1)).conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -760,16 +689,13 @@ class AsinBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * (1 - self * self).rsqrt().conj()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = grad * (ops.sub(1, self * self)).rsqrt().conj()
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = grad * (ops.sub(1, self * self)).rsqrt().conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -786,16 +712,13 @@ class AcosBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * -(1 - self * self).rsqrt().conj()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = grad * -(ops.sub(1, self * self)).rsqrt().conj()
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = grad * -(ops.sub(1, self * self)).rsqrt().conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -812,21 +735,18 @@ class AtanBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (self * self + 1).conj()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.true_divide(grad_, self._array * self._array + 1))
-            else:
-                grad_of_self = grad / (ops.add_Scalar(self * self, 1, 1)).conj()
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.true_divide(grad_, self._array * self._array + 1))
         else:
-            grad_of_self = None
+            grad_of_self = grad / (ops.add_Scalar(self * self, 1, 1)).conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -843,21 +763,18 @@ class SinhBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * self.cosh().conj()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(grad_, xp.cosh(self._array)))
-            else:
-                grad_of_self = grad * self.cosh().conj()
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(grad_, xp.cosh(self._array)))
         else:
-            grad_of_self = None
+            grad_of_self = grad * self.cosh().conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -874,21 +791,18 @@ class CoshBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * self.sinh().conj()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(grad_, xp.sinh(self._array)))
-            else:
-                grad_of_self = grad * self.sinh().conj()
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(grad_, xp.sinh(self._array)))
         else:
-            grad_of_self = None
+            grad_of_self = grad * self.sinh().conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -905,16 +819,13 @@ class TanhBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: tanh_backward(grad, result)
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = ops.tanh_backward(grad, result)
-        else:
-            grad_of_self = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = ops.tanh_backward(grad, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -931,16 +842,13 @@ class AsinhBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * asinh_slope(self).conj()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = grad * asinh_slope(self).conj()
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = grad * asinh_slope(self).conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -957,16 +865,13 @@ class AcoshBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: acosh_backward(grad, self)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = acosh_backward(grad, self)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = acosh_backward(grad, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -983,21 +888,18 @@ class AtanhBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (1 - self * self).conj()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.true_divide(grad_, 1 - self._array * self._array))
-            else:
-                grad_of_self = grad / (ops.sub(1, self * self)).conj()
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.true_divide(grad_, 1 - self._array * self._array))
         else:
-            grad_of_self = None
+            grad_of_self = grad / (ops.sub(1, self * self)).conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1014,21 +916,18 @@ class ExpBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * result.conj()
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            if result._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(grad_, result._array))
-            else:
-                grad_of_self = grad * result.conj()
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        if result._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(grad_, result._array))
         else:
-            grad_of_self = None
+            grad_of_self = grad * result.conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1045,21 +944,18 @@ class Exp2Backward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * result.conj() * 0.6931471805599453
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            if result._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(grad_ * result._array, 0.6931471805599453))
-            else:
-                grad_of_self = ops.mul_Scalar(grad * result.conj(), 0.6931471805599453)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        if result._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(grad_ * result._array, 0.6931471805599453))
         else:
-            grad_of_self = None
+            grad_of_self = ops.mul_Scalar(grad * result.conj(), 0.6931471805599453)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1076,21 +972,18 @@ class Expm1Backward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * (result.conj() + 1)
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            if result._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(grad_, result._array + 1))
-            else:
-                grad_of_self = grad * (ops.add_Scalar(result.conj(), 1, 1))
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        if result._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(grad_, result._array + 1))
         else:
-            grad_of_self = None
+            grad_of_self = grad * (ops.add_Scalar(result.conj(), 1, 1))
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1107,21 +1000,18 @@ class LogBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / self.conj()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.true_divide(grad_, self._array))
-            else:
-                grad_of_self = grad / self.conj()
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.true_divide(grad_, self._array))
         else:
-            grad_of_self = None
+            grad_of_self = grad / self.conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1138,21 +1028,18 @@ class Log2Backward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (self.conj() * 0.6931471805599453)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.true_divide(grad_, self._array * 0.6931471805599453))
-            else:
-                grad_of_self = grad / (ops.mul_Scalar(self.conj(), 0.6931471805599453))
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.true_divide(grad_, self._array * 0.6931471805599453))
         else:
-            grad_of_self = None
+            grad_of_self = grad / (ops.mul_Scalar(self.conj(), 0.6931471805599453))
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1169,21 +1056,18 @@ class Log10Backward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (self.conj() * 2.302585092994046)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.true_divide(grad_, self._array * 2.302585092994046))
-            else:
-                grad_of_self = grad / (ops.mul_Scalar(self.conj(), 2.302585092994046))
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.true_divide(grad_, self._array * 2.302585092994046))
         else:
-            grad_of_self = None
+            grad_of_self = grad / (ops.mul_Scalar(self.conj(), 2.302585092994046))
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1200,21 +1084,18 @@ class Log1PBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (self + 1).conj()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.true_divide(grad_, self._array + 1))
-            else:
-                grad_of_self = grad / (ops.add_Scalar(self, 1, 1)).conj()
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.true_divide(grad_, self._array + 1))
         else:
-            grad_of_self = None
+            grad_of_self = grad / (ops.add_Scalar(self, 1, 1)).conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1231,21 +1112,18 @@ class SqrtBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (2 * result.conj())
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            if result._array.dtype is flat:
-                grad_of_self = wrap(xp.true_divide(grad_, 2 * result._array))
-            else:
-                grad_of_self = grad / (ops.mul_Scalar(result.conj(), 2))
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        if result._array.dtype is flat:
+            grad_of_self = wrap(xp.true_divide(grad_, 2 * result._array))
         else:
-            grad_of_self = None
+            grad_of_self = grad / (ops.mul_Scalar(result.conj(), 2))
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1262,16 +1140,13 @@ class RsqrtBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: -0.5 * grad * result.pow(3).conj()
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = ops.mul_Scalar(grad, -0.5) * result.pow(3).conj()
-        else:
-            grad_of_self = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = ops.mul_Scalar(grad, -0.5) * result.pow(3).conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1288,21 +1163,18 @@ class ReciprocalBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: -grad * (result * result).conj()
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            if result._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(-grad_, result._array * result._array))
-            else:
-                grad_of_self = -grad * (result * result).conj()
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        if result._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(-grad_, result._array * result._array))
         else:
-            grad_of_self = None
+            grad_of_self = -grad * (result * result).conj()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1317,18 +1189,15 @@ class NegBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.neg()
-        if edges[0] is not NO_EDGE:
-            if flat is not None:
-                grad_of_self = wrap(xp.negative(grad_))
-            else:
-                grad_of_self = grad.neg()
+        if flat is not None:
+            grad_of_self = wrap(xp.negative(grad_))
         else:
-            grad_of_self = None
+            grad_of_self = grad.neg()
         return (grad_of_self,)
 
 
@@ -1342,16 +1211,13 @@ class AbsBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * self.sgn()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = grad * self.sgn()
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = grad * self.sgn()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1368,19 +1234,16 @@ class SgnBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: sgn_backward(self, grad, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = sgn_backward(self, grad, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = sgn_backward(self, grad, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1395,13 +1258,10 @@ class SignBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -1413,13 +1273,10 @@ class FloorBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -1431,13 +1288,10 @@ class CeilBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -1449,13 +1303,10 @@ class TruncBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -1467,13 +1318,10 @@ class RoundBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -1485,13 +1333,10 @@ class RoundBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -1503,13 +1348,9 @@ class FracBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad
         return (grad_of_self,)
 
 
@@ -1523,21 +1364,18 @@ class ErfBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: 1.1283791670955126 * (-(self * self)).exp() * grad
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(1.1283791670955126 * xp.exp(-(self._array * self._array)), grad_))
-            else:
-                grad_of_self = ops.mul_Scalar((-(self * self)).exp(), 1.1283791670955126) * grad
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(1.1283791670955126 * xp.exp(-(self._array * self._array)), grad_))
         else:
-            grad_of_self = None
+            grad_of_self = ops.mul_Scalar((-(self * self)).exp(), 1.1283791670955126) * grad
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1554,21 +1392,18 @@ class ErfcBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: -1.1283791670955126 * (-(self * self)).exp() * grad
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(-1.1283791670955126 * xp.exp(-(self._array * self._array)), grad_))
-            else:
-                grad_of_self = ops.mul_Scalar((-(self * self)).exp(), -1.1283791670955126) * grad
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(-1.1283791670955126 * xp.exp(-(self._array * self._array)), grad_))
         else:
-            grad_of_self = None
+            grad_of_self = ops.mul_Scalar((-(self * self)).exp(), -1.1283791670955126) * grad
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1585,16 +1420,13 @@ class ErfinvBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: 0.8862269254527579 * (self.erfinv() ** 2).exp() * grad
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = ops.mul_Scalar((self.erfinv() ** 2).exp(), 0.8862269254527579) * grad
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = ops.mul_Scalar((self.erfinv() ** 2).exp(), 0.8862269254527579) * grad
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1611,16 +1443,13 @@ class LgammaBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * self.digamma()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = grad * self.digamma()
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = grad * self.digamma()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1637,16 +1466,13 @@ class DigammaBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * polygamma(1, self)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = grad * ops.polygamma(1, self)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = grad * ops.polygamma(1, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1663,17 +1489,14 @@ class PolygammaBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * polygamma(n + 1, self)
-        if edges[0] is not NO_EDGE:
-            n = fn.saved_n
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = grad * ops.polygamma(n + 1, self)
-        else:
-            grad_of_self = None
+        n = fn.saved_n
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = grad * ops.polygamma(n + 1, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1690,17 +1513,14 @@ class PolygammaBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * polygamma(n + 1, self)
-        if edges[0] is not NO_EDGE:
-            n = fn.saved_n
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = grad * ops.polygamma(n + 1, self)
-        else:
-            grad_of_self = None
+        n = fn.saved_n
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = grad * ops.polygamma(n + 1, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1717,17 +1537,14 @@ class MvlgammaBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: mvlgamma_backward(grad, self, p)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            p = fn.saved_p
-            grad_of_self = mvlgamma_backward(grad, self, p)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        p = fn.saved_p
+        grad_of_self = mvlgamma_backward(grad, self, p)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1744,16 +1561,13 @@ class SigmoidBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: sigmoid_backward(grad, result)
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = ops.sigmoid_backward(grad, result)
-        else:
-            grad_of_self = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = ops.sigmoid_backward(grad, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1770,17 +1584,14 @@ class LogitBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: logit_slope(grad, self, eps)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            eps = fn.saved_eps
-            grad_of_self = logit_slope(grad, self, eps)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        eps = fn.saved_eps
+        grad_of_self = logit_slope(grad, self, eps)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1797,16 +1608,13 @@ class SincBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: sinc_backward(grad, self)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = sinc_backward(grad, self)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = sinc_backward(grad, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1821,18 +1629,15 @@ class Deg2RadBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * 0.017453292519943295
-        if edges[0] is not NO_EDGE:
-            if flat is not None:
-                grad_of_self = wrap(xp.multiply(grad_, 0.017453292519943295))
-            else:
-                grad_of_self = ops.mul_Scalar(grad, 0.017453292519943295)
+        if flat is not None:
+            grad_of_self = wrap(xp.multiply(grad_, 0.017453292519943295))
         else:
-            grad_of_self = None
+            grad_of_self = ops.mul_Scalar(grad, 0.017453292519943295)
         return (grad_of_self,)
 
 
@@ -1844,18 +1649,15 @@ class Rad2DegBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * 57.29577951308232
-        if edges[0] is not NO_EDGE:
-            if flat is not None:
-                grad_of_self = wrap(xp.multiply(grad_, 57.29577951308232))
-            else:
-                grad_of_self = ops.mul_Scalar(grad, 57.29577951308232)
+        if flat is not None:
+            grad_of_self = wrap(xp.multiply(grad_, 57.29577951308232))
         else:
-            grad_of_self = None
+            grad_of_self = ops.mul_Scalar(grad, 57.29577951308232)
         return (grad_of_self,)
 
 
@@ -1869,16 +1671,13 @@ class NanToNumBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * self.isfinite()
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = grad * self.isfinite()
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = grad * self.isfinite()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1895,21 +1694,18 @@ class FrexpBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / exponent.exp2()
-        if edges[0] is not NO_EDGE:
-            exponent = fn.saved_exponent
-            if exponent._vc is not None:
-                exponent = unpack(exponent, fn)
-            if exponent._array.dtype is flat:
-                grad_of_self = wrap(xp.true_divide(grad_, xp.exp2(exponent._array)))
-            else:
-                grad_of_self = grad / exponent.exp2()
+        exponent = fn.saved_exponent
+        if exponent._vc is not None:
+            exponent = unpack(exponent, fn)
+        if exponent._array.dtype is flat:
+            grad_of_self = wrap(xp.true_divide(grad_, xp.exp2(exponent._array)))
         else:
-            grad_of_self = None
+            grad_of_self = grad / exponent.exp2()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -2193,19 +1989,16 @@ class CopysignBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * result.sign() * self.sign()
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = grad * result.sign() * self.sign()
-        else:
-            grad_of_self = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = grad * result.sign() * self.sign()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -2300,17 +2093,14 @@ class XlogyBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # other: xlogy_other_backward(grad, self, other)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            grad_of_other = xlogy_other_backward(grad, self, other)
-        else:
-            grad_of_other = None
+        self = fn.saved_self
+        other = fn.saved_other
+        if other._vc is not None:
+            other = unpack(other, fn)
+        grad_of_other = xlogy_other_backward(grad, self, other)
         return (grad_of_other,)
 
     def release_variables(fn):
@@ -2328,17 +2118,14 @@ class XlogyBackward2(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: xlogy_self_backward(grad, self, other)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            other = fn.saved_other
-            grad_of_self = xlogy_self_backward(grad, self, other)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        other = fn.saved_other
+        grad_of_self = xlogy_self_backward(grad, self, other)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -2629,18 +2416,15 @@ class ClampBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: clamp_backward(grad, self, min, max)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            min = fn.saved_min
-            max = fn.saved_max
-            grad_of_self = clamp_backward(grad, self, min, max)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        min = fn.saved_min
+        max = fn.saved_max
+        grad_of_self = clamp_backward(grad, self, min, max)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -2658,17 +2442,14 @@ class ClampMinBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: where(self >= min, grad, 0)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            min = fn.saved_min
-            grad_of_self = ops.where(self >= min, grad, 0)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        min = fn.saved_min
+        grad_of_self = ops.where(self >= min, grad, 0)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -2726,17 +2507,14 @@ class ClampMaxBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: where(self <= max, grad, 0)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            max = fn.saved_max
-            grad_of_self = ops.where(self <= max, grad, 0)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        max = fn.saved_max
+        grad_of_self = ops.where(self <= max, grad, 0)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -2825,13 +2603,10 @@ class FillBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -2846,15 +2621,8 @@ class FillBackward1(Node):
         if grad is None:
             return (None, None)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
-        # value: grad.sum()
-        if edges[1] is not NO_EDGE:
-            grad_of_value = grad.sum()
-        else:
-            grad_of_value = None
+        grad_of_self = ops.zeros_like(grad) if edges[0] is not NO_EDGE else None
+        grad_of_value = grad.sum() if edges[1] is not NO_EDGE else None
         return (grad_of_self, grad_of_value,)
 
 
@@ -2866,13 +2634,10 @@ class FillBackward2(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -2887,15 +2652,8 @@ class FillBackward3(Node):
         if grad is None:
             return (None, None)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
-        # value: grad.sum()
-        if edges[1] is not NO_EDGE:
-            grad_of_value = grad.sum()
-        else:
-            grad_of_value = None
+        grad_of_self = ops.zeros_like(grad) if edges[0] is not NO_EDGE else None
+        grad_of_value = grad.sum() if edges[1] is not NO_EDGE else None
         return (grad_of_self, grad_of_value,)
 
 
@@ -2910,15 +2668,9 @@ class EqBackward1(Node):
         if grad is None:
             return (None, None)
         # other: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_other = ops.zeros_like(grad)
-        else:
-            grad_of_other = None
+        grad_of_other = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[0] is not NO_EDGE else None
         return (grad_of_self, grad_of_other,)
 
 
@@ -2933,15 +2685,9 @@ class NeBackward1(Node):
         if grad is None:
             return (None, None)
         # other: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_other = ops.zeros_like(grad)
-        else:
-            grad_of_other = None
+        grad_of_other = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[0] is not NO_EDGE else None
         return (grad_of_self, grad_of_other,)
 
 
@@ -2956,15 +2702,9 @@ class LtBackward1(Node):
         if grad is None:
             return (None, None)
         # other: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_other = ops.zeros_like(grad)
-        else:
-            grad_of_other = None
+        grad_of_other = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[0] is not NO_EDGE else None
         return (grad_of_self, grad_of_other,)
 
 
@@ -2979,15 +2719,9 @@ class LeBackward1(Node):
         if grad is None:
             return (None, None)
         # other: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_other = ops.zeros_like(grad)
-        else:
-            grad_of_other = None
+        grad_of_other = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[0] is not NO_EDGE else None
         return (grad_of_self, grad_of_other,)
 
 
@@ -3002,15 +2736,9 @@ class GtBackward1(Node):
         if grad is None:
             return (None, None)
         # other: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_other = ops.zeros_like(grad)
-        else:
-            grad_of_other = None
+        grad_of_other = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[0] is not NO_EDGE else None
         return (grad_of_self, grad_of_other,)
 
 
@@ -3025,15 +2753,9 @@ class GeBackward1(Node):
         if grad is None:
             return (None, None)
         # other: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_other = ops.zeros_like(grad)
-        else:
-            grad_of_other = None
+        grad_of_other = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[0] is not NO_EDGE else None
         return (grad_of_self, grad_of_other,)
 
 
@@ -3045,13 +2767,10 @@ class ZeroBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 

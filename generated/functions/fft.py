@@ -25,17 +25,14 @@ class FftR2CBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: fft_r2c_backward(grad, dim, normalization, onesided, self.shape[dim[-1]])
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            normalization = fn.saved_normalization
-            onesided = fn.saved_onesided
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = fft_r2c_backward(grad, dim, normalization, onesided, self_sym_sizes[dim[-1]])
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        normalization = fn.saved_normalization
+        onesided = fn.saved_onesided
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = fft_r2c_backward(grad, dim, normalization, onesided, self_sym_sizes[dim[-1]])
         return (grad_of_self,)
 
 
@@ -48,15 +45,12 @@ class FftC2RBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: fft_c2r_backward(grad, dim, normalization)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            normalization = fn.saved_normalization
-            grad_of_self = fft_c2r_backward(grad, dim, normalization)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        normalization = fn.saved_normalization
+        grad_of_self = fft_c2r_backward(grad, dim, normalization)
         return (grad_of_self,)
 
 
@@ -69,16 +63,13 @@ class FftC2CBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _fft_c2c(grad, dim, normalization, not forward)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            normalization = fn.saved_normalization
-            forward = fn.saved_forward
-            grad_of_self = ops._fft_c2c(grad, dim, normalization, not forward)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        normalization = fn.saved_normalization
+        forward = fn.saved_forward
+        grad_of_self = ops._fft_c2c(grad, dim, normalization, not forward)
         return (grad_of_self,)
 
 

@@ -26,16 +26,13 @@ class MaskedFillBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.masked_fill(mask, 0)
-        if edges[0] is not NO_EDGE:
-            mask = fn.saved_mask
-            if mask._vc is not None:
-                mask = unpack(mask, fn)
-            grad_of_self = grad.masked_fill(mask, 0)
-        else:
-            grad_of_self = None
+        mask = fn.saved_mask
+        if mask._vc is not None:
+            mask = unpack(mask, fn)
+        grad_of_self = grad.masked_fill(mask, 0)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -86,15 +83,12 @@ class IndexBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: index_backward(grad, self.sym_sizes(), indices)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            indices = unpack_list(fn.saved_indices, fn)
-            grad_of_self = index_backward(grad, self_sym_sizes, indices)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        indices = unpack_list(fn.saved_indices, fn)
+        grad_of_self = index_backward(grad, self_sym_sizes, indices)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -111,15 +105,12 @@ class UnsafeIndexBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _unsafe_index_put(grad.new_zeros(self.sym_sizes()), indices, grad, True)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            indices = unpack_list(fn.saved_indices, fn)
-            grad_of_self = ops._unsafe_index_put(grad.new_zeros(self_sym_sizes), indices, grad, True)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        indices = unpack_list(fn.saved_indices, fn)
+        grad_of_self = ops._unsafe_index_put(grad.new_zeros(self_sym_sizes), indices, grad, True)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -136,18 +127,15 @@ class UnsafeMaskedIndexBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _unsafe_masked_index_put_accumulate(grad.new_zeros(self.sym_sizes()), mask, indices, grad)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            mask = fn.saved_mask
-            if mask._vc is not None:
-                mask = unpack(mask, fn)
-            indices = unpack_list(fn.saved_indices, fn)
-            grad_of_self = ops._unsafe_masked_index_put_accumulate(grad.new_zeros(self_sym_sizes), mask, indices, grad)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        mask = fn.saved_mask
+        if mask._vc is not None:
+            mask = unpack(mask, fn)
+        indices = unpack_list(fn.saved_indices, fn)
+        grad_of_self = ops._unsafe_masked_index_put_accumulate(grad.new_zeros(self_sym_sizes), mask, indices, grad)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -166,11 +154,7 @@ class UnsafeMaskedIndexPutAccumulateBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad if edges[0] is not NO_EDGE else None
         # values: _unsafe_masked_index(grad, mask, indices, 0)
         if edges[1] is not NO_EDGE:
             mask = fn.saved_mask
@@ -233,11 +217,7 @@ class IndexAddBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad if edges[0] is not NO_EDGE else None
         # source: index_add_source_backward(grad, dim, index, source, alpha)
         if edges[1] is not NO_EDGE:
             dim = fn.saved_dim
@@ -344,17 +324,14 @@ class IndexFillBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.index_fill(dim, index, 0)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            index = fn.saved_index
-            if index._vc is not None:
-                index = unpack(index, fn)
-            grad_of_self = grad.index_fill(dim, index, 0)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        index = fn.saved_index
+        if index._vc is not None:
+            index = unpack(index, fn)
+        grad_of_self = grad.index_fill(dim, index, 0)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -504,19 +481,16 @@ class MaskedScatterBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: zeros_like(grad_output).masked_scatter(mask, grad)
-        if edges[0] is not NO_EDGE:
-            grad_output_sym_sizes = fn.saved_grad_output_sym_sizes
-            grad_output_scalar_type = fn.saved_grad_output_scalar_type
-            grad_output_device = fn.saved_grad_output_device
-            mask = fn.saved_mask
-            if mask._vc is not None:
-                mask = unpack(mask, fn)
-            grad_of_grad_output = ops.zeros(grad_output_sym_sizes, dtype=grad_output_scalar_type, device=grad_output_device).masked_scatter(mask, grad)
-        else:
-            grad_of_grad_output = None
+        grad_output_sym_sizes = fn.saved_grad_output_sym_sizes
+        grad_output_scalar_type = fn.saved_grad_output_scalar_type
+        grad_output_device = fn.saved_grad_output_device
+        mask = fn.saved_mask
+        if mask._vc is not None:
+            mask = unpack(mask, fn)
+        grad_of_grad_output = ops.zeros(grad_output_sym_sizes, dtype=grad_output_scalar_type, device=grad_output_device).masked_scatter(mask, grad)
         return (grad_of_grad_output,)
 
     def release_variables(fn):
@@ -533,19 +507,16 @@ class MaskedSelectBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: masked_select_backward(grad, self, mask)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            mask = fn.saved_mask
-            if mask._vc is not None:
-                mask = unpack(mask, fn)
-            grad_of_self = masked_select_backward(grad, self, mask)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        mask = fn.saved_mask
+        if mask._vc is not None:
+            mask = unpack(mask, fn)
+        grad_of_self = masked_select_backward(grad, self, mask)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -603,19 +574,16 @@ class TakeBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: take_backward(grad, self, index)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            index = fn.saved_index
-            if index._vc is not None:
-                index = unpack(index, fn)
-            grad_of_self = take_backward(grad, self, index)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        index = fn.saved_index
+        if index._vc is not None:
+            index = unpack(index, fn)
+        grad_of_self = take_backward(grad, self, index)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -632,18 +600,15 @@ class IndexSelectBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: index_select_backward(grad, self.sym_sizes(), dim, index)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            index = fn.saved_index
-            if index._vc is not None:
-                index = unpack(index, fn)
-            grad_of_self = index_select_backward(grad, self_sym_sizes, dim, index)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        index = fn.saved_index
+        if index._vc is not None:
+            index = unpack(index, fn)
+        grad_of_self = index_select_backward(grad, self_sym_sizes, dim, index)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -660,21 +625,18 @@ class GatherBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: gather_backward(grad, self, dim, index, sparse_grad)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            dim = fn.saved_dim
-            index = fn.saved_index
-            if index._vc is not None:
-                index = unpack(index, fn)
-            sparse_grad = fn.saved_sparse_grad
-            grad_of_self = gather_backward(grad, self, dim, index, sparse_grad)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        dim = fn.saved_dim
+        index = fn.saved_index
+        if index._vc is not None:
+            index = unpack(index, fn)
+        sparse_grad = fn.saved_sparse_grad
+        grad_of_self = gather_backward(grad, self, dim, index, sparse_grad)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -728,17 +690,14 @@ class ScatterBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.scatter(dim, index, 0)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            index = fn.saved_index
-            if index._vc is not None:
-                index = unpack(index, fn)
-            grad_of_self = grad.scatter(dim, index, 0)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        index = fn.saved_index
+        if index._vc is not None:
+            index = unpack(index, fn)
+        grad_of_self = grad.scatter(dim, index, 0)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -757,11 +716,7 @@ class ScatterAddBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad if edges[0] is not NO_EDGE else None
         # src: scatter_source_backward(grad, dim, index, src.sym_sizes())
         if edges[1] is not NO_EDGE:
             dim = fn.saved_dim
@@ -826,20 +781,17 @@ class EmbeddingBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # weight: embedding_backward(grad, indices, weight.sym_size(0), padding_idx, scale_grad_by_freq, sparse)
-        if edges[0] is not NO_EDGE:
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            weight_sym_argsize_0 = fn.saved_weight_sym_argsize_0
-            padding_idx = fn.saved_padding_idx
-            scale_grad_by_freq = fn.saved_scale_grad_by_freq
-            sparse = fn.saved_sparse
-            grad_of_weight = ops.embedding_backward(grad, indices, weight_sym_argsize_0, padding_idx, scale_grad_by_freq, sparse)
-        else:
-            grad_of_weight = None
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        weight_sym_argsize_0 = fn.saved_weight_sym_argsize_0
+        padding_idx = fn.saved_padding_idx
+        scale_grad_by_freq = fn.saved_scale_grad_by_freq
+        sparse = fn.saved_sparse
+        grad_of_weight = ops.embedding_backward(grad, indices, weight_sym_argsize_0, padding_idx, scale_grad_by_freq, sparse)
         return (grad_of_weight,)
 
     def release_variables(fn):
@@ -856,17 +808,14 @@ class EmbeddingDenseBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: embedding_dense_double_backward(grad, indices, padding_idx)
-        if edges[0] is not NO_EDGE:
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            padding_idx = fn.saved_padding_idx
-            grad_of_grad_output = embedding_dense_double_backward(grad, indices, padding_idx)
-        else:
-            grad_of_grad_output = None
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        padding_idx = fn.saved_padding_idx
+        grad_of_grad_output = embedding_dense_double_backward(grad, indices, padding_idx)
         return (grad_of_grad_output,)
 
     def release_variables(fn):

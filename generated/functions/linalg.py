@@ -28,16 +28,13 @@ class LinalgInvExBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # A: -(inverse.mH.matmul(grad.matmul(inverse.mH)))
-        if edges[0] is not NO_EDGE:
-            inverse = fn.saved_inverse
-            if inverse._vc is not None:
-                inverse = unpack(inverse, fn)
-            grad_of_A = -(inverse.mH.matmul(grad.matmul(inverse.mH)))
-        else:
-            grad_of_A = None
+        inverse = fn.saved_inverse
+        if inverse._vc is not None:
+            inverse = unpack(inverse, fn)
+        grad_of_A = -(inverse.mH.matmul(grad.matmul(inverse.mH)))
         return (grad_of_A,)
 
     def release_variables(fn):
@@ -85,17 +82,14 @@ class LinalgCholeskyExBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: cholesky_backward(grad, upper, L)
-        if edges[0] is not NO_EDGE:
-            upper = fn.saved_upper
-            L = fn.saved_L
-            if L._vc is not None:
-                L = unpack(L, fn)
-            grad_of_self = cholesky_backward(grad, upper, L)
-        else:
-            grad_of_self = None
+        upper = fn.saved_upper
+        L = fn.saved_L
+        if L._vc is not None:
+            L = unpack(L, fn)
+        grad_of_self = cholesky_backward(grad, upper, L)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -112,17 +106,14 @@ class CholeskyBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: cholesky_backward(grad, upper, result)
-        if edges[0] is not NO_EDGE:
-            upper = fn.saved_upper
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = cholesky_backward(grad, upper, result)
-        else:
-            grad_of_self = None
+        upper = fn.saved_upper
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = cholesky_backward(grad, upper, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -173,20 +164,17 @@ class CholeskyInverseBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: cholesky_inverse_backward(grad, self, upper, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            upper = fn.saved_upper
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = cholesky_inverse_backward(grad, self, upper, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        upper = fn.saved_upper
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = cholesky_inverse_backward(grad, self, upper, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -273,20 +261,17 @@ class LinalgLuFactorExBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # A: lu_factor_ex_backward(grad, LU, pivots, pivot)
-        if edges[0] is not NO_EDGE:
-            LU = fn.saved_LU
-            if LU._vc is not None:
-                LU = unpack(LU, fn)
-            pivots = fn.saved_pivots
-            if pivots._vc is not None:
-                pivots = unpack(pivots, fn)
-            pivot = fn.saved_pivot
-            grad_of_A = lu_factor_ex_backward(grad, LU, pivots, pivot)
-        else:
-            grad_of_A = None
+        LU = fn.saved_LU
+        if LU._vc is not None:
+            LU = unpack(LU, fn)
+        pivots = fn.saved_pivots
+        if pivots._vc is not None:
+            pivots = unpack(pivots, fn)
+        pivot = fn.saved_pivot
+        grad_of_A = lu_factor_ex_backward(grad, LU, pivots, pivot)
         return (grad_of_A,)
 
     def release_variables(fn):
@@ -443,25 +428,22 @@ class LinalgDetBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # A: linalg_det_backward(grad, result, A, LU, pivots)
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            A = fn.saved_A
-            if A._vc is not None:
-                A = unpack(A, fn)
-            LU = fn.saved_LU
-            if LU._vc is not None:
-                LU = unpack(LU, fn)
-            pivots = fn.saved_pivots
-            if pivots._vc is not None:
-                pivots = unpack(pivots, fn)
-            grad_of_A = linalg_det_backward(grad, result, A, LU, pivots)
-        else:
-            grad_of_A = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        A = fn.saved_A
+        if A._vc is not None:
+            A = unpack(A, fn)
+        LU = fn.saved_LU
+        if LU._vc is not None:
+            LU = unpack(LU, fn)
+        pivots = fn.saved_pivots
+        if pivots._vc is not None:
+            pivots = unpack(pivots, fn)
+        grad_of_A = linalg_det_backward(grad, result, A, LU, pivots)
         return (grad_of_A,)
 
     def release_variables(fn):
@@ -693,19 +675,16 @@ class LinalgPinvBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: pinv_backward(grad, result, self)
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = pinv_backward(grad, result, self)
-        else:
-            grad_of_self = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = pinv_backward(grad, result, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -754,16 +733,13 @@ class LinalgMatrixExpBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: linalg_matrix_exp_differential(self, grad, True)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = linalg_matrix_exp_differential(self, grad, True)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = linalg_matrix_exp_differential(self, grad, True)
         return (grad_of_self,)
 
     def release_variables(fn):

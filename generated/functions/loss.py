@@ -342,20 +342,17 @@ class SoftMarginLossBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: soft_margin_loss_backward(grad, self.conj(), target.conj(), reduction)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            target = fn.saved_target
-            if target._vc is not None:
-                target = unpack(target, fn)
-            reduction = fn.saved_reduction
-            grad_of_self = ops.soft_margin_loss_backward(grad, self.conj(), target.conj(), reduction)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        target = fn.saved_target
+        if target._vc is not None:
+            target = unpack(target, fn)
+        reduction = fn.saved_reduction
+        grad_of_self = ops.soft_margin_loss_backward(grad, self.conj(), target.conj(), reduction)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -589,25 +586,22 @@ class MultiMarginLossBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: multi_margin_loss_backward(grad, self, target, p, margin, weight, reduction)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            target = fn.saved_target
-            if target._vc is not None:
-                target = unpack(target, fn)
-            p = fn.saved_p
-            margin = fn.saved_margin
-            weight = fn.saved_weight
-            if weight is not None and weight._vc is not None:
-                weight = unpack(weight, fn)
-            reduction = fn.saved_reduction
-            grad_of_self = ops.multi_margin_loss_backward(grad, self, target, p, margin, weight, reduction)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        target = fn.saved_target
+        if target._vc is not None:
+            target = unpack(target, fn)
+        p = fn.saved_p
+        margin = fn.saved_margin
+        weight = fn.saved_weight
+        if weight is not None and weight._vc is not None:
+            weight = unpack(weight, fn)
+        reduction = fn.saved_reduction
+        grad_of_self = ops.multi_margin_loss_backward(grad, self, target, p, margin, weight, reduction)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -680,23 +674,20 @@ class MultilabelMarginLossBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: multilabel_margin_loss_backward(grad, self, target, reduction, is_target)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            target = fn.saved_target
-            if target._vc is not None:
-                target = unpack(target, fn)
-            reduction = fn.saved_reduction
-            is_target = fn.saved_is_target
-            if is_target._vc is not None:
-                is_target = unpack(is_target, fn)
-            grad_of_self = ops.multilabel_margin_loss_backward(grad, self, target, reduction, is_target)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        target = fn.saved_target
+        if target._vc is not None:
+            target = unpack(target, fn)
+        reduction = fn.saved_reduction
+        is_target = fn.saved_is_target
+        if is_target._vc is not None:
+            is_target = unpack(is_target, fn)
+        grad_of_self = ops.multilabel_margin_loss_backward(grad, self, target, reduction, is_target)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -731,10 +722,7 @@ class MultilabelMarginLossBackwardBackward0(Node):
         else:
             grad_of_grad_output = None
         # self: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         return (grad_of_grad_output, grad_of_self,)
 
     def release_variables(fn):
@@ -751,27 +739,24 @@ class NllLossBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: nll_loss_backward(grad, self, target, weight, reduction, ignore_index, total_weight)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            target = fn.saved_target
-            if target._vc is not None:
-                target = unpack(target, fn)
-            weight = fn.saved_weight
-            if weight is not None and weight._vc is not None:
-                weight = unpack(weight, fn)
-            reduction = fn.saved_reduction
-            ignore_index = fn.saved_ignore_index
-            total_weight = fn.saved_total_weight
-            if total_weight._vc is not None:
-                total_weight = unpack(total_weight, fn)
-            grad_of_self = ops.nll_loss_backward(grad, self, target, weight, reduction, ignore_index, total_weight)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        target = fn.saved_target
+        if target._vc is not None:
+            target = unpack(target, fn)
+        weight = fn.saved_weight
+        if weight is not None and weight._vc is not None:
+            weight = unpack(weight, fn)
+        reduction = fn.saved_reduction
+        ignore_index = fn.saved_ignore_index
+        total_weight = fn.saved_total_weight
+        if total_weight._vc is not None:
+            total_weight = unpack(total_weight, fn)
+        grad_of_self = ops.nll_loss_backward(grad, self, target, weight, reduction, ignore_index, total_weight)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -804,10 +789,7 @@ class NllLossBackwardBackward0(Node):
         else:
             grad_of_grad_output = None
         # self: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         return (grad_of_grad_output, grad_of_self,)
 
     def release_variables(fn):
@@ -824,27 +806,24 @@ class NllLoss2DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: nll_loss2d_backward(grad, self, target, weight, reduction, ignore_index, total_weight)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            target = fn.saved_target
-            if target._vc is not None:
-                target = unpack(target, fn)
-            weight = fn.saved_weight
-            if weight is not None and weight._vc is not None:
-                weight = unpack(weight, fn)
-            reduction = fn.saved_reduction
-            ignore_index = fn.saved_ignore_index
-            total_weight = fn.saved_total_weight
-            if total_weight._vc is not None:
-                total_weight = unpack(total_weight, fn)
-            grad_of_self = ops.nll_loss2d_backward(grad, self, target, weight, reduction, ignore_index, total_weight)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        target = fn.saved_target
+        if target._vc is not None:
+            target = unpack(target, fn)
+        weight = fn.saved_weight
+        if weight is not None and weight._vc is not None:
+            weight = unpack(weight, fn)
+        reduction = fn.saved_reduction
+        ignore_index = fn.saved_ignore_index
+        total_weight = fn.saved_total_weight
+        if total_weight._vc is not None:
+            total_weight = unpack(total_weight, fn)
+        grad_of_self = ops.nll_loss2d_backward(grad, self, target, weight, reduction, ignore_index, total_weight)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -877,10 +856,7 @@ class NllLoss2DBackwardBackward0(Node):
         else:
             grad_of_grad_output = None
         # self: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         return (grad_of_grad_output, grad_of_self,)
 
     def release_variables(fn):
@@ -897,29 +873,26 @@ class CtcLossBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # log_probs: _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
-        if edges[0] is not NO_EDGE:
-            log_probs = fn.saved_log_probs
-            if log_probs._vc is not None:
-                log_probs = unpack(log_probs, fn)
-            targets = fn.saved_targets
-            if targets._vc is not None:
-                targets = unpack(targets, fn)
-            input_lengths = fn.saved_input_lengths
-            target_lengths = fn.saved_target_lengths
-            result0 = fn.saved_result0
-            if result0._vc is not None:
-                result0 = unpack(result0, fn)
-            result1 = fn.saved_result1
-            if result1._vc is not None:
-                result1 = unpack(result1, fn)
-            blank = fn.saved_blank
-            zero_infinity = fn.saved_zero_infinity
-            grad_of_log_probs = ops._ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
-        else:
-            grad_of_log_probs = None
+        log_probs = fn.saved_log_probs
+        if log_probs._vc is not None:
+            log_probs = unpack(log_probs, fn)
+        targets = fn.saved_targets
+        if targets._vc is not None:
+            targets = unpack(targets, fn)
+        input_lengths = fn.saved_input_lengths
+        target_lengths = fn.saved_target_lengths
+        result0 = fn.saved_result0
+        if result0._vc is not None:
+            result0 = unpack(result0, fn)
+        result1 = fn.saved_result1
+        if result1._vc is not None:
+            result1 = unpack(result1, fn)
+        blank = fn.saved_blank
+        zero_infinity = fn.saved_zero_infinity
+        grad_of_log_probs = ops._ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
         return (grad_of_log_probs,)
 
     def release_variables(fn):
@@ -936,33 +909,30 @@ class CtcLossBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # log_probs: _ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
-        if edges[0] is not NO_EDGE:
-            log_probs = fn.saved_log_probs
-            if log_probs._vc is not None:
-                log_probs = unpack(log_probs, fn)
-            targets = fn.saved_targets
-            if targets._vc is not None:
-                targets = unpack(targets, fn)
-            input_lengths = fn.saved_input_lengths
-            if input_lengths._vc is not None:
-                input_lengths = unpack(input_lengths, fn)
-            target_lengths = fn.saved_target_lengths
-            if target_lengths._vc is not None:
-                target_lengths = unpack(target_lengths, fn)
-            result0 = fn.saved_result0
-            if result0._vc is not None:
-                result0 = unpack(result0, fn)
-            result1 = fn.saved_result1
-            if result1._vc is not None:
-                result1 = unpack(result1, fn)
-            blank = fn.saved_blank
-            zero_infinity = fn.saved_zero_infinity
-            grad_of_log_probs = ops._ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
-        else:
-            grad_of_log_probs = None
+        log_probs = fn.saved_log_probs
+        if log_probs._vc is not None:
+            log_probs = unpack(log_probs, fn)
+        targets = fn.saved_targets
+        if targets._vc is not None:
+            targets = unpack(targets, fn)
+        input_lengths = fn.saved_input_lengths
+        if input_lengths._vc is not None:
+            input_lengths = unpack(input_lengths, fn)
+        target_lengths = fn.saved_target_lengths
+        if target_lengths._vc is not None:
+            target_lengths = unpack(target_lengths, fn)
+        result0 = fn.saved_result0
+        if result0._vc is not None:
+            result0 = unpack(result0, fn)
+        result1 = fn.saved_result1
+        if result1._vc is not None:
+            result1 = unpack(result1, fn)
+        blank = fn.saved_blank
+        zero_infinity = fn.saved_zero_infinity
+        grad_of_log_probs = ops._ctc_loss_backward(grad, log_probs, targets, input_lengths, target_lengths, result0, result1, blank, zero_infinity)
         return (grad_of_log_probs,)
 
     def release_variables(fn):

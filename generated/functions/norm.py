@@ -445,11 +445,7 @@ class NativeLayerNormBackwardBackward0(Node):
     def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None, None, None, None, None, None)
-        # bias: None
-        if edges[5] is not NO_EDGE:
-            grad_of_bias = None
-        else:
-            grad_of_bias = None
+        grad_of_bias = None if edges[5] is not NO_EDGE else None
         # grad_out, input, weight: layer_norm_double_backward(grads, grad_out, input, weight, mean, rstd, normalized_shape, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[4] is not NO_EDGE:
             grad_out = fn.saved_grad_out

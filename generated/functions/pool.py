@@ -26,24 +26,21 @@ class MaxPool2DWithIndicesBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: max_pool2d_with_indices_backward(grad, self, kernel_size, stride, padding, dilation, ceil_mode, result1)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            kernel_size = fn.saved_kernel_size
-            stride = fn.saved_stride
-            padding = fn.saved_padding
-            dilation = fn.saved_dilation
-            ceil_mode = fn.saved_ceil_mode
-            result1 = fn.saved_result1
-            if result1._vc is not None:
-                result1 = unpack(result1, fn)
-            grad_of_self = ops.max_pool2d_with_indices_backward(grad, self, kernel_size, stride, padding, dilation, ceil_mode, result1)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        kernel_size = fn.saved_kernel_size
+        stride = fn.saved_stride
+        padding = fn.saved_padding
+        dilation = fn.saved_dilation
+        ceil_mode = fn.saved_ceil_mode
+        result1 = fn.saved_result1
+        if result1._vc is not None:
+            result1 = unpack(result1, fn)
+        grad_of_self = ops.max_pool2d_with_indices_backward(grad, self, kernel_size, stride, padding, dilation, ceil_mode, result1)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -94,22 +91,19 @@ class AvgPool2DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: avg_pool2d_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            kernel_size = fn.saved_kernel_size
-            stride = fn.saved_stride
-            padding = fn.saved_padding
-            ceil_mode = fn.saved_ceil_mode
-            count_include_pad = fn.saved_count_include_pad
-            divisor_override = fn.saved_divisor_override
-            grad_of_self = ops.avg_pool2d_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        kernel_size = fn.saved_kernel_size
+        stride = fn.saved_stride
+        padding = fn.saved_padding
+        ceil_mode = fn.saved_ceil_mode
+        count_include_pad = fn.saved_count_include_pad
+        divisor_override = fn.saved_divisor_override
+        grad_of_self = ops.avg_pool2d_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -159,16 +153,13 @@ class AdaptiveAvgPool2DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _adaptive_avg_pool2d_backward(grad, self)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = ops._adaptive_avg_pool2d_backward(grad, self)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = ops._adaptive_avg_pool2d_backward(grad, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -213,19 +204,16 @@ class AdaptiveMaxPool2DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: adaptive_max_pool2d_backward(grad, self, result1)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result1 = fn.saved_result1
-            if result1._vc is not None:
-                result1 = unpack(result1, fn)
-            grad_of_self = ops.adaptive_max_pool2d_backward(grad, self, result1)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result1 = fn.saved_result1
+        if result1._vc is not None:
+            result1 = unpack(result1, fn)
+        grad_of_self = ops.adaptive_max_pool2d_backward(grad, self, result1)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -276,16 +264,13 @@ class MaxUnpool2DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: gather_spatial(grad, indices, 2)
-        if edges[0] is not NO_EDGE:
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            grad_of_self = gather_spatial(grad, indices, 2)
-        else:
-            grad_of_self = None
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        grad_of_self = gather_spatial(grad, indices, 2)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -302,24 +287,21 @@ class MaxPool3DWithIndicesBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: max_pool3d_with_indices_backward(grad, self, kernel_size, stride, padding, dilation, ceil_mode, result1)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            kernel_size = fn.saved_kernel_size
-            stride = fn.saved_stride
-            padding = fn.saved_padding
-            dilation = fn.saved_dilation
-            ceil_mode = fn.saved_ceil_mode
-            result1 = fn.saved_result1
-            if result1._vc is not None:
-                result1 = unpack(result1, fn)
-            grad_of_self = ops.max_pool3d_with_indices_backward(grad, self, kernel_size, stride, padding, dilation, ceil_mode, result1)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        kernel_size = fn.saved_kernel_size
+        stride = fn.saved_stride
+        padding = fn.saved_padding
+        dilation = fn.saved_dilation
+        ceil_mode = fn.saved_ceil_mode
+        result1 = fn.saved_result1
+        if result1._vc is not None:
+            result1 = unpack(result1, fn)
+        grad_of_self = ops.max_pool3d_with_indices_backward(grad, self, kernel_size, stride, padding, dilation, ceil_mode, result1)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -370,22 +352,19 @@ class AvgPool3DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: avg_pool3d_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            kernel_size = fn.saved_kernel_size
-            stride = fn.saved_stride
-            padding = fn.saved_padding
-            ceil_mode = fn.saved_ceil_mode
-            count_include_pad = fn.saved_count_include_pad
-            divisor_override = fn.saved_divisor_override
-            grad_of_self = ops.avg_pool3d_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        kernel_size = fn.saved_kernel_size
+        stride = fn.saved_stride
+        padding = fn.saved_padding
+        ceil_mode = fn.saved_ceil_mode
+        count_include_pad = fn.saved_count_include_pad
+        divisor_override = fn.saved_divisor_override
+        grad_of_self = ops.avg_pool3d_backward(grad, self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -435,16 +414,13 @@ class AdaptiveAvgPool3DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _adaptive_avg_pool3d_backward(grad, self)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = ops._adaptive_avg_pool3d_backward(grad, self)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = ops._adaptive_avg_pool3d_backward(grad, self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -489,19 +465,16 @@ class AdaptiveMaxPool3DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: adaptive_max_pool3d_backward(grad, self, result1)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result1 = fn.saved_result1
-            if result1._vc is not None:
-                result1 = unpack(result1, fn)
-            grad_of_self = ops.adaptive_max_pool3d_backward(grad, self, result1)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result1 = fn.saved_result1
+        if result1._vc is not None:
+            result1 = unpack(result1, fn)
+        grad_of_self = ops.adaptive_max_pool3d_backward(grad, self, result1)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -552,16 +525,13 @@ class MaxUnpool3DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: gather_spatial(grad, indices, 3)
-        if edges[0] is not NO_EDGE:
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            grad_of_self = gather_spatial(grad, indices, 3)
-        else:
-            grad_of_self = None
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        grad_of_self = gather_spatial(grad, indices, 3)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -578,21 +548,18 @@ class FractionalMaxPool2DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: fractional_max_pool2d_backward(grad, self, kernel_size, output_size, result1)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            kernel_size = fn.saved_kernel_size
-            output_size = fn.saved_output_size
-            result1 = fn.saved_result1
-            if result1._vc is not None:
-                result1 = unpack(result1, fn)
-            grad_of_self = ops.fractional_max_pool2d_backward(grad, self, kernel_size, output_size, result1)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        kernel_size = fn.saved_kernel_size
+        output_size = fn.saved_output_size
+        result1 = fn.saved_result1
+        if result1._vc is not None:
+            result1 = unpack(result1, fn)
+        grad_of_self = ops.fractional_max_pool2d_backward(grad, self, kernel_size, output_size, result1)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -643,21 +610,18 @@ class FractionalMaxPool3DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: fractional_max_pool3d_backward(grad, self, kernel_size, output_size, result1)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            kernel_size = fn.saved_kernel_size
-            output_size = fn.saved_output_size
-            result1 = fn.saved_result1
-            if result1._vc is not None:
-                result1 = unpack(result1, fn)
-            grad_of_self = ops.fractional_max_pool3d_backward(grad, self, kernel_size, output_size, result1)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        kernel_size = fn.saved_kernel_size
+        output_size = fn.saved_output_size
+        result1 = fn.saved_result1
+        if result1._vc is not None:
+            result1 = unpack(result1, fn)
+        grad_of_self = ops.fractional_max_pool3d_backward(grad, self, kernel_size, output_size, result1)
         return (grad_of_self,)
 
     def release_variables(fn):

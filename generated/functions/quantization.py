@@ -25,16 +25,13 @@ class FakeQuantizePerTensorAffineCachemaskBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: fake_quantize_per_tensor_affine_cachemask_backward(grad, mask)
-        if edges[0] is not NO_EDGE:
-            mask = fn.saved_mask
-            if mask._vc is not None:
-                mask = unpack(mask, fn)
-            grad_of_self = ops.fake_quantize_per_tensor_affine_cachemask_backward(grad, mask)
-        else:
-            grad_of_self = None
+        mask = fn.saved_mask
+        if mask._vc is not None:
+            mask = unpack(mask, fn)
+        grad_of_self = ops.fake_quantize_per_tensor_affine_cachemask_backward(grad, mask)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -51,16 +48,13 @@ class FakeQuantizePerTensorAffineCachemaskTensorQparamsBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: fake_quantize_per_tensor_affine_cachemask_backward(grad, mask)
-        if edges[0] is not NO_EDGE:
-            mask = fn.saved_mask
-            if mask._vc is not None:
-                mask = unpack(mask, fn)
-            grad_of_self = ops.fake_quantize_per_tensor_affine_cachemask_backward(grad, mask)
-        else:
-            grad_of_self = None
+        mask = fn.saved_mask
+        if mask._vc is not None:
+            mask = unpack(mask, fn)
+        grad_of_self = ops.fake_quantize_per_tensor_affine_cachemask_backward(grad, mask)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -112,16 +106,13 @@ class FakeQuantizePerChannelAffineCachemaskBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: fake_quantize_per_channel_affine_cachemask_backward(grad, mask)
-        if edges[0] is not NO_EDGE:
-            mask = fn.saved_mask
-            if mask._vc is not None:
-                mask = unpack(mask, fn)
-            grad_of_self = ops.fake_quantize_per_channel_affine_cachemask_backward(grad, mask)
-        else:
-            grad_of_self = None
+        mask = fn.saved_mask
+        if mask._vc is not None:
+            mask = unpack(mask, fn)
+        grad_of_self = ops.fake_quantize_per_channel_affine_cachemask_backward(grad, mask)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -174,16 +165,13 @@ class FusedMovingAvgObsFqHelperBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: fake_quantize_per_tensor_affine_cachemask_backward(grad, mask)
-        if edges[0] is not NO_EDGE:
-            mask = fn.saved_mask
-            if mask._vc is not None:
-                mask = unpack(mask, fn)
-            grad_of_self = ops.fake_quantize_per_tensor_affine_cachemask_backward(grad, mask)
-        else:
-            grad_of_self = None
+        mask = fn.saved_mask
+        if mask._vc is not None:
+            mask = unpack(mask, fn)
+        grad_of_self = ops.fake_quantize_per_tensor_affine_cachemask_backward(grad, mask)
         return (grad_of_self,)
 
     def release_variables(fn):

@@ -24,13 +24,10 @@ class BernoulliBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -53,10 +50,7 @@ class BernoulliBackward1(Node):
         else:
             grad_of_p = None
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[0] is not NO_EDGE else None
         return (grad_of_self, grad_of_p,)
 
 
@@ -68,13 +62,10 @@ class BernoulliBackward2(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -86,13 +77,10 @@ class BernoulliBackward3(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -104,13 +92,10 @@ class CauchyBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -122,13 +107,10 @@ class ExponentialBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -140,13 +122,10 @@ class GeometricBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -158,13 +137,10 @@ class LogNormalBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -176,13 +152,10 @@ class NormalBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -196,18 +169,15 @@ class NativeDropoutBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # input: native_dropout_backward(grad, result1, dropout_scale(p, train))
-        if edges[0] is not NO_EDGE:
-            result1 = fn.saved_result1
-            if result1._vc is not None:
-                result1 = unpack(result1, fn)
-            p = fn.saved_p
-            train = fn.saved_train
-            grad_of_input = ops.native_dropout_backward(grad, result1, dropout_scale(p, train))
-        else:
-            grad_of_input = None
+        result1 = fn.saved_result1
+        if result1._vc is not None:
+            result1 = unpack(result1, fn)
+        p = fn.saved_p
+        train = fn.saved_train
+        grad_of_input = ops.native_dropout_backward(grad, result1, dropout_scale(p, train))
         return (grad_of_input,)
 
     def release_variables(fn):
@@ -255,14 +225,11 @@ class NormalBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # mean: zeros(mean.sym_sizes(), **grad.options())
-        if edges[0] is not NO_EDGE:
-            mean_sym_sizes = fn.saved_mean_sym_sizes
-            grad_of_mean = ops.zeros(mean_sym_sizes, dtype=grad.dtype, device=grad.device)
-        else:
-            grad_of_mean = None
+        mean_sym_sizes = fn.saved_mean_sym_sizes
+        grad_of_mean = ops.zeros(mean_sym_sizes, dtype=grad.dtype, device=grad.device)
         return (grad_of_mean,)
 
 
@@ -275,14 +242,11 @@ class NormalBackward2(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # std: zeros(std.sym_sizes(), **grad.options())
-        if edges[0] is not NO_EDGE:
-            std_sym_sizes = fn.saved_std_sym_sizes
-            grad_of_std = ops.zeros(std_sym_sizes, dtype=grad.dtype, device=grad.device)
-        else:
-            grad_of_std = None
+        std_sym_sizes = fn.saved_std_sym_sizes
+        grad_of_std = ops.zeros(std_sym_sizes, dtype=grad.dtype, device=grad.device)
         return (grad_of_std,)
 
 
@@ -320,16 +284,13 @@ class PoissonBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(self)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            self_scalar_type = fn.saved_self_scalar_type
-            self_device = fn.saved_self_device
-            grad_of_self = ops.zeros(self_sym_sizes, dtype=self_scalar_type, device=self_device)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        self_scalar_type = fn.saved_self_scalar_type
+        self_device = fn.saved_self_device
+        grad_of_self = ops.zeros(self_sym_sizes, dtype=self_scalar_type, device=self_device)
         return (grad_of_self,)
 
 
@@ -343,19 +304,16 @@ class StandardGammaBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * _standard_gamma_grad(self, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = grad * ops._standard_gamma_grad(self, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = grad * ops._standard_gamma_grad(self, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -442,13 +400,10 @@ class RandomBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -460,13 +415,10 @@ class RandomBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -478,13 +430,10 @@ class RandomBackward2(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -496,13 +445,10 @@ class UniformBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad)
         return (grad_of_self,)
 
 
@@ -517,22 +463,19 @@ class RreluWithNoiseBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: rrelu_with_noise_backward(grad, self, noise, lower, upper, training, False)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            noise = fn.saved_noise
-            if noise._vc is not None:
-                noise = unpack(noise, fn)
-            lower = fn.saved_lower
-            upper = fn.saved_upper
-            training = fn.saved_training
-            grad_of_self = ops.rrelu_with_noise_backward(grad, self, noise, lower, upper, training, False)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        noise = fn.saved_noise
+        if noise._vc is not None:
+            noise = unpack(noise, fn)
+        lower = fn.saved_lower
+        upper = fn.saved_upper
+        training = fn.saved_training
+        grad_of_self = ops.rrelu_with_noise_backward(grad, self, noise, lower, upper, training, False)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -550,22 +493,19 @@ class RreluWithNoiseBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: rrelu_with_noise_backward(grad, result, noise, lower, upper, training, True)
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            noise = fn.saved_noise
-            if noise._vc is not None:
-                noise = unpack(noise, fn)
-            lower = fn.saved_lower
-            upper = fn.saved_upper
-            training = fn.saved_training
-            grad_of_self = ops.rrelu_with_noise_backward(grad, result, noise, lower, upper, training, True)
-        else:
-            grad_of_self = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        noise = fn.saved_noise
+        if noise._vc is not None:
+            noise = unpack(noise, fn)
+        lower = fn.saved_lower
+        upper = fn.saved_upper
+        training = fn.saved_training
+        grad_of_self = ops.rrelu_with_noise_backward(grad, result, noise, lower, upper, training, True)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -600,10 +540,7 @@ class RreluWithNoiseBackwardBackward0(Node):
         else:
             grad_of_grad_output = None
         # self: zeros_like(grad)
-        if edges[1] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
+        grad_of_self = ops.zeros_like(grad) if edges[1] is not NO_EDGE else None
         return (grad_of_grad_output, grad_of_self,)
 
     def release_variables(fn):

@@ -90,18 +90,15 @@ class PackPaddedSequenceBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # input: _pack_padded_sequence_backward(grad, input.sym_sizes(), result1, batch_first)
-        if edges[0] is not NO_EDGE:
-            input_sym_sizes = fn.saved_input_sym_sizes
-            result1 = fn.saved_result1
-            if result1._vc is not None:
-                result1 = unpack(result1, fn)
-            batch_first = fn.saved_batch_first
-            grad_of_input = ops._pack_padded_sequence_backward(grad, input_sym_sizes, result1, batch_first)
-        else:
-            grad_of_input = None
+        input_sym_sizes = fn.saved_input_sym_sizes
+        result1 = fn.saved_result1
+        if result1._vc is not None:
+            result1 = unpack(result1, fn)
+        batch_first = fn.saved_batch_first
+        grad_of_input = ops._pack_padded_sequence_backward(grad, input_sym_sizes, result1, batch_first)
         return (grad_of_input,)
 
     def release_variables(fn):

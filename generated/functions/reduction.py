@@ -26,20 +26,17 @@ class PdistBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: pdist_backward(grad, self, p, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            p = fn.saved_p
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = pdist_backward(grad, self, p, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        p = fn.saved_p
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = pdist_backward(grad, self, p, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -57,28 +54,25 @@ class SegmentReduceBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # data: segment_reduce_backward(grad, data, reduce, lengths, offsets, axis, initial, result)
-        if edges[0] is not NO_EDGE:
-            data = fn.saved_data
-            if data._vc is not None:
-                data = unpack(data, fn)
-            reduce = fn.saved_reduce
-            lengths = fn.saved_lengths
-            if lengths is not None and lengths._vc is not None:
-                lengths = unpack(lengths, fn)
-            offsets = fn.saved_offsets
-            if offsets is not None and offsets._vc is not None:
-                offsets = unpack(offsets, fn)
-            axis = fn.saved_axis
-            initial = fn.saved_initial
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_data = segment_reduce_backward(grad, data, reduce, lengths, offsets, axis, initial, result)
-        else:
-            grad_of_data = None
+        data = fn.saved_data
+        if data._vc is not None:
+            data = unpack(data, fn)
+        reduce = fn.saved_reduce
+        lengths = fn.saved_lengths
+        if lengths is not None and lengths._vc is not None:
+            lengths = unpack(lengths, fn)
+        offsets = fn.saved_offsets
+        if offsets is not None and offsets._vc is not None:
+            offsets = unpack(offsets, fn)
+        axis = fn.saved_axis
+        initial = fn.saved_initial
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_data = segment_reduce_backward(grad, data, reduce, lengths, offsets, axis, initial, result)
         return (grad_of_data,)
 
     def release_variables(fn):
@@ -189,20 +183,17 @@ class LogcumsumexpBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: logcumsumexp_backward(grad, self, result, dim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            dim = fn.saved_dim
-            grad_of_self = logcumsumexp_backward(grad, self, result, dim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        dim = fn.saved_dim
+        grad_of_self = logcumsumexp_backward(grad, self, result, dim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -219,20 +210,17 @@ class CumprodBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: cumprod_backward(grad.to(self.scalar_type()), self, dim, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            dim = fn.saved_dim
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = cumprod_backward(grad.to(self.dtype), self, dim, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        dim = fn.saved_dim
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = cumprod_backward(grad.to(self.dtype), self, dim, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -248,15 +236,12 @@ class CumsumBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: cumsum_backward(grad.to(self.scalar_type()), dim)
-        if edges[0] is not NO_EDGE:
-            self_scalar_type = fn.saved_self_scalar_type
-            dim = fn.saved_dim
-            grad_of_self = cumsum_backward(grad.to(self_scalar_type), dim)
-        else:
-            grad_of_self = None
+        self_scalar_type = fn.saved_self_scalar_type
+        dim = fn.saved_dim
+        grad_of_self = cumsum_backward(grad.to(self_scalar_type), dim)
         return (grad_of_self,)
 
 
@@ -270,20 +255,17 @@ class CummaxBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: cummaxmin_backward(grad, self, indices, dim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            dim = fn.saved_dim
-            grad_of_self = cummaxmin_backward(grad, self, indices, dim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        dim = fn.saved_dim
+        grad_of_self = cummaxmin_backward(grad, self, indices, dim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -300,20 +282,17 @@ class CumminBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: cummaxmin_backward(grad, self, indices, dim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            dim = fn.saved_dim
-            grad_of_self = cummaxmin_backward(grad, self, indices, dim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        dim = fn.saved_dim
+        grad_of_self = cummaxmin_backward(grad, self, indices, dim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -379,19 +358,16 @@ class KthvalueBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: selected_backward(grad, dim, indices, self.sym_sizes(), keepdim)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            self_sym_sizes = fn.saved_self_sym_sizes
-            keepdim = fn.saved_keepdim
-            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        self_sym_sizes = fn.saved_self_sym_sizes
+        keepdim = fn.saved_keepdim
+        grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -408,21 +384,18 @@ class LogsumexpBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: logsumexp_backward(grad, self, result, dim, keepdim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            dim = fn.saved_dim
-            keepdim = fn.saved_keepdim
-            grad_of_self = logsumexp_backward(grad, self, result, dim, keepdim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        dim = fn.saved_dim
+        keepdim = fn.saved_keepdim
+        grad_of_self = logsumexp_backward(grad, self, result, dim, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -439,19 +412,16 @@ class MaxBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: selected_backward(grad, dim, indices, self.sym_sizes(), keepdim)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            self_sym_sizes = fn.saved_self_sym_sizes
-            keepdim = fn.saved_keepdim
-            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        self_sym_sizes = fn.saved_self_sym_sizes
+        keepdim = fn.saved_keepdim
+        grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -468,19 +438,16 @@ class MaxBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: evenly_distribute_backward(grad, self, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = evenly_distribute_backward(grad, self, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = evenly_distribute_backward(grad, self, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -496,15 +463,12 @@ class MeanBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.expand(self.sym_sizes()) / self.sym_numel()
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            self_sym_numel = fn.saved_self_sym_numel
-            grad_of_self = ops.div_Scalar(grad.expand(self_sym_sizes), self_sym_numel)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        self_sym_numel = fn.saved_self_sym_numel
+        grad_of_self = ops.div_Scalar(grad.expand(self_sym_sizes), self_sym_numel)
         return (grad_of_self,)
 
 
@@ -517,17 +481,14 @@ class MeanBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: mean_backward(grad, self.sym_sizes(), dim, self.sym_numel(), keepdim)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            self_sym_numel = fn.saved_self_sym_numel
-            keepdim = fn.saved_keepdim
-            grad_of_self = mean_backward(grad, self_sym_sizes, dim, self_sym_numel, keepdim)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        self_sym_numel = fn.saved_self_sym_numel
+        keepdim = fn.saved_keepdim
+        grad_of_self = mean_backward(grad, self_sym_sizes, dim, self_sym_numel, keepdim)
         return (grad_of_self,)
 
 
@@ -541,19 +502,16 @@ class MedianBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: evenly_distribute_backward(grad, self, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = evenly_distribute_backward(grad, self, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = evenly_distribute_backward(grad, self, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -570,19 +528,16 @@ class NanmedianBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: evenly_distribute_backward(grad, self, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = evenly_distribute_backward(grad, self, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = evenly_distribute_backward(grad, self, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -599,19 +554,16 @@ class MedianBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: selected_backward(grad, dim, indices, self.sym_sizes(), keepdim)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            self_sym_sizes = fn.saved_self_sym_sizes
-            keepdim = fn.saved_keepdim
-            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        self_sym_sizes = fn.saved_self_sym_sizes
+        keepdim = fn.saved_keepdim
+        grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -628,19 +580,16 @@ class NanmedianBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: selected_backward(grad, dim, indices, self.sym_sizes(), keepdim)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            self_sym_sizes = fn.saved_self_sym_sizes
-            keepdim = fn.saved_keepdim
-            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        self_sym_sizes = fn.saved_self_sym_sizes
+        keepdim = fn.saved_keepdim
+        grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -657,19 +606,16 @@ class MinBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: selected_backward(grad, dim, indices, self.sym_sizes(), keepdim)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            self_sym_sizes = fn.saved_self_sym_sizes
-            keepdim = fn.saved_keepdim
-            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        self_sym_sizes = fn.saved_self_sym_sizes
+        keepdim = fn.saved_keepdim
+        grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -686,19 +632,16 @@ class MinBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: evenly_distribute_backward(grad, self, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = evenly_distribute_backward(grad, self, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = evenly_distribute_backward(grad, self, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -715,21 +658,18 @@ class AmaxBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: amaxmin_backward(grad, self, result, dim, keepdim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            dim = fn.saved_dim
-            keepdim = fn.saved_keepdim
-            grad_of_self = amaxmin_backward(grad, self, result, dim, keepdim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        dim = fn.saved_dim
+        keepdim = fn.saved_keepdim
+        grad_of_self = amaxmin_backward(grad, self, result, dim, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -746,21 +686,18 @@ class AminBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: amaxmin_backward(grad, self, result, dim, keepdim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            dim = fn.saved_dim
-            keepdim = fn.saved_keepdim
-            grad_of_self = amaxmin_backward(grad, self, result, dim, keepdim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        dim = fn.saved_dim
+        keepdim = fn.saved_keepdim
+        grad_of_self = amaxmin_backward(grad, self, result, dim, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -812,19 +749,16 @@ class ModeBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: selected_backward(grad, dim, indices, self.sym_sizes(), keepdim)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            self_sym_sizes = fn.saved_self_sym_sizes
-            keepdim = fn.saved_keepdim
-            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        self_sym_sizes = fn.saved_self_sym_sizes
+        keepdim = fn.saved_keepdim
+        grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -842,20 +776,17 @@ class NormBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: norm_backward(grad, self, p, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            p = fn.saved_p
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = norm_backward(grad, self, p, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        p = fn.saved_p
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = norm_backward(grad, self, p, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -873,22 +804,19 @@ class NormBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: norm_backward(grad, self, p, result, dim, keepdim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            p = fn.saved_p
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            dim = fn.saved_dim
-            keepdim = fn.saved_keepdim
-            grad_of_self = norm_backward(grad, self, p, result, dim, keepdim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        p = fn.saved_p
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        dim = fn.saved_dim
+        keepdim = fn.saved_keepdim
+        grad_of_self = norm_backward(grad, self, p, result, dim, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -906,21 +834,18 @@ class NormBackward2(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: norm_backward(grad, self.to(dtype), p, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            dtype = fn.saved_dtype
-            p = fn.saved_p
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = norm_backward(grad, self.to(dtype), p, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        dtype = fn.saved_dtype
+        p = fn.saved_p
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = norm_backward(grad, self.to(dtype), p, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -938,23 +863,20 @@ class NormBackward3(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: norm_backward(grad, self.to(dtype), p, result, dim, keepdim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            dtype = fn.saved_dtype
-            p = fn.saved_p
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            dim = fn.saved_dim
-            keepdim = fn.saved_keepdim
-            grad_of_self = norm_backward(grad, self.to(dtype), p, result, dim, keepdim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        dtype = fn.saved_dtype
+        p = fn.saved_p
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        dim = fn.saved_dim
+        keepdim = fn.saved_keepdim
+        grad_of_self = norm_backward(grad, self.to(dtype), p, result, dim, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -972,23 +894,20 @@ class LinalgVectorNormBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: norm_backward(grad, self if dtype is None else self.to(dtype), ord, result, dim, keepdim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            dtype = fn.saved_dtype
-            ord = fn.saved_ord
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            dim = fn.saved_dim
-            keepdim = fn.saved_keepdim
-            grad_of_self = norm_backward(grad, self if dtype is None else self.to(dtype), ord, result, dim, keepdim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        dtype = fn.saved_dtype
+        ord = fn.saved_ord
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        dim = fn.saved_dim
+        keepdim = fn.saved_keepdim
+        grad_of_self = norm_backward(grad, self if dtype is None else self.to(dtype), ord, result, dim, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1005,19 +924,16 @@ class ProdBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: prod_backward(grad, self.to(grad.scalar_type()), result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = prod_backward(grad, self.to(grad.dtype), result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = prod_backward(grad, self.to(grad.dtype), result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1034,21 +950,18 @@ class ProdBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: prod_backward(grad, self.to(grad.scalar_type()), result, dim, keepdim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            dim = fn.saved_dim
-            keepdim = fn.saved_keepdim
-            grad_of_self = prod_backward(grad, self.to(grad.dtype), result, dim, keepdim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        dim = fn.saved_dim
+        keepdim = fn.saved_keepdim
+        grad_of_self = prod_backward(grad, self.to(grad.dtype), result, dim, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1066,19 +979,16 @@ class RenormBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: renorm_backward(grad, self, p, dim, maxnorm)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            p = fn.saved_p
-            dim = fn.saved_dim
-            maxnorm = fn.saved_maxnorm
-            grad_of_self = renorm_backward(grad, self, p, dim, maxnorm)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        p = fn.saved_p
+        dim = fn.saved_dim
+        maxnorm = fn.saved_maxnorm
+        grad_of_self = renorm_backward(grad, self, p, dim, maxnorm)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1096,22 +1006,19 @@ class StdBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: std_backward(result, grad, self, dim, correction, keepdim)
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            dim = fn.saved_dim
-            correction = fn.saved_correction
-            keepdim = fn.saved_keepdim
-            grad_of_self = std_backward(result, grad, self, dim, correction, keepdim)
-        else:
-            grad_of_self = None
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        dim = fn.saved_dim
+        correction = fn.saved_correction
+        keepdim = fn.saved_keepdim
+        grad_of_self = std_backward(result, grad, self, dim, correction, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1159,14 +1066,11 @@ class SumBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.expand(self.sym_sizes())
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = grad.expand(self_sym_sizes)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = grad.expand(self_sym_sizes)
         return (grad_of_self,)
 
 
@@ -1179,16 +1083,13 @@ class SumBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: sum_backward(grad, self.sym_sizes(), dim, keepdim)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            keepdim = fn.saved_keepdim
-            grad_of_self = sum_backward(grad, self_sym_sizes, dim, keepdim)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        keepdim = fn.saved_keepdim
+        grad_of_self = sum_backward(grad, self_sym_sizes, dim, keepdim)
         return (grad_of_self,)
 
 
@@ -1202,18 +1103,15 @@ class NansumBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: nansum_backward(grad.to(self.scalar_type()), self, dim, keepdim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            dim = fn.saved_dim
-            keepdim = fn.saved_keepdim
-            grad_of_self = nansum_backward(grad.to(self.dtype), self, dim, keepdim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        dim = fn.saved_dim
+        keepdim = fn.saved_keepdim
+        grad_of_self = nansum_backward(grad.to(self.dtype), self, dim, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1229,14 +1127,11 @@ class TraceBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: trace_backward(grad, self.sym_sizes())
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = trace_backward(grad, self_sym_sizes)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = trace_backward(grad, self_sym_sizes)
         return (grad_of_self,)
 
 
@@ -1251,19 +1146,16 @@ class VarBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: var_backward(grad, self, dim, correction, keepdim)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            dim = fn.saved_dim
-            correction = fn.saved_correction
-            keepdim = fn.saved_keepdim
-            grad_of_self = var_backward(grad, self, dim, correction, keepdim)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        dim = fn.saved_dim
+        correction = fn.saved_correction
+        keepdim = fn.saved_keepdim
+        grad_of_self = var_backward(grad, self, dim, correction, keepdim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1309,18 +1201,15 @@ class ValueSelectingReductionBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad: gather_with_keepdimed_indices(grad, dim, indices, keepdim)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            keepdim = fn.saved_keepdim
-            grad_of_grad = gather_with_keepdimed_indices(grad, dim, indices, keepdim)
-        else:
-            grad_of_grad = None
+        dim = fn.saved_dim
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        keepdim = fn.saved_keepdim
+        grad_of_grad = gather_with_keepdimed_indices(grad, dim, indices, keepdim)
         return (grad_of_grad,)
 
     def release_variables(fn):

@@ -25,17 +25,14 @@ class UpsampleLinear1DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: upsample_linear1d_backward(grad, output_size, self.sym_sizes(), align_corners, scales)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            align_corners = fn.saved_align_corners
-            scales = fn.saved_scales
-            grad_of_self = ops.upsample_linear1d_backward(grad, output_size, self_sym_sizes, align_corners, scales)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        align_corners = fn.saved_align_corners
+        scales = fn.saved_scales
+        grad_of_self = ops.upsample_linear1d_backward(grad, output_size, self_sym_sizes, align_corners, scales)
         return (grad_of_self,)
 
 
@@ -48,16 +45,13 @@ class UpsampleLinear1DBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: upsample_linear1d(grad, output_size, align_corners, scales)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            align_corners = fn.saved_align_corners
-            scales = fn.saved_scales
-            grad_of_grad_output = ops.upsample_linear1d(grad, output_size, align_corners, scales)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        align_corners = fn.saved_align_corners
+        scales = fn.saved_scales
+        grad_of_grad_output = ops.upsample_linear1d(grad, output_size, align_corners, scales)
         return (grad_of_grad_output,)
 
 
@@ -70,18 +64,15 @@ class UpsampleBilinear2DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: upsample_bilinear2d_backward(grad, output_size, self.sym_sizes(), align_corners, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            align_corners = fn.saved_align_corners
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_self = ops.upsample_bilinear2d_backward(grad, output_size, self_sym_sizes, align_corners, scales_h, scales_w)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        align_corners = fn.saved_align_corners
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_self = ops.upsample_bilinear2d_backward(grad, output_size, self_sym_sizes, align_corners, scales_h, scales_w)
         return (grad_of_self,)
 
 
@@ -94,17 +85,14 @@ class UpsampleBilinear2DBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: upsample_bilinear2d(grad, output_size, align_corners, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            align_corners = fn.saved_align_corners
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_grad_output = ops.upsample_bilinear2d(grad, output_size, align_corners, scales_h, scales_w)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        align_corners = fn.saved_align_corners
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_grad_output = ops.upsample_bilinear2d(grad, output_size, align_corners, scales_h, scales_w)
         return (grad_of_grad_output,)
 
 
@@ -117,18 +105,15 @@ class UpsampleBilinear2DAaBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _upsample_bilinear2d_aa_backward(grad, output_size, self.sym_sizes(), align_corners, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            align_corners = fn.saved_align_corners
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_self = ops._upsample_bilinear2d_aa_backward(grad, output_size, self_sym_sizes, align_corners, scales_h, scales_w)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        align_corners = fn.saved_align_corners
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_self = ops._upsample_bilinear2d_aa_backward(grad, output_size, self_sym_sizes, align_corners, scales_h, scales_w)
         return (grad_of_self,)
 
 
@@ -141,17 +126,14 @@ class UpsampleBilinear2DAaBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: _upsample_bilinear2d_aa(grad, output_size, align_corners, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            align_corners = fn.saved_align_corners
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_grad_output = ops._upsample_bilinear2d_aa(grad, output_size, align_corners, scales_h, scales_w)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        align_corners = fn.saved_align_corners
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_grad_output = ops._upsample_bilinear2d_aa(grad, output_size, align_corners, scales_h, scales_w)
         return (grad_of_grad_output,)
 
 
@@ -164,19 +146,16 @@ class UpsampleTrilinear3DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: upsample_trilinear3d_backward(grad, output_size, self.sym_sizes(), align_corners, scales_d, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            align_corners = fn.saved_align_corners
-            scales_d = fn.saved_scales_d
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_self = ops.upsample_trilinear3d_backward(grad, output_size, self_sym_sizes, align_corners, scales_d, scales_h, scales_w)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        align_corners = fn.saved_align_corners
+        scales_d = fn.saved_scales_d
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_self = ops.upsample_trilinear3d_backward(grad, output_size, self_sym_sizes, align_corners, scales_d, scales_h, scales_w)
         return (grad_of_self,)
 
 
@@ -189,18 +168,15 @@ class UpsampleTrilinear3DBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: upsample_trilinear3d(grad, output_size, align_corners, scales_d, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            align_corners = fn.saved_align_corners
-            scales_d = fn.saved_scales_d
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_grad_output = ops.upsample_trilinear3d(grad, output_size, align_corners, scales_d, scales_h, scales_w)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        align_corners = fn.saved_align_corners
+        scales_d = fn.saved_scales_d
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_grad_output = ops.upsample_trilinear3d(grad, output_size, align_corners, scales_d, scales_h, scales_w)
         return (grad_of_grad_output,)
 
 
@@ -213,18 +189,15 @@ class UpsampleBicubic2DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: upsample_bicubic2d_backward(grad, output_size, self.sym_sizes(), align_corners, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            align_corners = fn.saved_align_corners
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_self = ops.upsample_bicubic2d_backward(grad, output_size, self_sym_sizes, align_corners, scales_h, scales_w)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        align_corners = fn.saved_align_corners
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_self = ops.upsample_bicubic2d_backward(grad, output_size, self_sym_sizes, align_corners, scales_h, scales_w)
         return (grad_of_self,)
 
 
@@ -237,17 +210,14 @@ class UpsampleBicubic2DBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: upsample_bicubic2d(grad, output_size, align_corners, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            align_corners = fn.saved_align_corners
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_grad_output = ops.upsample_bicubic2d(grad, output_size, align_corners, scales_h, scales_w)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        align_corners = fn.saved_align_corners
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_grad_output = ops.upsample_bicubic2d(grad, output_size, align_corners, scales_h, scales_w)
         return (grad_of_grad_output,)
 
 
@@ -260,18 +230,15 @@ class UpsampleBicubic2DAaBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _upsample_bicubic2d_aa_backward(grad, output_size, self.sym_sizes(), align_corners, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            align_corners = fn.saved_align_corners
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_self = ops._upsample_bicubic2d_aa_backward(grad, output_size, self_sym_sizes, align_corners, scales_h, scales_w)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        align_corners = fn.saved_align_corners
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_self = ops._upsample_bicubic2d_aa_backward(grad, output_size, self_sym_sizes, align_corners, scales_h, scales_w)
         return (grad_of_self,)
 
 
@@ -284,17 +251,14 @@ class UpsampleBicubic2DAaBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: _upsample_bicubic2d_aa(grad, output_size, align_corners, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            align_corners = fn.saved_align_corners
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_grad_output = ops._upsample_bicubic2d_aa(grad, output_size, align_corners, scales_h, scales_w)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        align_corners = fn.saved_align_corners
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_grad_output = ops._upsample_bicubic2d_aa(grad, output_size, align_corners, scales_h, scales_w)
         return (grad_of_grad_output,)
 
 
@@ -307,18 +271,15 @@ class UpsampleLanczos2DAaBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _upsample_lanczos2d_aa_backward(grad, output_size, self.sym_sizes(), align_corners, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            align_corners = fn.saved_align_corners
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_self = ops._upsample_lanczos2d_aa_backward(grad, output_size, self_sym_sizes, align_corners, scales_h, scales_w)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        align_corners = fn.saved_align_corners
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_self = ops._upsample_lanczos2d_aa_backward(grad, output_size, self_sym_sizes, align_corners, scales_h, scales_w)
         return (grad_of_self,)
 
 
@@ -331,17 +292,14 @@ class UpsampleLanczos2DAaBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: _upsample_lanczos2d_aa(grad, output_size, align_corners, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            align_corners = fn.saved_align_corners
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_grad_output = ops._upsample_lanczos2d_aa(grad, output_size, align_corners, scales_h, scales_w)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        align_corners = fn.saved_align_corners
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_grad_output = ops._upsample_lanczos2d_aa(grad, output_size, align_corners, scales_h, scales_w)
         return (grad_of_grad_output,)
 
 
@@ -354,16 +312,13 @@ class UpsampleNearest1DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: upsample_nearest1d_backward(grad, output_size, self.sym_sizes(), scales)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            scales = fn.saved_scales
-            grad_of_self = ops.upsample_nearest1d_backward(grad, output_size, self_sym_sizes, scales)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        scales = fn.saved_scales
+        grad_of_self = ops.upsample_nearest1d_backward(grad, output_size, self_sym_sizes, scales)
         return (grad_of_self,)
 
 
@@ -376,15 +331,12 @@ class UpsampleNearest1DBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: upsample_nearest1d(grad, output_size, scales)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            scales = fn.saved_scales
-            grad_of_grad_output = ops.upsample_nearest1d(grad, output_size, scales)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        scales = fn.saved_scales
+        grad_of_grad_output = ops.upsample_nearest1d(grad, output_size, scales)
         return (grad_of_grad_output,)
 
 
@@ -397,16 +349,13 @@ class UpsampleNearestExact1DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _upsample_nearest_exact1d_backward(grad, output_size, self.sym_sizes(), scales)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            scales = fn.saved_scales
-            grad_of_self = ops._upsample_nearest_exact1d_backward(grad, output_size, self_sym_sizes, scales)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        scales = fn.saved_scales
+        grad_of_self = ops._upsample_nearest_exact1d_backward(grad, output_size, self_sym_sizes, scales)
         return (grad_of_self,)
 
 
@@ -419,15 +368,12 @@ class UpsampleNearestExact1DBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: _upsample_nearest_exact1d(grad, output_size, scales)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            scales = fn.saved_scales
-            grad_of_grad_output = ops._upsample_nearest_exact1d(grad, output_size, scales)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        scales = fn.saved_scales
+        grad_of_grad_output = ops._upsample_nearest_exact1d(grad, output_size, scales)
         return (grad_of_grad_output,)
 
 
@@ -440,17 +386,14 @@ class UpsampleNearest2DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: upsample_nearest2d_backward(grad, output_size, self.sym_sizes(), scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_self = ops.upsample_nearest2d_backward(grad, output_size, self_sym_sizes, scales_h, scales_w)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_self = ops.upsample_nearest2d_backward(grad, output_size, self_sym_sizes, scales_h, scales_w)
         return (grad_of_self,)
 
 
@@ -463,16 +406,13 @@ class UpsampleNearest2DBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: upsample_nearest2d(grad, output_size, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_grad_output = ops.upsample_nearest2d(grad, output_size, scales_h, scales_w)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_grad_output = ops.upsample_nearest2d(grad, output_size, scales_h, scales_w)
         return (grad_of_grad_output,)
 
 
@@ -485,17 +425,14 @@ class UpsampleNearestExact2DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _upsample_nearest_exact2d_backward(grad, output_size, self.sym_sizes(), scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_self = ops._upsample_nearest_exact2d_backward(grad, output_size, self_sym_sizes, scales_h, scales_w)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_self = ops._upsample_nearest_exact2d_backward(grad, output_size, self_sym_sizes, scales_h, scales_w)
         return (grad_of_self,)
 
 
@@ -508,16 +445,13 @@ class UpsampleNearestExact2DBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: _upsample_nearest_exact2d(grad, output_size, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_grad_output = ops._upsample_nearest_exact2d(grad, output_size, scales_h, scales_w)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_grad_output = ops._upsample_nearest_exact2d(grad, output_size, scales_h, scales_w)
         return (grad_of_grad_output,)
 
 
@@ -530,18 +464,15 @@ class UpsampleNearest3DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: upsample_nearest3d_backward(grad, output_size, self.sym_sizes(), scales_d, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            scales_d = fn.saved_scales_d
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_self = ops.upsample_nearest3d_backward(grad, output_size, self_sym_sizes, scales_d, scales_h, scales_w)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        scales_d = fn.saved_scales_d
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_self = ops.upsample_nearest3d_backward(grad, output_size, self_sym_sizes, scales_d, scales_h, scales_w)
         return (grad_of_self,)
 
 
@@ -554,17 +485,14 @@ class UpsampleNearest3DBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: upsample_nearest3d(grad, output_size, scales_d, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            scales_d = fn.saved_scales_d
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_grad_output = ops.upsample_nearest3d(grad, output_size, scales_d, scales_h, scales_w)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        scales_d = fn.saved_scales_d
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_grad_output = ops.upsample_nearest3d(grad, output_size, scales_d, scales_h, scales_w)
         return (grad_of_grad_output,)
 
 
@@ -577,18 +505,15 @@ class UpsampleNearestExact3DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: _upsample_nearest_exact3d_backward(grad, output_size, self.sym_sizes(), scales_d, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            self_sym_sizes = fn.saved_self_sym_sizes
-            scales_d = fn.saved_scales_d
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_self = ops._upsample_nearest_exact3d_backward(grad, output_size, self_sym_sizes, scales_d, scales_h, scales_w)
-        else:
-            grad_of_self = None
+        output_size = fn.saved_output_size
+        self_sym_sizes = fn.saved_self_sym_sizes
+        scales_d = fn.saved_scales_d
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_self = ops._upsample_nearest_exact3d_backward(grad, output_size, self_sym_sizes, scales_d, scales_h, scales_w)
         return (grad_of_self,)
 
 
@@ -601,17 +526,14 @@ class UpsampleNearestExact3DBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: _upsample_nearest_exact3d(grad, output_size, scales_d, scales_h, scales_w)
-        if edges[0] is not NO_EDGE:
-            output_size = fn.saved_output_size
-            scales_d = fn.saved_scales_d
-            scales_h = fn.saved_scales_h
-            scales_w = fn.saved_scales_w
-            grad_of_grad_output = ops._upsample_nearest_exact3d(grad, output_size, scales_d, scales_h, scales_w)
-        else:
-            grad_of_grad_output = None
+        output_size = fn.saved_output_size
+        scales_d = fn.saved_scales_d
+        scales_h = fn.saved_scales_h
+        scales_w = fn.saved_scales_w
+        grad_of_grad_output = ops._upsample_nearest_exact3d(grad, output_size, scales_d, scales_h, scales_w)
         return (grad_of_grad_output,)
 
 
@@ -625,17 +547,14 @@ class ReflectionPad1DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: reflection_pad1d_backward(grad, self, padding)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            padding = fn.saved_padding
-            grad_of_self = ops.reflection_pad1d_backward(grad, self, padding)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        padding = fn.saved_padding
+        grad_of_self = ops.reflection_pad1d_backward(grad, self, padding)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -680,17 +599,14 @@ class ReflectionPad2DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: reflection_pad2d_backward(grad, self, padding)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            padding = fn.saved_padding
-            grad_of_self = ops.reflection_pad2d_backward(grad, self, padding)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        padding = fn.saved_padding
+        grad_of_self = ops.reflection_pad2d_backward(grad, self, padding)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -735,17 +651,14 @@ class ReflectionPad3DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: reflection_pad3d_backward(grad, self, padding)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            padding = fn.saved_padding
-            grad_of_self = ops.reflection_pad3d_backward(grad, self, padding)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        padding = fn.saved_padding
+        grad_of_self = ops.reflection_pad3d_backward(grad, self, padding)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -790,17 +703,14 @@ class ReplicationPad1DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: replication_pad1d_backward(grad, self, padding)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            padding = fn.saved_padding
-            grad_of_self = ops.replication_pad1d_backward(grad, self, padding)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        padding = fn.saved_padding
+        grad_of_self = ops.replication_pad1d_backward(grad, self, padding)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -845,17 +755,14 @@ class ReplicationPad2DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: replication_pad2d_backward(grad, self, padding)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            padding = fn.saved_padding
-            grad_of_self = ops.replication_pad2d_backward(grad, self, padding)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        padding = fn.saved_padding
+        grad_of_self = ops.replication_pad2d_backward(grad, self, padding)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -900,17 +807,14 @@ class ReplicationPad3DBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: replication_pad3d_backward(grad, self, padding)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            padding = fn.saved_padding
-            grad_of_self = ops.replication_pad3d_backward(grad, self, padding)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        padding = fn.saved_padding
+        grad_of_self = ops.replication_pad3d_backward(grad, self, padding)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -1090,15 +994,12 @@ class AffineGridGeneratorBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # theta: affine_grid_generator_backward(grad, size, align_corners)
-        if edges[0] is not NO_EDGE:
-            size = fn.saved_size
-            align_corners = fn.saved_align_corners
-            grad_of_theta = ops.affine_grid_generator_backward(grad, size, align_corners)
-        else:
-            grad_of_theta = None
+        size = fn.saved_size
+        align_corners = fn.saved_align_corners
+        grad_of_theta = ops.affine_grid_generator_backward(grad, size, align_corners)
         return (grad_of_theta,)
 
 

@@ -24,13 +24,9 @@ class CloneBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad
         return (grad_of_self,)
 
 
@@ -45,15 +41,8 @@ class CopyBackwards(Node):
         if grad is None:
             return (None, None)
         # self: zeros_like(grad)
-        if edges[0] is not NO_EDGE:
-            grad_of_self = ops.zeros_like(grad)
-        else:
-            grad_of_self = None
-        # src: grad
-        if edges[1] is not NO_EDGE:
-            grad_of_src = grad
-        else:
-            grad_of_src = None
+        grad_of_self = ops.zeros_like(grad) if edges[0] is not NO_EDGE else None
+        grad_of_src = grad if edges[1] is not NO_EDGE else None
         return (grad_of_self, grad_of_src,)
 
 
@@ -65,14 +54,11 @@ class ToCopyBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: to_copy_backward(grad, self.scalar_type())
-        if edges[0] is not NO_EDGE:
-            self_scalar_type = fn.saved_self_scalar_type
-            grad_of_self = to_copy_backward(grad, self_scalar_type)
-        else:
-            grad_of_self = None
+        self_scalar_type = fn.saved_self_scalar_type
+        grad_of_self = to_copy_backward(grad, self_scalar_type)
         return (grad_of_self,)
 
 
@@ -84,13 +70,9 @@ class AliasBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad
         return (grad_of_self,)
 
 
@@ -103,14 +85,11 @@ class ViewBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.reshape(self.sym_sizes())
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = grad.reshape(self_sym_sizes)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = grad.reshape(self_sym_sizes)
         return (grad_of_self,)
 
 
@@ -123,14 +102,11 @@ class UnsafeViewBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.reshape(self.sym_sizes())
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = grad.reshape(self_sym_sizes)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = grad.reshape(self_sym_sizes)
         return (grad_of_self,)
 
 
@@ -143,14 +119,11 @@ class ReshapeAliasBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.reshape(self.sym_sizes())
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = grad.reshape(self_sym_sizes)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = grad.reshape(self_sym_sizes)
         return (grad_of_self,)
 
 
@@ -163,14 +136,11 @@ class ExpandBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: summed_to(grad, self.sym_sizes())
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = summed_to(grad, self_sym_sizes)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = summed_to(grad, self_sym_sizes)
         return (grad_of_self,)
 
 
@@ -183,14 +153,11 @@ class PermuteBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: permute_backward(grad, dims)
-        if edges[0] is not NO_EDGE:
-            dims = fn.saved_dims
-            grad_of_self = permute_backward(grad, dims)
-        else:
-            grad_of_self = None
+        dims = fn.saved_dims
+        grad_of_self = permute_backward(grad, dims)
         return (grad_of_self,)
 
 
@@ -203,15 +170,12 @@ class TransposeBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.transpose(dim0, dim1)
-        if edges[0] is not NO_EDGE:
-            dim0 = fn.saved_dim0
-            dim1 = fn.saved_dim1
-            grad_of_self = grad.transpose(dim0, dim1)
-        else:
-            grad_of_self = None
+        dim0 = fn.saved_dim0
+        dim1 = fn.saved_dim1
+        grad_of_self = grad.transpose(dim0, dim1)
         return (grad_of_self,)
 
 
@@ -224,15 +188,12 @@ class TransposeBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.transpose(dim0, dim1)
-        if edges[0] is not NO_EDGE:
-            dim0 = fn.saved_dim0
-            dim1 = fn.saved_dim1
-            grad_of_self = grad.transpose(dim0, dim1)
-        else:
-            grad_of_self = None
+        dim0 = fn.saved_dim0
+        dim1 = fn.saved_dim1
+        grad_of_self = grad.transpose(dim0, dim1)
         return (grad_of_self,)
 
 
@@ -244,13 +205,9 @@ class TBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad.t()
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad.t()
-        else:
-            grad_of_self = None
+        grad_of_self = grad.t()
         return (grad_of_self,)
 
 
@@ -262,13 +219,9 @@ class TBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad.t()
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad.t()
-        else:
-            grad_of_self = None
+        grad_of_self = grad.t()
         return (grad_of_self,)
 
 
@@ -281,14 +234,11 @@ class SqueezeBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: unsqueeze_to(grad, self.sym_sizes())
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = unsqueeze_to(grad, self_sym_sizes)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = unsqueeze_to(grad, self_sym_sizes)
         return (grad_of_self,)
 
 
@@ -301,15 +251,12 @@ class SqueezeBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: unsqueeze_to(grad, self.sym_sizes(), dim)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
         return (grad_of_self,)
 
 
@@ -322,15 +269,12 @@ class SqueezeBackward2(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: unsqueeze_to(grad, self.sym_sizes(), dim)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
         return (grad_of_self,)
 
 
@@ -343,14 +287,11 @@ class SqueezeBackward3(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: unsqueeze_to(grad, self.sym_sizes())
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = unsqueeze_to(grad, self_sym_sizes)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = unsqueeze_to(grad, self_sym_sizes)
         return (grad_of_self,)
 
 
@@ -363,15 +304,12 @@ class SqueezeBackward4(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: unsqueeze_to(grad, self.sym_sizes(), dim)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
         return (grad_of_self,)
 
 
@@ -384,15 +322,12 @@ class SqueezeBackward5(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: unsqueeze_to(grad, self.sym_sizes(), dim)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
         return (grad_of_self,)
 
 
@@ -405,14 +340,11 @@ class UnsqueezeBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.squeeze(dim)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            grad_of_self = grad.squeeze(dim)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        grad_of_self = grad.squeeze(dim)
         return (grad_of_self,)
 
 
@@ -425,14 +357,11 @@ class UnsqueezeBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.squeeze(dim)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            grad_of_self = grad.squeeze(dim)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        grad_of_self = grad.squeeze(dim)
         return (grad_of_self,)
 
 
@@ -445,19 +374,16 @@ class AsStridedBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: as_strided_backward(grad, self.sym_sizes(), self.sym_strides(), self.storage_offset(), size, stride, storage_offset)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            self_sym_strides = fn.saved_self_sym_strides
-            self_sym_storage_offset = fn.saved_self_sym_storage_offset
-            size = fn.saved_size
-            stride = fn.saved_stride
-            storage_offset = fn.saved_storage_offset
-            grad_of_self = as_strided_backward(grad, self_sym_sizes, self_sym_strides, self_sym_storage_offset, size, stride, storage_offset)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        self_sym_strides = fn.saved_self_sym_strides
+        self_sym_storage_offset = fn.saved_self_sym_storage_offset
+        size = fn.saved_size
+        stride = fn.saved_stride
+        storage_offset = fn.saved_storage_offset
+        grad_of_self = as_strided_backward(grad, self_sym_sizes, self_sym_strides, self_sym_storage_offset, size, stride, storage_offset)
         return (grad_of_self,)
 
 
@@ -470,19 +396,16 @@ class AsStridedBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: as_strided_backward(grad, self.sym_sizes(), self.sym_strides(), self.storage_offset(), size, stride, storage_offset)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            self_sym_strides = fn.saved_self_sym_strides
-            self_sym_storage_offset = fn.saved_self_sym_storage_offset
-            size = fn.saved_size
-            stride = fn.saved_stride
-            storage_offset = fn.saved_storage_offset
-            grad_of_self = as_strided_backward(grad, self_sym_sizes, self_sym_strides, self_sym_storage_offset, size, stride, storage_offset)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        self_sym_strides = fn.saved_self_sym_strides
+        self_sym_storage_offset = fn.saved_self_sym_storage_offset
+        size = fn.saved_size
+        stride = fn.saved_stride
+        storage_offset = fn.saved_storage_offset
+        grad_of_self = as_strided_backward(grad, self_sym_sizes, self_sym_strides, self_sym_storage_offset, size, stride, storage_offset)
         return (grad_of_self,)
 
 
@@ -495,16 +418,13 @@ class SelectBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: select_backward(grad, self.sym_sizes(), dim, index)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            index = fn.saved_index
-            grad_of_self = ops.select_backward(grad, self_sym_sizes, dim, index)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        index = fn.saved_index
+        grad_of_self = ops.select_backward(grad, self_sym_sizes, dim, index)
         return (grad_of_self,)
 
 
@@ -517,15 +437,12 @@ class SelectBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: grad.select(dim, index)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            index = fn.saved_index
-            grad_of_grad_output = grad.select(dim, index)
-        else:
-            grad_of_grad_output = None
+        dim = fn.saved_dim
+        index = fn.saved_index
+        grad_of_grad_output = grad.select(dim, index)
         return (grad_of_grad_output,)
 
 
@@ -538,18 +455,15 @@ class SliceBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: slice_backward_of(grad, self.sym_sizes(), dim, start, end, step)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            start = fn.saved_start
-            end = fn.saved_end
-            step = fn.saved_step
-            grad_of_self = slice_backward_of(grad, self_sym_sizes, dim, start, end, step)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        start = fn.saved_start
+        end = fn.saved_end
+        step = fn.saved_step
+        grad_of_self = slice_backward_of(grad, self_sym_sizes, dim, start, end, step)
         return (grad_of_self,)
 
 
@@ -562,17 +476,14 @@ class SliceBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: slice(grad, dim, start, end, step)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            start = fn.saved_start
-            end = fn.saved_end
-            step = fn.saved_step
-            grad_of_grad_output = ops.slice(grad, dim, start, end, step)
-        else:
-            grad_of_grad_output = None
+        dim = fn.saved_dim
+        start = fn.saved_start
+        end = fn.saved_end
+        step = fn.saved_step
+        grad_of_grad_output = ops.slice(grad, dim, start, end, step)
         return (grad_of_grad_output,)
 
 
@@ -585,17 +496,14 @@ class NarrowCopyBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: narrow_backward(grad, self.sym_sizes(), dim, start, length)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            start = fn.saved_start
-            length = fn.saved_length
-            grad_of_self = narrow_backward(grad, self_sym_sizes, dim, start, length)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        start = fn.saved_start
+        length = fn.saved_length
+        grad_of_self = narrow_backward(grad, self_sym_sizes, dim, start, length)
         return (grad_of_self,)
 
 
@@ -608,17 +516,14 @@ class DiagonalBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: diagonal_backward(grad, self.sym_sizes(), offset, dim1, dim2)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            offset = fn.saved_offset
-            dim1 = fn.saved_dim1
-            dim2 = fn.saved_dim2
-            grad_of_self = ops.diagonal_backward(grad, self_sym_sizes, offset, dim1, dim2)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        offset = fn.saved_offset
+        dim1 = fn.saved_dim1
+        dim2 = fn.saved_dim2
+        grad_of_self = ops.diagonal_backward(grad, self_sym_sizes, offset, dim1, dim2)
         return (grad_of_self,)
 
 
@@ -631,16 +536,13 @@ class DiagonalBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_output: grad.diagonal(offset, dim1, dim2)
-        if edges[0] is not NO_EDGE:
-            offset = fn.saved_offset
-            dim1 = fn.saved_dim1
-            dim2 = fn.saved_dim2
-            grad_of_grad_output = grad.diagonal(offset, dim1, dim2)
-        else:
-            grad_of_grad_output = None
+        offset = fn.saved_offset
+        dim1 = fn.saved_dim1
+        dim2 = fn.saved_dim2
+        grad_of_grad_output = grad.diagonal(offset, dim1, dim2)
         return (grad_of_grad_output,)
 
 
@@ -653,17 +555,14 @@ class UnfoldBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: unfold_backward(grad, self.sym_sizes(), dimension, size, step)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dimension = fn.saved_dimension
-            size = fn.saved_size
-            step = fn.saved_step
-            grad_of_self = ops.unfold_backward(grad, self_sym_sizes, dimension, size, step)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dimension = fn.saved_dimension
+        size = fn.saved_size
+        step = fn.saved_step
+        grad_of_self = ops.unfold_backward(grad, self_sym_sizes, dimension, size, step)
         return (grad_of_self,)
 
 
@@ -676,16 +575,13 @@ class UnfoldBackwardBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # grad_in: grad.unfold(dim, size, step)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            size = fn.saved_size
-            step = fn.saved_step
-            grad_of_grad_in = grad.unfold(dim, size, step)
-        else:
-            grad_of_grad_in = None
+        dim = fn.saved_dim
+        size = fn.saved_size
+        step = fn.saved_step
+        grad_of_grad_in = grad.unfold(dim, size, step)
         return (grad_of_grad_in,)
 
 
@@ -1002,15 +898,12 @@ class RepeatBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: repeat_backward(grad, repeats, self.sym_sizes())
-        if edges[0] is not NO_EDGE:
-            repeats = fn.saved_repeats
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = repeat_backward(grad, repeats, self_sym_sizes)
-        else:
-            grad_of_self = None
+        repeats = fn.saved_repeats
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = repeat_backward(grad, repeats, self_sym_sizes)
         return (grad_of_self,)
 
 
@@ -1023,15 +916,12 @@ class RollBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: roll_backward(grad, shifts, dims)
-        if edges[0] is not NO_EDGE:
-            shifts = fn.saved_shifts
-            dims = fn.saved_dims
-            grad_of_self = roll_backward(grad, shifts, dims)
-        else:
-            grad_of_self = None
+        shifts = fn.saved_shifts
+        dims = fn.saved_dims
+        grad_of_self = roll_backward(grad, shifts, dims)
         return (grad_of_self,)
 
 
@@ -1044,14 +934,11 @@ class FlipBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.flip(dims)
-        if edges[0] is not NO_EDGE:
-            dims = fn.saved_dims
-            grad_of_self = grad.flip(dims)
-        else:
-            grad_of_self = None
+        dims = fn.saved_dims
+        grad_of_self = grad.flip(dims)
         return (grad_of_self,)
 
 
@@ -1064,15 +951,12 @@ class Rot90Backward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.rot90(-k, dims)
-        if edges[0] is not NO_EDGE:
-            k = fn.saved_k
-            dims = fn.saved_dims
-            grad_of_self = grad.rot90(-k, dims)
-        else:
-            grad_of_self = None
+        k = fn.saved_k
+        dims = fn.saved_dims
+        grad_of_self = grad.rot90(-k, dims)
         return (grad_of_self,)
 
 
@@ -1085,14 +969,11 @@ class TrilBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.tril(diagonal)
-        if edges[0] is not NO_EDGE:
-            diagonal = fn.saved_diagonal
-            grad_of_self = grad.tril(diagonal)
-        else:
-            grad_of_self = None
+        diagonal = fn.saved_diagonal
+        grad_of_self = grad.tril(diagonal)
         return (grad_of_self,)
 
 
@@ -1105,14 +986,11 @@ class TriuBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.triu(diagonal)
-        if edges[0] is not NO_EDGE:
-            diagonal = fn.saved_diagonal
-            grad_of_self = grad.triu(diagonal)
-        else:
-            grad_of_self = None
+        diagonal = fn.saved_diagonal
+        grad_of_self = grad.triu(diagonal)
         return (grad_of_self,)
 
 
@@ -1125,16 +1003,13 @@ class DiagEmbedBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.diagonal(offset, dim1, dim2)
-        if edges[0] is not NO_EDGE:
-            offset = fn.saved_offset
-            dim1 = fn.saved_dim1
-            dim2 = fn.saved_dim2
-            grad_of_self = grad.diagonal(offset, dim1, dim2)
-        else:
-            grad_of_self = None
+        offset = fn.saved_offset
+        dim1 = fn.saved_dim1
+        dim2 = fn.saved_dim2
+        grad_of_self = grad.diagonal(offset, dim1, dim2)
         return (grad_of_self,)
 
 
@@ -1147,14 +1022,11 @@ class ConstantPadNdBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: constant_pad_nd(grad, [-n for n in pad])
-        if edges[0] is not NO_EDGE:
-            pad = fn.saved_pad
-            grad_of_self = ops.constant_pad_nd(grad, [-n for n in pad])
-        else:
-            grad_of_self = None
+        pad = fn.saved_pad
+        grad_of_self = ops.constant_pad_nd(grad, [-n for n in pad])
         return (grad_of_self,)
 
 
@@ -1167,14 +1039,11 @@ class PixelShuffleBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: pixel_unshuffle(grad, upscale_factor)
-        if edges[0] is not NO_EDGE:
-            upscale_factor = fn.saved_upscale_factor
-            grad_of_self = ops.pixel_unshuffle(grad, upscale_factor)
-        else:
-            grad_of_self = None
+        upscale_factor = fn.saved_upscale_factor
+        grad_of_self = ops.pixel_unshuffle(grad, upscale_factor)
         return (grad_of_self,)
 
 
@@ -1187,14 +1056,11 @@ class PixelUnshuffleBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: pixel_shuffle(grad, downscale_factor)
-        if edges[0] is not NO_EDGE:
-            downscale_factor = fn.saved_downscale_factor
-            grad_of_self = ops.pixel_shuffle(grad, downscale_factor)
-        else:
-            grad_of_self = None
+        downscale_factor = fn.saved_downscale_factor
+        grad_of_self = ops.pixel_shuffle(grad, downscale_factor)
         return (grad_of_self,)
 
 
@@ -1207,14 +1073,11 @@ class ChannelShuffleBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: channel_shuffle(grad, grad.size(1) // groups)
-        if edges[0] is not NO_EDGE:
-            groups = fn.saved_groups
-            grad_of_self = ops.channel_shuffle(grad, grad.size(1) // groups)
-        else:
-            grad_of_self = None
+        groups = fn.saved_groups
+        grad_of_self = ops.channel_shuffle(grad, grad.size(1) // groups)
         return (grad_of_self,)
 
 
@@ -1226,13 +1089,9 @@ class AliasBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad
-        else:
-            grad_of_self = None
+        grad_of_self = grad
         return (grad_of_self,)
 
 
@@ -1245,14 +1104,11 @@ class ViewBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.reshape(self.sym_sizes())
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = grad.reshape(self_sym_sizes)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = grad.reshape(self_sym_sizes)
         return (grad_of_self,)
 
 
@@ -1265,14 +1121,11 @@ class ExpandBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: summed_to(grad, self.sym_sizes())
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = summed_to(grad, self_sym_sizes)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = summed_to(grad, self_sym_sizes)
         return (grad_of_self,)
 
 
@@ -1285,14 +1138,11 @@ class PermuteBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: permute_backward(grad, dims)
-        if edges[0] is not NO_EDGE:
-            dims = fn.saved_dims
-            grad_of_self = permute_backward(grad, dims)
-        else:
-            grad_of_self = None
+        dims = fn.saved_dims
+        grad_of_self = permute_backward(grad, dims)
         return (grad_of_self,)
 
 
@@ -1305,15 +1155,12 @@ class TransposeBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.transpose(dim0, dim1)
-        if edges[0] is not NO_EDGE:
-            dim0 = fn.saved_dim0
-            dim1 = fn.saved_dim1
-            grad_of_self = grad.transpose(dim0, dim1)
-        else:
-            grad_of_self = None
+        dim0 = fn.saved_dim0
+        dim1 = fn.saved_dim1
+        grad_of_self = grad.transpose(dim0, dim1)
         return (grad_of_self,)
 
 
@@ -1325,13 +1172,9 @@ class TBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: grad.t()
-        if edges[0] is not NO_EDGE:
-            grad_of_self = grad.t()
-        else:
-            grad_of_self = None
+        grad_of_self = grad.t()
         return (grad_of_self,)
 
 
@@ -1344,14 +1187,11 @@ class SqueezeBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: unsqueeze_to(grad, self.sym_sizes())
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = unsqueeze_to(grad, self_sym_sizes)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = unsqueeze_to(grad, self_sym_sizes)
         return (grad_of_self,)
 
 
@@ -1364,15 +1204,12 @@ class SqueezeBackward1_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: unsqueeze_to(grad, self.sym_sizes(), dim)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
         return (grad_of_self,)
 
 
@@ -1385,15 +1222,12 @@ class SqueezeBackward2_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: unsqueeze_to(grad, self.sym_sizes(), dim)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        grad_of_self = unsqueeze_to(grad, self_sym_sizes, dim)
         return (grad_of_self,)
 
 
@@ -1406,14 +1240,11 @@ class UnsqueezeBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad.squeeze(dim)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            grad_of_self = grad.squeeze(dim)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        grad_of_self = grad.squeeze(dim)
         return (grad_of_self,)
 
 
@@ -1426,19 +1257,16 @@ class AsStridedBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: as_strided_backward(grad, self.sym_sizes(), self.sym_strides(), self.storage_offset(), size, stride, storage_offset)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            self_sym_strides = fn.saved_self_sym_strides
-            self_sym_storage_offset = fn.saved_self_sym_storage_offset
-            size = fn.saved_size
-            stride = fn.saved_stride
-            storage_offset = fn.saved_storage_offset
-            grad_of_self = as_strided_backward(grad, self_sym_sizes, self_sym_strides, self_sym_storage_offset, size, stride, storage_offset)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        self_sym_strides = fn.saved_self_sym_strides
+        self_sym_storage_offset = fn.saved_self_sym_storage_offset
+        size = fn.saved_size
+        stride = fn.saved_stride
+        storage_offset = fn.saved_storage_offset
+        grad_of_self = as_strided_backward(grad, self_sym_sizes, self_sym_strides, self_sym_storage_offset, size, stride, storage_offset)
         return (grad_of_self,)
 
 
@@ -1451,16 +1279,13 @@ class SelectBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: select_backward(grad, self.sym_sizes(), dim, index)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            index = fn.saved_index
-            grad_of_self = ops.select_backward(grad, self_sym_sizes, dim, index)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        index = fn.saved_index
+        grad_of_self = ops.select_backward(grad, self_sym_sizes, dim, index)
         return (grad_of_self,)
 
 
@@ -1473,18 +1298,15 @@ class SliceBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: slice_backward_of(grad, self.sym_sizes(), dim, start, end, step)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dim = fn.saved_dim
-            start = fn.saved_start
-            end = fn.saved_end
-            step = fn.saved_step
-            grad_of_self = slice_backward_of(grad, self_sym_sizes, dim, start, end, step)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dim = fn.saved_dim
+        start = fn.saved_start
+        end = fn.saved_end
+        step = fn.saved_step
+        grad_of_self = slice_backward_of(grad, self_sym_sizes, dim, start, end, step)
         return (grad_of_self,)
 
 
@@ -1497,17 +1319,14 @@ class DiagonalBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: diagonal_backward(grad, self.sym_sizes(), offset, dim1, dim2)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            offset = fn.saved_offset
-            dim1 = fn.saved_dim1
-            dim2 = fn.saved_dim2
-            grad_of_self = ops.diagonal_backward(grad, self_sym_sizes, offset, dim1, dim2)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        offset = fn.saved_offset
+        dim1 = fn.saved_dim1
+        dim2 = fn.saved_dim2
+        grad_of_self = ops.diagonal_backward(grad, self_sym_sizes, offset, dim1, dim2)
         return (grad_of_self,)
 
 
@@ -1520,17 +1339,14 @@ class UnfoldBackward0_copy(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: unfold_backward(grad, self.sym_sizes(), dimension, size, step)
-        if edges[0] is not NO_EDGE:
-            self_sym_sizes = fn.saved_self_sym_sizes
-            dimension = fn.saved_dimension
-            size = fn.saved_size
-            step = fn.saved_step
-            grad_of_self = ops.unfold_backward(grad, self_sym_sizes, dimension, size, step)
-        else:
-            grad_of_self = None
+        self_sym_sizes = fn.saved_self_sym_sizes
+        dimension = fn.saved_dimension
+        size = fn.saved_size
+        step = fn.saved_step
+        grad_of_self = ops.unfold_backward(grad, self_sym_sizes, dimension, size, step)
         return (grad_of_self,)
 
 

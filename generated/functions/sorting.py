@@ -26,18 +26,15 @@ class SortBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: selected_backward(grad, dim, indices, self.sym_sizes(), True)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, True)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, True)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -54,18 +51,15 @@ class SortBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: selected_backward(grad, dim, indices, self.sym_sizes(), True)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, True)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, True)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -82,18 +76,15 @@ class TopkBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: selected_backward(grad, dim, indices, self.sym_sizes(), True)
-        if edges[0] is not NO_EDGE:
-            dim = fn.saved_dim
-            indices = fn.saved_indices
-            if indices._vc is not None:
-                indices = unpack(indices, fn)
-            self_sym_sizes = fn.saved_self_sym_sizes
-            grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, True)
-        else:
-            grad_of_self = None
+        dim = fn.saved_dim
+        indices = fn.saved_indices
+        if indices._vc is not None:
+            indices = unpack(indices, fn)
+        self_sym_sizes = fn.saved_self_sym_sizes
+        grad_of_self = selected_backward(grad, dim, indices, self_sym_sizes, True)
         return (grad_of_self,)
 
     def release_variables(fn):

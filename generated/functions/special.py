@@ -27,16 +27,13 @@ class I0Backward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * special_i1(self)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            grad_of_self = grad * ops.special_i1(self)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = grad * ops.special_i1(self)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -53,19 +50,16 @@ class SpecialI0EBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * (special_i1e(self) - self.sgn() * result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = grad * (ops.special_i1e(self) - self.sgn() * result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = grad * (ops.special_i1e(self) - self.sgn() * result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -82,19 +76,16 @@ class SpecialI1Backward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: i1_backward(grad, self, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = i1_backward(grad, self, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = i1_backward(grad, self, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -111,19 +102,16 @@ class SpecialI1EBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: i1e_backward(grad, self, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = i1e_backward(grad, self, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = i1e_backward(grad, self, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -208,21 +196,18 @@ class SpecialEntrBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: -grad * (1 + self.log())
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            if self._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(-grad_, 1 + xp.log(self._array)))
-            else:
-                grad_of_self = -grad * (ops.add_Scalar(self.log(), 1, 1))
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        if self._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(-grad_, 1 + xp.log(self._array)))
         else:
-            grad_of_self = None
+            grad_of_self = -grad * (ops.add_Scalar(self.log(), 1, 1))
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -239,19 +224,16 @@ class SpecialErfcxBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * erfcx_slope(self, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = grad * erfcx_slope(self, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = grad * erfcx_slope(self, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -268,21 +250,18 @@ class SpecialNdtriBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * 2.5066282746310002 * (result * result / 2).exp()
-        if edges[0] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            if result._array.dtype is flat:
-                grad_of_self = wrap(xp.multiply(grad_ * 2.5066282746310002, xp.exp(result._array * result._array / 2)))
-            else:
-                grad_of_self = ops.mul_Scalar(grad, 2.5066282746310002) * (ops.div_Scalar(result * result, 2)).exp()
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        if result._array.dtype is flat:
+            grad_of_self = wrap(xp.multiply(grad_ * 2.5066282746310002, xp.exp(result._array * result._array / 2)))
         else:
-            grad_of_self = None
+            grad_of_self = ops.mul_Scalar(grad, 2.5066282746310002) * (ops.div_Scalar(result * result, 2)).exp()
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -299,19 +278,16 @@ class SpecialLogNdtrBackward0(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: grad * log_ndtr_slope(self, result)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            grad_of_self = grad * log_ndtr_slope(self, result)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = grad * log_ndtr_slope(self, result)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -369,17 +345,14 @@ class SpecialXlog1PyBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # other: xlogy_other_backward(grad, self, other + 1)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            grad_of_other = xlogy_other_backward(grad, self, ops.add_Scalar(other, 1, 1))
-        else:
-            grad_of_other = None
+        self = fn.saved_self
+        other = fn.saved_other
+        if other._vc is not None:
+            other = unpack(other, fn)
+        grad_of_other = xlogy_other_backward(grad, self, ops.add_Scalar(other, 1, 1))
         return (grad_of_other,)
 
     def release_variables(fn):
@@ -397,17 +370,14 @@ class SpecialXlog1PyBackward2(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # self: xlog1py_self_backward(grad, self, other)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
-            other = fn.saved_other
-            grad_of_self = xlog1py_self_backward(grad, self, other)
-        else:
-            grad_of_self = None
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        other = fn.saved_other
+        grad_of_self = xlog1py_self_backward(grad, self, other)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -459,17 +429,14 @@ class SpecialZetaBackward1(Node):
 
     def apply(fn, grads, edges):
         grad = grads[0]
-        if grad is None:
+        if grad is None or edges[0] is NO_EDGE:
             return (None,)
         # other: grad * -self * special_zeta(self + 1, other)
-        if edges[0] is not NO_EDGE:
-            self = fn.saved_self
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            grad_of_other = ops.mul_Scalar(grad, -self) * ops.special_zeta(self + 1, other)
-        else:
-            grad_of_other = None
+        self = fn.saved_self
+        other = fn.saved_other
+        if other._vc is not None:
+            other = unpack(other, fn)
+        grad_of_other = ops.mul_Scalar(grad, -self) * ops.special_zeta(self + 1, other)
         return (grad_of_other,)
 
     def release_variables(fn):

@@ -35,45 +35,14 @@ from gradloom.kernels.activation import piecewise as kernels_activation_piecewis
 from gradloom.composite import activation as composite_activation
 from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_jvp, mish_second, silu_second, softmax_backward_jvp, softplus_second
 from gradloom.generated.functions.activation import (
-    CeluBackward0,
-    CeluBackward1,
-    EluBackward0,
-    EluBackward1,
-    EluBackwardBackward0,
-    GeluBackward0,
-    GeluBackwardBackward0,
-    GluBackward0,
-    GluBackwardBackward0,
-    HardshrinkBackward0,
-    HardshrinkBackwardBackward0,
-    HardsigmoidBackward0,
-    HardsigmoidBackwardBackward0,
-    HardswishBackward0,
-    HardswishBackwardBackward0,
-    HardtanhBackward0,
-    HardtanhBackwardBackward0,
-    LeakyReluBackward0,
-    LeakyReluBackward1,
-    LeakyReluBackwardBackward0,
-    LogSigmoidBackward0,
-    LogSigmoidBackwardBackward0,
-    LogSoftmaxBackward0,
-    LogSoftmaxBackwardDataBackward0,
-    MishBackward0,
-    MishBackwardBackward0,
-    PreluKernelBackward0,
-    PreluKernelBackwardBackward0,
-    ReluBackward0,
-    SafeSoftmaxBackward0,
-    SiluBackward0,
-    SiluBackwardBackward0,
-    SoftmaxBackward0,
-    SoftmaxBackwardDataBackward0,
-    SoftplusBackward0,
-    SoftplusBackwardBackward0,
-    SoftshrinkBackward0,
-    SoftshrinkBackwardBackward0,
-    ThresholdBackward0,
+    CeluBackward0, CeluBackward1, EluBackward0, EluBackward1, EluBackwardBackward0, GeluBackward0,
+    GeluBackwardBackward0, GluBackward0, GluBackwardBackward0, HardshrinkBackward0, HardshrinkBackwardBackward0,
+    HardsigmoidBackward0, HardsigmoidBackwardBackward0, HardswishBackward0, HardswishBackwardBackward0,
+    HardtanhBackward0, HardtanhBackwardBackward0, LeakyReluBackward0, LeakyReluBackward1, LeakyReluBackwardBackward0,
+    LogSigmoidBackward0, LogSigmoidBackwardBackward0, LogSoftmaxBackward0, LogSoftmaxBackwardDataBackward0,
+    MishBackward0, MishBackwardBackward0, PreluKernelBackward0, PreluKernelBackwardBackward0, ReluBackward0,
+    SafeSoftmaxBackward0, SiluBackward0, SiluBackwardBackward0, SoftmaxBackward0, SoftmaxBackwardDataBackward0,
+    SoftplusBackward0, SoftplusBackwardBackward0, SoftshrinkBackward0, SoftshrinkBackwardBackward0, ThresholdBackward0,
     ThresholdBackwardBackward0,
 )
 
@@ -147,10 +116,7 @@ def relu(input=MISSING, *, out=None):
     return result
 
 
-_RELU = GuardedOverload("relu", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    relu,
-),))
+_RELU = GuardedOverload("relu", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), relu),))
 
 
 def relu_(input=MISSING):
@@ -207,10 +173,7 @@ def relu_(input=MISSING):
     return input
 
 
-_RELU_ = GuardedOverload("relu_", ((
-    (('self', 'Tensor'),),
-    relu_,
-),))
+_RELU_ = GuardedOverload("relu_", (((('self', 'Tensor'),), relu_),))
 
 
 def relu6(input=MISSING):
@@ -230,10 +193,7 @@ def relu6(input=MISSING):
     return composite_activation.relu6(input)
 
 
-_RELU6 = GuardedOverload("relu6", ((
-    (('self', 'Tensor'),),
-    relu6,
-),), composite_activation.relu6)
+_RELU6 = GuardedOverload("relu6", (((('self', 'Tensor'),), relu6),), composite_activation.relu6)
 
 
 def relu6_(input=MISSING):
@@ -253,10 +213,7 @@ def relu6_(input=MISSING):
     return composite_activation.relu6_(input)
 
 
-_RELU6_ = GuardedOverload("relu6_", ((
-    (('self', 'Tensor'),),
-    relu6_,
-),), composite_activation.relu6_)
+_RELU6_ = GuardedOverload("relu6_", (((('self', 'Tensor'),), relu6_),), composite_activation.relu6_)
 
 
 def threshold(input=MISSING, threshold=MISSING, value=MISSING, *, out=None):
@@ -330,10 +287,7 @@ def threshold(input=MISSING, threshold=MISSING, value=MISSING, *, out=None):
 threshold_wrapper = threshold
 
 
-_THRESHOLD = GuardedOverload("threshold", ((
-    (('self', 'Tensor'), ('threshold', 'Scalar'), ('value', 'Scalar'), '*', ('out', 'Tensor?', None)),
-    threshold,
-),))
+_THRESHOLD = GuardedOverload("threshold", (((('self', 'Tensor'), ('threshold', 'Scalar'), ('value', 'Scalar'), '*', ('out', 'Tensor?', None)), threshold),))
 
 
 def threshold_(input=MISSING, threshold=MISSING, value=MISSING):
@@ -397,10 +351,7 @@ def threshold_(input=MISSING, threshold=MISSING, value=MISSING):
     return input
 
 
-_THRESHOLD_ = GuardedOverload("threshold_", ((
-    (('self', 'Tensor'), ('threshold', 'Scalar'), ('value', 'Scalar')),
-    threshold_,
-),))
+_THRESHOLD_ = GuardedOverload("threshold_", (((('self', 'Tensor'), ('threshold', 'Scalar'), ('value', 'Scalar')), threshold_),))
 
 
 def threshold_backward(grad_output=MISSING, self=MISSING, threshold=MISSING):
@@ -474,10 +425,7 @@ def threshold_backward(grad_output=MISSING, self=MISSING, threshold=MISSING):
     return result
 
 
-_THRESHOLD_BACKWARD = GuardedOverload("threshold_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('threshold', 'Scalar')),
-    threshold_backward,
-),))
+_THRESHOLD_BACKWARD = GuardedOverload("threshold_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('threshold', 'Scalar')), threshold_backward),))
 
 
 def hardtanh(input=MISSING, min_val=-1, max_val=1, *, out=None):
@@ -549,10 +497,7 @@ def hardtanh(input=MISSING, min_val=-1, max_val=1, *, out=None):
     return result
 
 
-_HARDTANH = GuardedOverload("hardtanh", ((
-    (('self', 'Tensor'), ('min_val', 'Scalar', -1), ('max_val', 'Scalar', 1), '*', ('out', 'Tensor?', None)),
-    hardtanh,
-),))
+_HARDTANH = GuardedOverload("hardtanh", (((('self', 'Tensor'), ('min_val', 'Scalar', -1), ('max_val', 'Scalar', 1), '*', ('out', 'Tensor?', None)), hardtanh),))
 
 
 def hardtanh_(input=MISSING, min_val=-1, max_val=1):
@@ -617,10 +562,7 @@ def hardtanh_(input=MISSING, min_val=-1, max_val=1):
     return input
 
 
-_HARDTANH_ = GuardedOverload("hardtanh_", ((
-    (('self', 'Tensor'), ('min_val', 'Scalar', -1), ('max_val', 'Scalar', 1)),
-    hardtanh_,
-),))
+_HARDTANH_ = GuardedOverload("hardtanh_", (((('self', 'Tensor'), ('min_val', 'Scalar', -1), ('max_val', 'Scalar', 1)), hardtanh_),))
 
 
 def hardtanh_backward(grad_output=MISSING, self=MISSING, min_val=MISSING, max_val=MISSING):
@@ -692,10 +634,7 @@ def hardtanh_backward(grad_output=MISSING, self=MISSING, min_val=MISSING, max_va
     return result
 
 
-_HARDTANH_BACKWARD = GuardedOverload("hardtanh_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('min_val', 'Scalar'), ('max_val', 'Scalar')),
-    hardtanh_backward,
-),))
+_HARDTANH_BACKWARD = GuardedOverload("hardtanh_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('min_val', 'Scalar'), ('max_val', 'Scalar')), hardtanh_backward),))
 
 
 def elu(input=MISSING, alpha=1, scale=1, input_scale=1, *, out=None):
@@ -768,10 +707,7 @@ def elu(input=MISSING, alpha=1, scale=1, input_scale=1, *, out=None):
     return result
 
 
-_ELU = GuardedOverload("elu", ((
-    (('self', 'Tensor'), ('alpha', 'Scalar', 1), ('scale', 'Scalar', 1), ('input_scale', 'Scalar', 1), '*', ('out', 'Tensor?', None)),
-    elu,
-),))
+_ELU = GuardedOverload("elu", (((('self', 'Tensor'), ('alpha', 'Scalar', 1), ('scale', 'Scalar', 1), ('input_scale', 'Scalar', 1), '*', ('out', 'Tensor?', None)), elu),))
 
 
 def elu_(input=MISSING, alpha=1, scale=1, input_scale=1):
@@ -839,10 +775,7 @@ def elu_(input=MISSING, alpha=1, scale=1, input_scale=1):
     return input
 
 
-_ELU_ = GuardedOverload("elu_", ((
-    (('self', 'Tensor'), ('alpha', 'Scalar', 1), ('scale', 'Scalar', 1), ('input_scale', 'Scalar', 1)),
-    elu_,
-),))
+_ELU_ = GuardedOverload("elu_", (((('self', 'Tensor'), ('alpha', 'Scalar', 1), ('scale', 'Scalar', 1), ('input_scale', 'Scalar', 1)), elu_),))
 
 
 def elu_backward(grad_output=MISSING, alpha=MISSING, scale=MISSING, input_scale=MISSING, is_result=MISSING, self_or_result=MISSING):
@@ -926,10 +859,7 @@ def elu_backward(grad_output=MISSING, alpha=MISSING, scale=MISSING, input_scale=
     return result
 
 
-_ELU_BACKWARD = GuardedOverload("elu_backward", ((
-    (('grad_output', 'Tensor'), ('alpha', 'Scalar'), ('scale', 'Scalar'), ('input_scale', 'Scalar'), ('is_result', 'bool'), ('self_or_result', 'Tensor')),
-    elu_backward,
-),))
+_ELU_BACKWARD = GuardedOverload("elu_backward", (((('grad_output', 'Tensor'), ('alpha', 'Scalar'), ('scale', 'Scalar'), ('input_scale', 'Scalar'), ('is_result', 'bool'), ('self_or_result', 'Tensor')), elu_backward),))
 
 
 def selu(input=MISSING):
@@ -949,10 +879,7 @@ def selu(input=MISSING):
     return composite_activation.selu(input)
 
 
-_SELU = GuardedOverload("selu", ((
-    (('self', 'Tensor'),),
-    selu,
-),), composite_activation.selu)
+_SELU = GuardedOverload("selu", (((('self', 'Tensor'),), selu),), composite_activation.selu)
 
 
 def selu_(input=MISSING):
@@ -972,10 +899,7 @@ def selu_(input=MISSING):
     return composite_activation.selu_(input)
 
 
-_SELU_ = GuardedOverload("selu_", ((
-    (('self', 'Tensor'),),
-    selu_,
-),), composite_activation.selu_)
+_SELU_ = GuardedOverload("selu_", (((('self', 'Tensor'),), selu_),), composite_activation.selu_)
 
 
 def celu(input=MISSING, alpha=1.0, *, out=None):
@@ -1046,10 +970,7 @@ def celu(input=MISSING, alpha=1.0, *, out=None):
     return result
 
 
-_CELU = GuardedOverload("celu", ((
-    (('self', 'Tensor'), ('alpha', 'Scalar', 1.0), '*', ('out', 'Tensor?', None)),
-    celu,
-),))
+_CELU = GuardedOverload("celu", (((('self', 'Tensor'), ('alpha', 'Scalar', 1.0), '*', ('out', 'Tensor?', None)), celu),))
 
 
 def celu_(input=MISSING, alpha=1.0):
@@ -1115,10 +1036,7 @@ def celu_(input=MISSING, alpha=1.0):
     return input
 
 
-_CELU_ = GuardedOverload("celu_", ((
-    (('self', 'Tensor'), ('alpha', 'Scalar', 1.0)),
-    celu_,
-),))
+_CELU_ = GuardedOverload("celu_", (((('self', 'Tensor'), ('alpha', 'Scalar', 1.0)), celu_),))
 
 
 def leaky_relu(input=MISSING, negative_slope=0.01, *, out=None):
@@ -1189,10 +1107,7 @@ def leaky_relu(input=MISSING, negative_slope=0.01, *, out=None):
     return result
 
 
-_LEAKY_RELU = GuardedOverload("leaky_relu", ((
-    (('self', 'Tensor'), ('negative_slope', 'Scalar', 0.01), '*', ('out', 'Tensor?', None)),
-    leaky_relu,
-),))
+_LEAKY_RELU = GuardedOverload("leaky_relu", (((('self', 'Tensor'), ('negative_slope', 'Scalar', 0.01), '*', ('out', 'Tensor?', None)), leaky_relu),))
 
 
 def leaky_relu_(input=MISSING, negative_slope=0.01):
@@ -1258,10 +1173,7 @@ def leaky_relu_(input=MISSING, negative_slope=0.01):
     return input
 
 
-_LEAKY_RELU_ = GuardedOverload("leaky_relu_", ((
-    (('self', 'Tensor'), ('negative_slope', 'Scalar', 0.01)),
-    leaky_relu_,
-),))
+_LEAKY_RELU_ = GuardedOverload("leaky_relu_", (((('self', 'Tensor'), ('negative_slope', 'Scalar', 0.01)), leaky_relu_),))
 
 
 def leaky_relu_backward(grad_output=MISSING, self=MISSING, negative_slope=MISSING, self_is_result=MISSING):
@@ -1336,10 +1248,7 @@ def leaky_relu_backward(grad_output=MISSING, self=MISSING, negative_slope=MISSIN
     return result
 
 
-_LEAKY_RELU_BACKWARD = GuardedOverload("leaky_relu_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('negative_slope', 'Scalar'), ('self_is_result', 'bool')),
-    leaky_relu_backward,
-),))
+_LEAKY_RELU_BACKWARD = GuardedOverload("leaky_relu_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('negative_slope', 'Scalar'), ('self_is_result', 'bool')), leaky_relu_backward),))
 
 
 def prelu(input=MISSING, weight=MISSING):
@@ -1359,10 +1268,7 @@ def prelu(input=MISSING, weight=MISSING):
     return composite_activation.prelu(input, weight)
 
 
-_PRELU = GuardedOverload("prelu", ((
-    (('self', 'Tensor'), ('weight', 'Tensor')),
-    prelu,
-),), composite_activation.prelu)
+_PRELU = GuardedOverload("prelu", (((('self', 'Tensor'), ('weight', 'Tensor')), prelu),), composite_activation.prelu)
 
 
 def _prelu_kernel(input=MISSING, weight=MISSING):
@@ -1435,10 +1341,7 @@ def _prelu_kernel(input=MISSING, weight=MISSING):
     return result
 
 
-__PRELU_KERNEL = GuardedOverload("_prelu_kernel", ((
-    (('self', 'Tensor'), ('weight', 'Tensor')),
-    _prelu_kernel,
-),))
+__PRELU_KERNEL = GuardedOverload("_prelu_kernel", (((('self', 'Tensor'), ('weight', 'Tensor')), _prelu_kernel),))
 
 
 def _prelu_kernel_backward(grad_output=MISSING, self=MISSING, weight=MISSING):
@@ -1521,10 +1424,7 @@ def _prelu_kernel_backward(grad_output=MISSING, self=MISSING, weight=MISSING):
     return (result0, result1)
 
 
-__PRELU_KERNEL_BACKWARD = GuardedOverload("_prelu_kernel_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('weight', 'Tensor')),
-    _prelu_kernel_backward,
-),))
+__PRELU_KERNEL_BACKWARD = GuardedOverload("_prelu_kernel_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('weight', 'Tensor')), _prelu_kernel_backward),))
 
 
 def hardsigmoid(input=MISSING, *, out=None):
@@ -1592,10 +1492,7 @@ def hardsigmoid(input=MISSING, *, out=None):
     return result
 
 
-_HARDSIGMOID = GuardedOverload("hardsigmoid", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    hardsigmoid,
-),))
+_HARDSIGMOID = GuardedOverload("hardsigmoid", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), hardsigmoid),))
 
 
 def hardsigmoid_(input=MISSING):
@@ -1656,10 +1553,7 @@ def hardsigmoid_(input=MISSING):
     return input
 
 
-_HARDSIGMOID_ = GuardedOverload("hardsigmoid_", ((
-    (('self', 'Tensor'),),
-    hardsigmoid_,
-),))
+_HARDSIGMOID_ = GuardedOverload("hardsigmoid_", (((('self', 'Tensor'),), hardsigmoid_),))
 
 
 def hardsigmoid_backward(grad_output=MISSING, self=MISSING):
@@ -1727,10 +1621,7 @@ def hardsigmoid_backward(grad_output=MISSING, self=MISSING):
     return result
 
 
-_HARDSIGMOID_BACKWARD = GuardedOverload("hardsigmoid_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor')),
-    hardsigmoid_backward,
-),))
+_HARDSIGMOID_BACKWARD = GuardedOverload("hardsigmoid_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor')), hardsigmoid_backward),))
 
 
 def hardswish(input=MISSING, *, out=None):
@@ -1798,10 +1689,7 @@ def hardswish(input=MISSING, *, out=None):
     return result
 
 
-_HARDSWISH = GuardedOverload("hardswish", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    hardswish,
-),))
+_HARDSWISH = GuardedOverload("hardswish", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), hardswish),))
 
 
 def hardswish_(input=MISSING):
@@ -1862,10 +1750,7 @@ def hardswish_(input=MISSING):
     return input
 
 
-_HARDSWISH_ = GuardedOverload("hardswish_", ((
-    (('self', 'Tensor'),),
-    hardswish_,
-),))
+_HARDSWISH_ = GuardedOverload("hardswish_", (((('self', 'Tensor'),), hardswish_),))
 
 
 def hardswish_backward(grad_output=MISSING, self=MISSING):
@@ -1941,10 +1826,7 @@ def hardswish_backward(grad_output=MISSING, self=MISSING):
     return result
 
 
-_HARDSWISH_BACKWARD = GuardedOverload("hardswish_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor')),
-    hardswish_backward,
-),))
+_HARDSWISH_BACKWARD = GuardedOverload("hardswish_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor')), hardswish_backward),))
 
 
 def hardshrink(input=MISSING, lambd=0.5, *, out=None):
@@ -2014,10 +1896,7 @@ def hardshrink(input=MISSING, lambd=0.5, *, out=None):
     return result
 
 
-_HARDSHRINK = GuardedOverload("hardshrink", ((
-    (('self', 'Tensor'), ('lambd', 'Scalar', 0.5), '*', ('out', 'Tensor?', None)),
-    hardshrink,
-),))
+_HARDSHRINK = GuardedOverload("hardshrink", (((('self', 'Tensor'), ('lambd', 'Scalar', 0.5), '*', ('out', 'Tensor?', None)), hardshrink),))
 
 
 def hardshrink_backward(grad_out=MISSING, self=MISSING, lambd=MISSING):
@@ -2088,10 +1967,7 @@ def hardshrink_backward(grad_out=MISSING, self=MISSING, lambd=MISSING):
     return result
 
 
-_HARDSHRINK_BACKWARD = GuardedOverload("hardshrink_backward", ((
-    (('grad_out', 'Tensor'), ('self', 'Tensor'), ('lambd', 'Scalar')),
-    hardshrink_backward,
-),))
+_HARDSHRINK_BACKWARD = GuardedOverload("hardshrink_backward", (((('grad_out', 'Tensor'), ('self', 'Tensor'), ('lambd', 'Scalar')), hardshrink_backward),))
 
 
 def softshrink(input=MISSING, lambd=0.5, *, out=None):
@@ -2162,10 +2038,7 @@ def softshrink(input=MISSING, lambd=0.5, *, out=None):
     return result
 
 
-_SOFTSHRINK = GuardedOverload("softshrink", ((
-    (('self', 'Tensor'), ('lambd', 'Scalar', 0.5), '*', ('out', 'Tensor?', None)),
-    softshrink,
-),))
+_SOFTSHRINK = GuardedOverload("softshrink", (((('self', 'Tensor'), ('lambd', 'Scalar', 0.5), '*', ('out', 'Tensor?', None)), softshrink),))
 
 
 def softshrink_backward(grad_output=MISSING, self=MISSING, lambd=MISSING):
@@ -2236,10 +2109,7 @@ def softshrink_backward(grad_output=MISSING, self=MISSING, lambd=MISSING):
     return result
 
 
-_SOFTSHRINK_BACKWARD = GuardedOverload("softshrink_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('lambd', 'Scalar')),
-    softshrink_backward,
-),))
+_SOFTSHRINK_BACKWARD = GuardedOverload("softshrink_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('lambd', 'Scalar')), softshrink_backward),))
 
 
 def gelu(input=MISSING, *, approximate='none', out=None):
@@ -2310,12 +2180,7 @@ def gelu(input=MISSING, *, approximate='none', out=None):
 
 
 gelu.keyword_only = ("approximate",)
-
-
-_GELU = GuardedOverload("gelu", ((
-    (('self', 'Tensor'), '*', ('approximate', 'str', 'none'), ('out', 'Tensor?', None)),
-    gelu,
-),))
+_GELU = GuardedOverload("gelu", (((('self', 'Tensor'), '*', ('approximate', 'str', 'none'), ('out', 'Tensor?', None)), gelu),))
 
 
 def gelu_(input=MISSING, *, approximate='none'):
@@ -2380,12 +2245,7 @@ def gelu_(input=MISSING, *, approximate='none'):
 
 
 gelu_.keyword_only = ("approximate",)
-
-
-_GELU_ = GuardedOverload("gelu_", ((
-    (('self', 'Tensor'), '*', ('approximate', 'str', 'none')),
-    gelu_,
-),))
+_GELU_ = GuardedOverload("gelu_", (((('self', 'Tensor'), '*', ('approximate', 'str', 'none')), gelu_),))
 
 
 def gelu_backward(grad_output=MISSING, self=MISSING, *, approximate='none'):
@@ -2467,12 +2327,7 @@ def gelu_backward(grad_output=MISSING, self=MISSING, *, approximate='none'):
 
 
 gelu_backward.keyword_only = ("approximate",)
-
-
-_GELU_BACKWARD = GuardedOverload("gelu_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), '*', ('approximate', 'str', 'none')),
-    gelu_backward,
-),))
+_GELU_BACKWARD = GuardedOverload("gelu_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), '*', ('approximate', 'str', 'none')), gelu_backward),))
 
 
 def silu(input=MISSING, *, out=None):
@@ -2540,10 +2395,7 @@ def silu(input=MISSING, *, out=None):
     return result
 
 
-_SILU = GuardedOverload("silu", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    silu,
-),))
+_SILU = GuardedOverload("silu", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), silu),))
 
 
 def silu_(input=MISSING):
@@ -2604,10 +2456,7 @@ def silu_(input=MISSING):
     return input
 
 
-_SILU_ = GuardedOverload("silu_", ((
-    (('self', 'Tensor'),),
-    silu_,
-),))
+_SILU_ = GuardedOverload("silu_", (((('self', 'Tensor'),), silu_),))
 
 
 def silu_backward(grad_output=MISSING, self=MISSING):
@@ -2685,10 +2534,7 @@ def silu_backward(grad_output=MISSING, self=MISSING):
     return result
 
 
-_SILU_BACKWARD = GuardedOverload("silu_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor')),
-    silu_backward,
-),))
+_SILU_BACKWARD = GuardedOverload("silu_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor')), silu_backward),))
 
 
 def mish(input=MISSING, *, out=None):
@@ -2756,10 +2602,7 @@ def mish(input=MISSING, *, out=None):
     return result
 
 
-_MISH = GuardedOverload("mish", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    mish,
-),))
+_MISH = GuardedOverload("mish", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), mish),))
 
 
 def mish_(input=MISSING):
@@ -2820,10 +2663,7 @@ def mish_(input=MISSING):
     return input
 
 
-_MISH_ = GuardedOverload("mish_", ((
-    (('self', 'Tensor'),),
-    mish_,
-),))
+_MISH_ = GuardedOverload("mish_", (((('self', 'Tensor'),), mish_),))
 
 
 def mish_backward(grad_output=MISSING, self=MISSING):
@@ -2899,10 +2739,7 @@ def mish_backward(grad_output=MISSING, self=MISSING):
     return result
 
 
-_MISH_BACKWARD = GuardedOverload("mish_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor')),
-    mish_backward,
-),))
+_MISH_BACKWARD = GuardedOverload("mish_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor')), mish_backward),))
 
 
 def softplus(input=MISSING, beta=1, threshold=20, *, out=None):
@@ -2974,10 +2811,7 @@ def softplus(input=MISSING, beta=1, threshold=20, *, out=None):
     return result
 
 
-_SOFTPLUS = GuardedOverload("softplus", ((
-    (('self', 'Tensor'), ('beta', 'Scalar', 1), ('threshold', 'Scalar', 20), '*', ('out', 'Tensor?', None)),
-    softplus,
-),))
+_SOFTPLUS = GuardedOverload("softplus", (((('self', 'Tensor'), ('beta', 'Scalar', 1), ('threshold', 'Scalar', 20), '*', ('out', 'Tensor?', None)), softplus),))
 
 
 def softplus_backward(grad_output=MISSING, self=MISSING, beta=MISSING, threshold=MISSING):
@@ -3059,10 +2893,7 @@ def softplus_backward(grad_output=MISSING, self=MISSING, beta=MISSING, threshold
     return result
 
 
-_SOFTPLUS_BACKWARD = GuardedOverload("softplus_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('beta', 'Scalar'), ('threshold', 'Scalar')),
-    softplus_backward,
-),))
+_SOFTPLUS_BACKWARD = GuardedOverload("softplus_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('beta', 'Scalar'), ('threshold', 'Scalar')), softplus_backward),))
 
 
 def log_sigmoid(input=MISSING, *, out=None):
@@ -3084,10 +2915,7 @@ def log_sigmoid(input=MISSING, *, out=None):
     return composite_activation.log_sigmoid(input)
 
 
-_LOG_SIGMOID = GuardedOverload("log_sigmoid", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    log_sigmoid,
-),), composite_activation.log_sigmoid)
+_LOG_SIGMOID = GuardedOverload("log_sigmoid", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), log_sigmoid),), composite_activation.log_sigmoid)
 
 
 def log_sigmoid_forward(input=MISSING):
@@ -3150,10 +2978,7 @@ def log_sigmoid_forward(input=MISSING):
     return log_sigmoid_forward_result((output, buffer))
 
 
-_LOG_SIGMOID_FORWARD = GuardedOverload("log_sigmoid_forward", ((
-    (('self', 'Tensor'),),
-    log_sigmoid_forward,
-),))
+_LOG_SIGMOID_FORWARD = GuardedOverload("log_sigmoid_forward", (((('self', 'Tensor'),), log_sigmoid_forward),))
 
 
 def log_sigmoid_backward(grad_output=MISSING, self=MISSING, buffer=MISSING):
@@ -3233,10 +3058,7 @@ def log_sigmoid_backward(grad_output=MISSING, self=MISSING, buffer=MISSING):
     return result
 
 
-_LOG_SIGMOID_BACKWARD = GuardedOverload("log_sigmoid_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('buffer', 'Tensor')),
-    log_sigmoid_backward,
-),))
+_LOG_SIGMOID_BACKWARD = GuardedOverload("log_sigmoid_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('buffer', 'Tensor')), log_sigmoid_backward),))
 
 
 def glu(input, dim=-1, *, out=None):
@@ -3380,10 +3202,7 @@ def glu_backward(grad_output=MISSING, self=MISSING, dim=MISSING, *, axis=MISSING
     return result
 
 
-_GLU_BACKWARD = GuardedOverload("glu_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('dim', 'int')),
-    glu_backward,
-),))
+_GLU_BACKWARD = GuardedOverload("glu_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('dim', 'int')), glu_backward),))
 
 
 def softmax_int(input, dim, dtype=None, *, out=None):
@@ -3466,10 +3285,7 @@ def _softmax(input=MISSING, dim=MISSING, half_to_float=MISSING, *, axis=MISSING,
     return result
 
 
-__SOFTMAX = GuardedOverload("_softmax", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('half_to_float', 'bool'), '*', ('out', 'Tensor?', None)),
-    _softmax,
-),))
+__SOFTMAX = GuardedOverload("_softmax", (((('self', 'Tensor'), ('dim', 'int'), ('half_to_float', 'bool'), '*', ('out', 'Tensor?', None)), _softmax),))
 
 
 def _softmax_backward_data(grad_output, output, dim, input_dtype):
@@ -3691,10 +3507,7 @@ def _log_softmax(input=MISSING, dim=MISSING, half_to_float=MISSING, *, axis=MISS
     return result
 
 
-__LOG_SOFTMAX = GuardedOverload("_log_softmax", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('half_to_float', 'bool'), '*', ('out', 'Tensor?', None)),
-    _log_softmax,
-),))
+__LOG_SOFTMAX = GuardedOverload("_log_softmax", (((('self', 'Tensor'), ('dim', 'int'), ('half_to_float', 'bool'), '*', ('out', 'Tensor?', None)), _log_softmax),))
 
 
 def _log_softmax_backward_data(grad_output, output, dim, input_dtype):

@@ -35,8 +35,7 @@ from gradloom.kernels import attention as kernels_attention
 from gradloom.composite import attention as composite_attention
 from gradloom.formulas.attention import attention_backward_jvp, attention_jvp
 from gradloom.generated.functions.attention import (
-    ScaledDotProductFlashAttentionForCpuBackward0,
-    ScaledDotProductFlashAttentionForCpuBackwardBackward0,
+    ScaledDotProductFlashAttentionForCpuBackward0, ScaledDotProductFlashAttentionForCpuBackwardBackward0,
 )
 
 
@@ -66,12 +65,7 @@ def scaled_dot_product_attention(query=MISSING, key=MISSING, value=MISSING, attn
 
 
 scaled_dot_product_attention.keyword_only = ("scale", "enable_gqa",)
-
-
-_SCALED_DOT_PRODUCT_ATTENTION = GuardedOverload("scaled_dot_product_attention", ((
-    (('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('attn_mask', 'Tensor?', None), ('dropout_p', 'float', 0.0), ('is_causal', 'bool', False), '*', ('scale', 'float?', None), ('enable_gqa', 'bool', False)),
-    scaled_dot_product_attention,
-),), composite_attention.scaled_dot_product_attention)
+_SCALED_DOT_PRODUCT_ATTENTION = GuardedOverload("scaled_dot_product_attention", (((('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('attn_mask', 'Tensor?', None), ('dropout_p', 'float', 0.0), ('is_causal', 'bool', False), '*', ('scale', 'float?', None), ('enable_gqa', 'bool', False)), scaled_dot_product_attention),), composite_attention.scaled_dot_product_attention)
 
 
 def _fused_sdp_choice(query=MISSING, key=MISSING, value=MISSING, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
@@ -94,12 +88,7 @@ def _fused_sdp_choice(query=MISSING, key=MISSING, value=MISSING, attn_mask=None,
 
 
 _fused_sdp_choice.keyword_only = ("scale", "enable_gqa",)
-
-
-__FUSED_SDP_CHOICE = GuardedOverload("_fused_sdp_choice", ((
-    (('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('attn_mask', 'Tensor?', None), ('dropout_p', 'float', 0.0), ('is_causal', 'bool', False), '*', ('scale', 'float?', None), ('enable_gqa', 'bool', False)),
-    _fused_sdp_choice,
-),), composite_attention.fused_sdp_choice)
+__FUSED_SDP_CHOICE = GuardedOverload("_fused_sdp_choice", (((('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('attn_mask', 'Tensor?', None), ('dropout_p', 'float', 0.0), ('is_causal', 'bool', False), '*', ('scale', 'float?', None), ('enable_gqa', 'bool', False)), _fused_sdp_choice),), composite_attention.fused_sdp_choice)
 
 
 def _scaled_dot_product_attention_math(query=MISSING, key=MISSING, value=MISSING, attn_mask=None, dropout_p=0.0, is_causal=False, dropout_mask=None, *, scale=None, enable_gqa=False):
@@ -122,12 +111,7 @@ def _scaled_dot_product_attention_math(query=MISSING, key=MISSING, value=MISSING
 
 
 _scaled_dot_product_attention_math.keyword_only = ("scale", "enable_gqa",)
-
-
-__SCALED_DOT_PRODUCT_ATTENTION_MATH = GuardedOverload("_scaled_dot_product_attention_math", ((
-    (('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('attn_mask', 'Tensor?', None), ('dropout_p', 'float', 0.0), ('is_causal', 'bool', False), ('dropout_mask', 'Tensor?', None), '*', ('scale', 'float?', None), ('enable_gqa', 'bool', False)),
-    _scaled_dot_product_attention_math,
-),), composite_attention.math_attention)
+__SCALED_DOT_PRODUCT_ATTENTION_MATH = GuardedOverload("_scaled_dot_product_attention_math", (((('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('attn_mask', 'Tensor?', None), ('dropout_p', 'float', 0.0), ('is_causal', 'bool', False), ('dropout_mask', 'Tensor?', None), '*', ('scale', 'float?', None), ('enable_gqa', 'bool', False)), _scaled_dot_product_attention_math),), composite_attention.math_attention)
 
 
 def _scaled_dot_product_flash_attention_for_cpu(query=MISSING, key=MISSING, value=MISSING, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
@@ -213,12 +197,7 @@ def _scaled_dot_product_flash_attention_for_cpu(query=MISSING, key=MISSING, valu
 
 
 _scaled_dot_product_flash_attention_for_cpu.keyword_only = ("attn_mask", "scale",)
-
-
-__SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU = GuardedOverload("_scaled_dot_product_flash_attention_for_cpu", ((
-    (('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('dropout_p', 'float', 0.0), ('is_causal', 'bool', False), '*', ('attn_mask', 'Tensor?', None), ('scale', 'float?', None)),
-    _scaled_dot_product_flash_attention_for_cpu,
-),))
+__SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU = GuardedOverload("_scaled_dot_product_flash_attention_for_cpu", (((('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('dropout_p', 'float', 0.0), ('is_causal', 'bool', False), '*', ('attn_mask', 'Tensor?', None), ('scale', 'float?', None)), _scaled_dot_product_flash_attention_for_cpu),))
 
 
 def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out=MISSING, query=MISSING, key=MISSING, value=MISSING, output=MISSING, logsumexp=MISSING, dropout_p=MISSING, is_causal=MISSING, *, attn_mask=None, scale=None):
@@ -314,12 +293,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out=MISSING, query
 
 
 _scaled_dot_product_flash_attention_for_cpu_backward.keyword_only = ("attn_mask", "scale",)
-
-
-__SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_BACKWARD = GuardedOverload("_scaled_dot_product_flash_attention_for_cpu_backward", ((
-    (('grad_out', 'Tensor'), ('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('output', 'Tensor'), ('logsumexp', 'Tensor'), ('dropout_p', 'float'), ('is_causal', 'bool'), '*', ('attn_mask', 'Tensor?', None), ('scale', 'float?', None)),
-    _scaled_dot_product_flash_attention_for_cpu_backward,
-),))
+__SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_BACKWARD = GuardedOverload("_scaled_dot_product_flash_attention_for_cpu_backward", (((('grad_out', 'Tensor'), ('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('output', 'Tensor'), ('logsumexp', 'Tensor'), ('dropout_p', 'float'), ('is_causal', 'bool'), '*', ('attn_mask', 'Tensor?', None), ('scale', 'float?', None)), _scaled_dot_product_flash_attention_for_cpu_backward),))
 
 
 # The rule of autocast for the arguments: the key `autocast` of the entry.

@@ -35,19 +35,9 @@ from gradloom.kernels import complex as kernels_complex
 from gradloom.composite import complex as composite_complex
 from gradloom.formulas.complex import angle_jvp, polar_jvp
 from gradloom.generated.functions.complex import (
-    AngleBackward0,
-    ComplexBackward0,
-    ConjBackward0,
-    ConjBackward0_copy,
-    ConjPhysicalBackward0,
-    ConjPhysicalBackward1,
-    NegViewBackward0,
-    NegViewBackward0_copy,
-    PolarBackward0,
-    ViewAsComplexBackward0,
-    ViewAsComplexBackward0_copy,
-    ViewAsRealBackward0,
-    ViewAsRealBackward0_copy,
+    AngleBackward0, ComplexBackward0, ConjBackward0, ConjBackward0_copy, ConjPhysicalBackward0, ConjPhysicalBackward1,
+    NegViewBackward0, NegViewBackward0_copy, PolarBackward0, ViewAsComplexBackward0, ViewAsComplexBackward0_copy,
+    ViewAsRealBackward0, ViewAsRealBackward0_copy,
 )
 
 
@@ -127,10 +117,7 @@ def complex(real=MISSING, imag=MISSING, *, out=None):
     return result
 
 
-_COMPLEX = GuardedOverload("complex", ((
-    (('real', 'Tensor'), ('imag', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    complex,
-),))
+_COMPLEX = GuardedOverload("complex", (((('real', 'Tensor'), ('imag', 'Tensor'), '*', ('out', 'Tensor?', None)), complex),))
 
 
 def polar(abs=MISSING, angle=MISSING, *, out=None):
@@ -208,10 +195,7 @@ def polar(abs=MISSING, angle=MISSING, *, out=None):
     return result
 
 
-_POLAR = GuardedOverload("polar", ((
-    (('abs', 'Tensor'), ('angle', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    polar,
-),))
+_POLAR = GuardedOverload("polar", (((('abs', 'Tensor'), ('angle', 'Tensor'), '*', ('out', 'Tensor?', None)), polar),))
 
 
 def angle(input=MISSING, *, out=None):
@@ -279,10 +263,7 @@ def angle(input=MISSING, *, out=None):
     return result
 
 
-_ANGLE = GuardedOverload("angle", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    angle,
-),))
+_ANGLE = GuardedOverload("angle", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), angle),))
 
 
 def conj(input=MISSING):
@@ -302,10 +283,7 @@ def conj(input=MISSING):
     return composite_complex.conj(input)
 
 
-_CONJ = GuardedOverload("conj", ((
-    (('self', 'Tensor'),),
-    conj,
-),), composite_complex.conj)
+_CONJ = GuardedOverload("conj", (((('self', 'Tensor'),), conj),), composite_complex.conj)
 
 
 def _conj(input=MISSING):
@@ -366,10 +344,7 @@ def _conj(input=MISSING):
     return result
 
 
-__CONJ = GuardedOverload("_conj", ((
-    (('self', 'Tensor'),),
-    _conj,
-),))
+__CONJ = GuardedOverload("_conj", (((('self', 'Tensor'),), _conj),))
 
 
 def _conj_copy(input=MISSING, *, out=None):
@@ -434,10 +409,7 @@ def _conj_copy(input=MISSING, *, out=None):
     return result
 
 
-__CONJ_COPY = GuardedOverload("_conj_copy", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    _conj_copy,
-),))
+__CONJ_COPY = GuardedOverload("_conj_copy", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), _conj_copy),))
 
 
 def _neg_view(input=MISSING):
@@ -498,10 +470,7 @@ def _neg_view(input=MISSING):
     return result
 
 
-__NEG_VIEW = GuardedOverload("_neg_view", ((
-    (('self', 'Tensor'),),
-    _neg_view,
-),))
+__NEG_VIEW = GuardedOverload("_neg_view", (((('self', 'Tensor'),), _neg_view),))
 
 
 def _neg_view_copy(input=MISSING, *, out=None):
@@ -566,10 +535,7 @@ def _neg_view_copy(input=MISSING, *, out=None):
     return result
 
 
-__NEG_VIEW_COPY = GuardedOverload("_neg_view_copy", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    _neg_view_copy,
-),))
+__NEG_VIEW_COPY = GuardedOverload("_neg_view_copy", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), _neg_view_copy),))
 
 
 def conj_physical(input=MISSING, *, out=None):
@@ -591,10 +557,7 @@ def conj_physical(input=MISSING, *, out=None):
     return composite_complex.conj_physical(input)
 
 
-_CONJ_PHYSICAL = GuardedOverload("conj_physical", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    conj_physical,
-),), composite_complex.conj_physical)
+_CONJ_PHYSICAL = GuardedOverload("conj_physical", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), conj_physical),), composite_complex.conj_physical)
 
 
 def _conj_physical(input=MISSING, *, out=None):
@@ -660,10 +623,7 @@ def _conj_physical(input=MISSING, *, out=None):
     return result
 
 
-__CONJ_PHYSICAL = GuardedOverload("_conj_physical", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    _conj_physical,
-),))
+__CONJ_PHYSICAL = GuardedOverload("_conj_physical", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), _conj_physical),))
 
 
 def conj_physical_(input=MISSING):
@@ -723,10 +683,7 @@ def conj_physical_(input=MISSING):
     return input
 
 
-_CONJ_PHYSICAL_ = GuardedOverload("conj_physical_", ((
-    (('self', 'Tensor'),),
-    conj_physical_,
-),))
+_CONJ_PHYSICAL_ = GuardedOverload("conj_physical_", (((('self', 'Tensor'),), conj_physical_),))
 
 
 def resolve_conj(input=MISSING):
@@ -746,10 +703,7 @@ def resolve_conj(input=MISSING):
     return composite_complex.resolve_conj(input)
 
 
-_RESOLVE_CONJ = GuardedOverload("resolve_conj", ((
-    (('self', 'Tensor'),),
-    resolve_conj,
-),), composite_complex.resolve_conj)
+_RESOLVE_CONJ = GuardedOverload("resolve_conj", (((('self', 'Tensor'),), resolve_conj),), composite_complex.resolve_conj)
 
 
 def resolve_neg(input=MISSING):
@@ -769,10 +723,7 @@ def resolve_neg(input=MISSING):
     return composite_complex.resolve_neg(input)
 
 
-_RESOLVE_NEG = GuardedOverload("resolve_neg", ((
-    (('self', 'Tensor'),),
-    resolve_neg,
-),), composite_complex.resolve_neg)
+_RESOLVE_NEG = GuardedOverload("resolve_neg", (((('self', 'Tensor'),), resolve_neg),), composite_complex.resolve_neg)
 
 
 def real(input=MISSING):
@@ -792,10 +743,7 @@ def real(input=MISSING):
     return composite_complex.real(input)
 
 
-_REAL = GuardedOverload("real", ((
-    (('self', 'Tensor'),),
-    real,
-),), composite_complex.real)
+_REAL = GuardedOverload("real", (((('self', 'Tensor'),), real),), composite_complex.real)
 
 
 def imag(input=MISSING):
@@ -815,10 +763,7 @@ def imag(input=MISSING):
     return composite_complex.imag(input)
 
 
-_IMAG = GuardedOverload("imag", ((
-    (('self', 'Tensor'),),
-    imag,
-),), composite_complex.imag)
+_IMAG = GuardedOverload("imag", (((('self', 'Tensor'),), imag),), composite_complex.imag)
 
 
 def view_as_real(input=MISSING):
@@ -879,10 +824,7 @@ def view_as_real(input=MISSING):
     return result
 
 
-_VIEW_AS_REAL = GuardedOverload("view_as_real", ((
-    (('self', 'Tensor'),),
-    view_as_real,
-),))
+_VIEW_AS_REAL = GuardedOverload("view_as_real", (((('self', 'Tensor'),), view_as_real),))
 
 
 def view_as_real_copy(input=MISSING, *, out=None):
@@ -947,10 +889,7 @@ def view_as_real_copy(input=MISSING, *, out=None):
     return result
 
 
-_VIEW_AS_REAL_COPY = GuardedOverload("view_as_real_copy", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    view_as_real_copy,
-),))
+_VIEW_AS_REAL_COPY = GuardedOverload("view_as_real_copy", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), view_as_real_copy),))
 
 
 def view_as_complex(input=MISSING):
@@ -1011,10 +950,7 @@ def view_as_complex(input=MISSING):
     return result
 
 
-_VIEW_AS_COMPLEX = GuardedOverload("view_as_complex", ((
-    (('self', 'Tensor'),),
-    view_as_complex,
-),))
+_VIEW_AS_COMPLEX = GuardedOverload("view_as_complex", (((('self', 'Tensor'),), view_as_complex),))
 
 
 def view_as_complex_copy(input=MISSING, *, out=None):
@@ -1079,10 +1015,7 @@ def view_as_complex_copy(input=MISSING, *, out=None):
     return result
 
 
-_VIEW_AS_COMPLEX_COPY = GuardedOverload("view_as_complex_copy", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    view_as_complex_copy,
-),))
+_VIEW_AS_COMPLEX_COPY = GuardedOverload("view_as_complex_copy", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), view_as_complex_copy),))
 
 
 # The rule of autocast for the arguments: the key `autocast` of the entry.

@@ -35,11 +35,7 @@ from gradloom.kernels.conv import convolution as kernels_conv_convolution
 from gradloom.composite import conv as composite_conv
 from gradloom.formulas.conv import convolution_backward_jvp, convolution_jvp
 from gradloom.generated.functions.conv import (
-    Col2ImBackward0,
-    ConvTbcBackward0,
-    ConvolutionBackward0,
-    ConvolutionBackwardBackward0,
-    Im2ColBackward0,
+    Col2ImBackward0, ConvTbcBackward0, ConvolutionBackward0, ConvolutionBackwardBackward0, Im2ColBackward0,
 )
 
 
@@ -397,10 +393,7 @@ def conv_tbc(input=MISSING, weight=MISSING, bias=MISSING, pad=0, *, out=None):
     return result
 
 
-_CONV_TBC = GuardedOverload("conv_tbc", ((
-    (('self', 'Tensor'), ('weight', 'Tensor'), ('bias', 'Tensor'), ('pad', 'int', 0), '*', ('out', 'Tensor?', None)),
-    conv_tbc,
-),))
+_CONV_TBC = GuardedOverload("conv_tbc", (((('self', 'Tensor'), ('weight', 'Tensor'), ('bias', 'Tensor'), ('pad', 'int', 0), '*', ('out', 'Tensor?', None)), conv_tbc),))
 
 
 def im2col(input, kernel_size, dilation, padding, stride):

@@ -35,111 +35,22 @@ from gradloom.kernels.elementwise import arithmetic as kernels_elementwise_arith
 from gradloom.composite import elementwise as composite_elementwise
 from gradloom.formulas.elementwise import abs_jvp, acosh_backward, asinh_slope, atan2_jvp, clamp_backward, clamp_jvp, div_mode_jvp, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_jvp, quotient_or_zero, sgn_backward, sinc_backward, xlogy_other_backward, xlogy_self_backward
 from gradloom.generated.functions.elementwise import (
-    AbsBackward0,
-    AcosBackward0,
-    AcoshBackward0,
-    AddBackward0,
-    AddBackward1,
-    AddcdivBackward0,
-    AddcmulBackward0,
-    AsinBackward0,
-    AsinhBackward0,
-    Atan2Backward0,
-    AtanBackward0,
-    AtanhBackward0,
-    CeilBackward0,
-    ClampBackward0,
-    ClampBackward1,
-    ClampMaxBackward0,
-    ClampMaxBackward1,
-    ClampMinBackward0,
-    ClampMinBackward1,
-    CopysignBackward0,
-    CopysignBackward1,
-    CosBackward0,
-    CoshBackward0,
-    Deg2RadBackward0,
-    DigammaBackward0,
-    DivBackward0,
-    DivBackward1,
-    DivBackward2,
-    DivBackward3,
-    EqBackward1,
-    ErfBackward0,
-    ErfcBackward0,
-    ErfinvBackward0,
-    Exp2Backward0,
-    ExpBackward0,
-    Expm1Backward0,
-    FillBackward0,
-    FillBackward1,
-    FillBackward2,
-    FillBackward3,
-    FloorBackward0,
-    FmaxBackward0,
-    FminBackward0,
-    FmodBackward0,
-    FmodBackward1,
-    FracBackward0,
-    FrexpBackward0,
-    GeBackward1,
-    GtBackward1,
-    HypotBackward0,
-    LdexpBackward0,
-    LeBackward1,
-    LerpBackward0,
-    LerpBackward1,
-    LgammaBackward0,
-    Log10Backward0,
-    Log1PBackward0,
-    Log2Backward0,
-    LogBackward0,
-    Logaddexp2Backward0,
-    LogaddexpBackward0,
-    LogitBackward0,
-    LtBackward1,
-    MaximumBackward0,
-    MinimumBackward0,
-    MulBackward0,
-    MulBackward1,
-    MvlgammaBackward0,
-    NanToNumBackward0,
-    NeBackward1,
-    NegBackward0,
-    NextafterBackward0,
-    PolygammaBackward0,
-    PolygammaBackward1,
-    PowBackward0,
-    PowBackward1,
-    PowBackward2,
-    Rad2DegBackward0,
-    ReciprocalBackward0,
-    RemainderBackward0,
-    RemainderBackward1,
-    RoundBackward0,
-    RoundBackward1,
-    RsqrtBackward0,
-    RsubBackward0,
-    RsubBackward1,
-    SgnBackward0,
-    SigmoidBackward0,
-    SigmoidBackwardBackward0,
-    SignBackward0,
-    SinBackward0,
-    SincBackward0,
-    SinhBackward0,
-    SqrtBackward0,
-    SubBackward0,
-    SubBackward1,
-    TanBackward0,
-    TanhBackward0,
-    TanhBackwardBackward0,
-    TruncBackward0,
-    WhereBackward0,
-    XlogyBackward0,
-    XlogyBackward1,
-    XlogyBackward2,
-    ZeroBackward0,
+    AbsBackward0, AcosBackward0, AcoshBackward0, AddBackward0, AddBackward1, AddcdivBackward0, AddcmulBackward0,
+    AsinBackward0, AsinhBackward0, Atan2Backward0, AtanBackward0, AtanhBackward0, CeilBackward0, ClampBackward0,
+    ClampBackward1, ClampMaxBackward0, ClampMaxBackward1, ClampMinBackward0, ClampMinBackward1, CopysignBackward0,
+    CopysignBackward1, CosBackward0, CoshBackward0, Deg2RadBackward0, DigammaBackward0, DivBackward0, DivBackward1,
+    DivBackward2, DivBackward3, EqBackward1, ErfBackward0, ErfcBackward0, ErfinvBackward0, Exp2Backward0, ExpBackward0,
+    Expm1Backward0, FillBackward0, FillBackward1, FillBackward2, FillBackward3, FloorBackward0, FmaxBackward0,
+    FminBackward0, FmodBackward0, FmodBackward1, FracBackward0, FrexpBackward0, GeBackward1, GtBackward1,
+    HypotBackward0, LdexpBackward0, LeBackward1, LerpBackward0, LerpBackward1, LgammaBackward0, Log10Backward0,
+    Log1PBackward0, Log2Backward0, LogBackward0, Logaddexp2Backward0, LogaddexpBackward0, LogitBackward0, LtBackward1,
+    MaximumBackward0, MinimumBackward0, MulBackward0, MulBackward1, MvlgammaBackward0, NanToNumBackward0, NeBackward1,
+    NegBackward0, NextafterBackward0, PolygammaBackward0, PolygammaBackward1, PowBackward0, PowBackward1, PowBackward2,
+    Rad2DegBackward0, ReciprocalBackward0, RemainderBackward0, RemainderBackward1, RoundBackward0, RoundBackward1,
+    RsqrtBackward0, RsubBackward0, RsubBackward1, SgnBackward0, SigmoidBackward0, SigmoidBackwardBackward0,
+    SignBackward0, SinBackward0, SincBackward0, SinhBackward0, SqrtBackward0, SubBackward0, SubBackward1, TanBackward0,
+    TanhBackward0, TanhBackwardBackward0, TruncBackward0, WhereBackward0, XlogyBackward0, XlogyBackward1,
+    XlogyBackward2, ZeroBackward0,
 )
 
 
@@ -230,12 +141,7 @@ def add(input=MISSING, other=MISSING, *more, alpha=1, out=None):
 
 
 add.keyword_only = ("alpha",)
-
-
-_ADD_TENSOR = GuardedOverload("add", ((
-    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
-    add,
-),), old_order="self alpha other")
+_ADD_TENSOR = GuardedOverload("add", (((('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)), add),), old_order="self alpha other")
 
 
 def add_(input=MISSING, other=MISSING, *more, alpha=1):
@@ -314,12 +220,7 @@ def add_(input=MISSING, other=MISSING, *more, alpha=1):
 
 
 add_.keyword_only = ("alpha",)
-
-
-_ADD__TENSOR = GuardedOverload("add_", ((
-    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1)),
-    add_,
-),), old_order="self alpha other")
+_ADD__TENSOR = GuardedOverload("add_", (((('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1)), add_),), old_order="self alpha other")
 
 
 def add_Scalar(input, other, alpha=1, *, out=None):
@@ -517,12 +418,7 @@ def sub(input=MISSING, other=MISSING, *more, alpha=1, out=None):
 
 
 sub.keyword_only = ("alpha",)
-
-
-_SUB_TENSOR = GuardedOverload("sub", ((
-    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
-    sub,
-),), old_order="self alpha other")
+_SUB_TENSOR = GuardedOverload("sub", (((('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)), sub),), old_order="self alpha other")
 
 
 def sub_(input=MISSING, other=MISSING, *more, alpha=1):
@@ -596,12 +492,7 @@ def sub_(input=MISSING, other=MISSING, *more, alpha=1):
 
 
 sub_.keyword_only = ("alpha",)
-
-
-_SUB__TENSOR = GuardedOverload("sub_", ((
-    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1)),
-    sub_,
-),), old_order="self alpha other")
+_SUB__TENSOR = GuardedOverload("sub_", (((('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('alpha', 'Scalar', 1)), sub_),), old_order="self alpha other")
 
 
 def sub_Scalar(input, other, alpha=1, *, out=None):
@@ -932,10 +823,7 @@ def mul(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_MUL_TENSOR = GuardedOverload("mul", ((
-    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    mul,
-),))
+_MUL_TENSOR = GuardedOverload("mul", (((('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), mul),))
 
 
 def mul_(input=MISSING, other=MISSING):
@@ -1016,10 +904,7 @@ def mul_(input=MISSING, other=MISSING):
     return input
 
 
-_MUL__TENSOR = GuardedOverload("mul_", ((
-    (('self', 'Tensor|number'), ('other', 'Tensor|number')),
-    mul_,
-),))
+_MUL__TENSOR = GuardedOverload("mul_", (((('self', 'Tensor|number'), ('other', 'Tensor|number')), mul_),))
 
 
 def mul_Scalar(input, other, *, out=None):
@@ -1718,10 +1603,7 @@ def floor_divide(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_FLOOR_DIVIDE = GuardedOverload("floor_divide", ((
-    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    floor_divide,
-),))
+_FLOOR_DIVIDE = GuardedOverload("floor_divide", (((('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), floor_divide),))
 
 
 def floor_divide_(self=MISSING, other=MISSING):
@@ -1763,10 +1645,7 @@ def floor_divide_(self=MISSING, other=MISSING):
     return self
 
 
-_FLOOR_DIVIDE__TENSOR = GuardedOverload("floor_divide_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    floor_divide_,
-),))
+_FLOOR_DIVIDE__TENSOR = GuardedOverload("floor_divide_", (((('self', 'Tensor'), ('other', 'Tensor|number')), floor_divide_),))
 
 
 def floor_divide_Scalar(input, other, *, out=None):
@@ -2837,12 +2716,7 @@ def addcmul(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1, out
 
 
 addcmul.keyword_only = ("value",)
-
-
-_ADDCMUL = GuardedOverload("addcmul", ((
-    (('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1), ('out', 'Tensor?', None)),
-    addcmul,
-),), old_order="self value tensor1 tensor2")
+_ADDCMUL = GuardedOverload("addcmul", (((('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1), ('out', 'Tensor?', None)), addcmul),), old_order="self value tensor1 tensor2")
 
 
 def addcmul_(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1):
@@ -2924,12 +2798,7 @@ def addcmul_(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1):
 
 
 addcmul_.keyword_only = ("value",)
-
-
-_ADDCMUL_ = GuardedOverload("addcmul_", ((
-    (('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1)),
-    addcmul_,
-),), old_order="self value tensor1 tensor2")
+_ADDCMUL_ = GuardedOverload("addcmul_", (((('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1)), addcmul_),), old_order="self value tensor1 tensor2")
 
 
 def addcdiv(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1, out=None):
@@ -3021,12 +2890,7 @@ def addcdiv(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1, out
 
 
 addcdiv.keyword_only = ("value",)
-
-
-_ADDCDIV = GuardedOverload("addcdiv", ((
-    (('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1), ('out', 'Tensor?', None)),
-    addcdiv,
-),), old_order="self value tensor1 tensor2")
+_ADDCDIV = GuardedOverload("addcdiv", (((('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1), ('out', 'Tensor?', None)), addcdiv),), old_order="self value tensor1 tensor2")
 
 
 def addcdiv_(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1):
@@ -3108,12 +2972,7 @@ def addcdiv_(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1):
 
 
 addcdiv_.keyword_only = ("value",)
-
-
-_ADDCDIV_ = GuardedOverload("addcdiv_", ((
-    (('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1)),
-    addcdiv_,
-),), old_order="self value tensor1 tensor2")
+_ADDCDIV_ = GuardedOverload("addcdiv_", (((('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1)), addcdiv_),), old_order="self value tensor1 tensor2")
 
 
 def sin(input=MISSING, *, out=None):
@@ -3183,10 +3042,7 @@ def sin(input=MISSING, *, out=None):
     return result
 
 
-_SIN = GuardedOverload("sin", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    sin,
-),))
+_SIN = GuardedOverload("sin", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), sin),))
 
 
 def sin_(input=MISSING):
@@ -3255,10 +3111,7 @@ def sin_(input=MISSING):
     return input
 
 
-_SIN_ = GuardedOverload("sin_", ((
-    (('self', 'Tensor'),),
-    sin_,
-),))
+_SIN_ = GuardedOverload("sin_", (((('self', 'Tensor'),), sin_),))
 
 
 def cos(input=MISSING, *, out=None):
@@ -3328,10 +3181,7 @@ def cos(input=MISSING, *, out=None):
     return result
 
 
-_COS = GuardedOverload("cos", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    cos,
-),))
+_COS = GuardedOverload("cos", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), cos),))
 
 
 def cos_(input=MISSING):
@@ -3400,10 +3250,7 @@ def cos_(input=MISSING):
     return input
 
 
-_COS_ = GuardedOverload("cos_", ((
-    (('self', 'Tensor'),),
-    cos_,
-),))
+_COS_ = GuardedOverload("cos_", (((('self', 'Tensor'),), cos_),))
 
 
 def tan(input=MISSING, *, out=None):
@@ -3472,10 +3319,7 @@ def tan(input=MISSING, *, out=None):
     return result
 
 
-_TAN = GuardedOverload("tan", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    tan,
-),))
+_TAN = GuardedOverload("tan", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), tan),))
 
 
 def tan_(input=MISSING):
@@ -3541,10 +3385,7 @@ def tan_(input=MISSING):
     return input
 
 
-_TAN_ = GuardedOverload("tan_", ((
-    (('self', 'Tensor'),),
-    tan_,
-),))
+_TAN_ = GuardedOverload("tan_", (((('self', 'Tensor'),), tan_),))
 
 
 def asin(input=MISSING, *, out=None):
@@ -3614,10 +3455,7 @@ def asin(input=MISSING, *, out=None):
     return result
 
 
-_ASIN = GuardedOverload("asin", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    asin,
-),))
+_ASIN = GuardedOverload("asin", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), asin),))
 
 
 def asin_(input=MISSING):
@@ -3686,10 +3524,7 @@ def asin_(input=MISSING):
     return input
 
 
-_ASIN_ = GuardedOverload("asin_", ((
-    (('self', 'Tensor'),),
-    asin_,
-),))
+_ASIN_ = GuardedOverload("asin_", (((('self', 'Tensor'),), asin_),))
 
 
 def acos(input=MISSING, *, out=None):
@@ -3759,10 +3594,7 @@ def acos(input=MISSING, *, out=None):
     return result
 
 
-_ACOS = GuardedOverload("acos", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    acos,
-),))
+_ACOS = GuardedOverload("acos", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), acos),))
 
 
 def acos_(input=MISSING):
@@ -3831,10 +3663,7 @@ def acos_(input=MISSING):
     return input
 
 
-_ACOS_ = GuardedOverload("acos_", ((
-    (('self', 'Tensor'),),
-    acos_,
-),))
+_ACOS_ = GuardedOverload("acos_", (((('self', 'Tensor'),), acos_),))
 
 
 def atan(input=MISSING, *, out=None):
@@ -3904,10 +3733,7 @@ def atan(input=MISSING, *, out=None):
     return result
 
 
-_ATAN = GuardedOverload("atan", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    atan,
-),))
+_ATAN = GuardedOverload("atan", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), atan),))
 
 
 def atan_(input=MISSING):
@@ -3976,10 +3802,7 @@ def atan_(input=MISSING):
     return input
 
 
-_ATAN_ = GuardedOverload("atan_", ((
-    (('self', 'Tensor'),),
-    atan_,
-),))
+_ATAN_ = GuardedOverload("atan_", (((('self', 'Tensor'),), atan_),))
 
 
 def sinh(input=MISSING, *, out=None):
@@ -4049,10 +3872,7 @@ def sinh(input=MISSING, *, out=None):
     return result
 
 
-_SINH = GuardedOverload("sinh", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    sinh,
-),))
+_SINH = GuardedOverload("sinh", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), sinh),))
 
 
 def sinh_(input=MISSING):
@@ -4121,10 +3941,7 @@ def sinh_(input=MISSING):
     return input
 
 
-_SINH_ = GuardedOverload("sinh_", ((
-    (('self', 'Tensor'),),
-    sinh_,
-),))
+_SINH_ = GuardedOverload("sinh_", (((('self', 'Tensor'),), sinh_),))
 
 
 def cosh(input=MISSING, *, out=None):
@@ -4194,10 +4011,7 @@ def cosh(input=MISSING, *, out=None):
     return result
 
 
-_COSH = GuardedOverload("cosh", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    cosh,
-),))
+_COSH = GuardedOverload("cosh", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), cosh),))
 
 
 def cosh_(input=MISSING):
@@ -4266,10 +4080,7 @@ def cosh_(input=MISSING):
     return input
 
 
-_COSH_ = GuardedOverload("cosh_", ((
-    (('self', 'Tensor'),),
-    cosh_,
-),))
+_COSH_ = GuardedOverload("cosh_", (((('self', 'Tensor'),), cosh_),))
 
 
 def tanh(input=MISSING, *, out=None):
@@ -4338,10 +4149,7 @@ def tanh(input=MISSING, *, out=None):
     return result
 
 
-_TANH = GuardedOverload("tanh", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    tanh,
-),))
+_TANH = GuardedOverload("tanh", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), tanh),))
 
 
 def tanh_(input=MISSING):
@@ -4407,10 +4215,7 @@ def tanh_(input=MISSING):
     return input
 
 
-_TANH_ = GuardedOverload("tanh_", ((
-    (('self', 'Tensor'),),
-    tanh_,
-),))
+_TANH_ = GuardedOverload("tanh_", (((('self', 'Tensor'),), tanh_),))
 
 
 def asinh(input=MISSING, *, out=None):
@@ -4480,10 +4285,7 @@ def asinh(input=MISSING, *, out=None):
     return result
 
 
-_ASINH = GuardedOverload("asinh", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    asinh,
-),))
+_ASINH = GuardedOverload("asinh", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), asinh),))
 
 
 def asinh_(input=MISSING):
@@ -4552,10 +4354,7 @@ def asinh_(input=MISSING):
     return input
 
 
-_ASINH_ = GuardedOverload("asinh_", ((
-    (('self', 'Tensor'),),
-    asinh_,
-),))
+_ASINH_ = GuardedOverload("asinh_", (((('self', 'Tensor'),), asinh_),))
 
 
 def acosh(input=MISSING, *, out=None):
@@ -4625,10 +4424,7 @@ def acosh(input=MISSING, *, out=None):
     return result
 
 
-_ACOSH = GuardedOverload("acosh", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    acosh,
-),))
+_ACOSH = GuardedOverload("acosh", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), acosh),))
 
 
 def acosh_(input=MISSING):
@@ -4697,10 +4493,7 @@ def acosh_(input=MISSING):
     return input
 
 
-_ACOSH_ = GuardedOverload("acosh_", ((
-    (('self', 'Tensor'),),
-    acosh_,
-),))
+_ACOSH_ = GuardedOverload("acosh_", (((('self', 'Tensor'),), acosh_),))
 
 
 def atanh(input=MISSING, *, out=None):
@@ -4770,10 +4563,7 @@ def atanh(input=MISSING, *, out=None):
     return result
 
 
-_ATANH = GuardedOverload("atanh", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    atanh,
-),))
+_ATANH = GuardedOverload("atanh", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), atanh),))
 
 
 def atanh_(input=MISSING):
@@ -4842,10 +4632,7 @@ def atanh_(input=MISSING):
     return input
 
 
-_ATANH_ = GuardedOverload("atanh_", ((
-    (('self', 'Tensor'),),
-    atanh_,
-),))
+_ATANH_ = GuardedOverload("atanh_", (((('self', 'Tensor'),), atanh_),))
 
 
 def exp(input=MISSING, *, out=None):
@@ -4914,10 +4701,7 @@ def exp(input=MISSING, *, out=None):
     return result
 
 
-_EXP = GuardedOverload("exp", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    exp,
-),))
+_EXP = GuardedOverload("exp", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), exp),))
 
 
 def exp_(input=MISSING):
@@ -4983,10 +4767,7 @@ def exp_(input=MISSING):
     return input
 
 
-_EXP_ = GuardedOverload("exp_", ((
-    (('self', 'Tensor'),),
-    exp_,
-),))
+_EXP_ = GuardedOverload("exp_", (((('self', 'Tensor'),), exp_),))
 
 
 def exp2(input=MISSING, *, out=None):
@@ -5055,10 +4836,7 @@ def exp2(input=MISSING, *, out=None):
     return result
 
 
-_EXP2 = GuardedOverload("exp2", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    exp2,
-),))
+_EXP2 = GuardedOverload("exp2", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), exp2),))
 
 
 def exp2_(input=MISSING):
@@ -5124,10 +4902,7 @@ def exp2_(input=MISSING):
     return input
 
 
-_EXP2_ = GuardedOverload("exp2_", ((
-    (('self', 'Tensor'),),
-    exp2_,
-),))
+_EXP2_ = GuardedOverload("exp2_", (((('self', 'Tensor'),), exp2_),))
 
 
 def expm1(input=MISSING, *, out=None):
@@ -5196,10 +4971,7 @@ def expm1(input=MISSING, *, out=None):
     return result
 
 
-_EXPM1 = GuardedOverload("expm1", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    expm1,
-),))
+_EXPM1 = GuardedOverload("expm1", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), expm1),))
 
 
 def expm1_(input=MISSING):
@@ -5265,10 +5037,7 @@ def expm1_(input=MISSING):
     return input
 
 
-_EXPM1_ = GuardedOverload("expm1_", ((
-    (('self', 'Tensor'),),
-    expm1_,
-),))
+_EXPM1_ = GuardedOverload("expm1_", (((('self', 'Tensor'),), expm1_),))
 
 
 def log(input=MISSING, *, out=None):
@@ -5338,10 +5107,7 @@ def log(input=MISSING, *, out=None):
     return result
 
 
-_LOG = GuardedOverload("log", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    log,
-),))
+_LOG = GuardedOverload("log", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), log),))
 
 
 def log_(input=MISSING):
@@ -5410,10 +5176,7 @@ def log_(input=MISSING):
     return input
 
 
-_LOG_ = GuardedOverload("log_", ((
-    (('self', 'Tensor'),),
-    log_,
-),))
+_LOG_ = GuardedOverload("log_", (((('self', 'Tensor'),), log_),))
 
 
 def log2(input=MISSING, *, out=None):
@@ -5483,10 +5246,7 @@ def log2(input=MISSING, *, out=None):
     return result
 
 
-_LOG2 = GuardedOverload("log2", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    log2,
-),))
+_LOG2 = GuardedOverload("log2", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), log2),))
 
 
 def log2_(input=MISSING):
@@ -5555,10 +5315,7 @@ def log2_(input=MISSING):
     return input
 
 
-_LOG2_ = GuardedOverload("log2_", ((
-    (('self', 'Tensor'),),
-    log2_,
-),))
+_LOG2_ = GuardedOverload("log2_", (((('self', 'Tensor'),), log2_),))
 
 
 def log10(input=MISSING, *, out=None):
@@ -5628,10 +5385,7 @@ def log10(input=MISSING, *, out=None):
     return result
 
 
-_LOG10 = GuardedOverload("log10", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    log10,
-),))
+_LOG10 = GuardedOverload("log10", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), log10),))
 
 
 def log10_(input=MISSING):
@@ -5700,10 +5454,7 @@ def log10_(input=MISSING):
     return input
 
 
-_LOG10_ = GuardedOverload("log10_", ((
-    (('self', 'Tensor'),),
-    log10_,
-),))
+_LOG10_ = GuardedOverload("log10_", (((('self', 'Tensor'),), log10_),))
 
 
 def log1p(input=MISSING, *, out=None):
@@ -5773,10 +5524,7 @@ def log1p(input=MISSING, *, out=None):
     return result
 
 
-_LOG1P = GuardedOverload("log1p", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    log1p,
-),))
+_LOG1P = GuardedOverload("log1p", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), log1p),))
 
 
 def log1p_(input=MISSING):
@@ -5840,10 +5588,7 @@ def log1p_(input=MISSING):
     return input
 
 
-_LOG1P_ = GuardedOverload("log1p_", ((
-    (('self', 'Tensor'),),
-    log1p_,
-),))
+_LOG1P_ = GuardedOverload("log1p_", (((('self', 'Tensor'),), log1p_),))
 
 
 def sqrt(input=MISSING, *, out=None):
@@ -5912,10 +5657,7 @@ def sqrt(input=MISSING, *, out=None):
     return result
 
 
-_SQRT = GuardedOverload("sqrt", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    sqrt,
-),))
+_SQRT = GuardedOverload("sqrt", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), sqrt),))
 
 
 def sqrt_(input=MISSING):
@@ -5981,10 +5723,7 @@ def sqrt_(input=MISSING):
     return input
 
 
-_SQRT_ = GuardedOverload("sqrt_", ((
-    (('self', 'Tensor'),),
-    sqrt_,
-),))
+_SQRT_ = GuardedOverload("sqrt_", (((('self', 'Tensor'),), sqrt_),))
 
 
 def rsqrt(input=MISSING, *, out=None):
@@ -6053,10 +5792,7 @@ def rsqrt(input=MISSING, *, out=None):
     return result
 
 
-_RSQRT = GuardedOverload("rsqrt", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    rsqrt,
-),))
+_RSQRT = GuardedOverload("rsqrt", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), rsqrt),))
 
 
 def rsqrt_(input=MISSING):
@@ -6117,10 +5853,7 @@ def rsqrt_(input=MISSING):
     return input
 
 
-_RSQRT_ = GuardedOverload("rsqrt_", ((
-    (('self', 'Tensor'),),
-    rsqrt_,
-),))
+_RSQRT_ = GuardedOverload("rsqrt_", (((('self', 'Tensor'),), rsqrt_),))
 
 
 def reciprocal(input=MISSING, *, out=None):
@@ -6189,10 +5922,7 @@ def reciprocal(input=MISSING, *, out=None):
     return result
 
 
-_RECIPROCAL = GuardedOverload("reciprocal", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    reciprocal,
-),))
+_RECIPROCAL = GuardedOverload("reciprocal", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), reciprocal),))
 
 
 def reciprocal_(input=MISSING):
@@ -6253,10 +5983,7 @@ def reciprocal_(input=MISSING):
     return input
 
 
-_RECIPROCAL_ = GuardedOverload("reciprocal_", ((
-    (('self', 'Tensor'),),
-    reciprocal_,
-),))
+_RECIPROCAL_ = GuardedOverload("reciprocal_", (((('self', 'Tensor'),), reciprocal_),))
 
 
 def neg(input=MISSING, *, out=None):
@@ -6322,10 +6049,7 @@ def neg(input=MISSING, *, out=None):
     return result
 
 
-_NEG = GuardedOverload("neg", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    neg,
-),))
+_NEG = GuardedOverload("neg", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), neg),))
 
 
 def neg_(input=MISSING):
@@ -6387,10 +6111,7 @@ def neg_(input=MISSING):
     return input
 
 
-_NEG_ = GuardedOverload("neg_", ((
-    (('self', 'Tensor'),),
-    neg_,
-),))
+_NEG_ = GuardedOverload("neg_", (((('self', 'Tensor'),), neg_),))
 
 
 def positive(input=MISSING):
@@ -6410,10 +6131,7 @@ def positive(input=MISSING):
     return composite_elementwise.positive(input)
 
 
-_POSITIVE = GuardedOverload("positive", ((
-    (('self', 'Tensor'),),
-    positive,
-),), composite_elementwise.positive)
+_POSITIVE = GuardedOverload("positive", (((('self', 'Tensor'),), positive),), composite_elementwise.positive)
 
 
 def abs(input=MISSING, *, out=None):
@@ -6481,10 +6199,7 @@ def abs(input=MISSING, *, out=None):
     return result
 
 
-_ABS = GuardedOverload("abs", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    abs,
-),))
+_ABS = GuardedOverload("abs", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), abs),))
 
 
 def abs_(input=MISSING):
@@ -6545,10 +6260,7 @@ def abs_(input=MISSING):
     return input
 
 
-_ABS_ = GuardedOverload("abs_", ((
-    (('self', 'Tensor'),),
-    abs_,
-),))
+_ABS_ = GuardedOverload("abs_", (((('self', 'Tensor'),), abs_),))
 
 
 def sgn(input=MISSING, *, out=None):
@@ -6617,10 +6329,7 @@ def sgn(input=MISSING, *, out=None):
     return result
 
 
-_SGN = GuardedOverload("sgn", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    sgn,
-),))
+_SGN = GuardedOverload("sgn", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), sgn),))
 
 
 def sgn_(input=MISSING):
@@ -6682,10 +6391,7 @@ def sgn_(input=MISSING):
     return input
 
 
-_SGN_ = GuardedOverload("sgn_", ((
-    (('self', 'Tensor'),),
-    sgn_,
-),))
+_SGN_ = GuardedOverload("sgn_", (((('self', 'Tensor'),), sgn_),))
 
 
 def sign(input=MISSING, *, out=None):
@@ -6751,10 +6457,7 @@ def sign(input=MISSING, *, out=None):
     return result
 
 
-_SIGN = GuardedOverload("sign", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    sign,
-),))
+_SIGN = GuardedOverload("sign", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), sign),))
 
 
 def sign_(input=MISSING):
@@ -6811,10 +6514,7 @@ def sign_(input=MISSING):
     return input
 
 
-_SIGN_ = GuardedOverload("sign_", ((
-    (('self', 'Tensor'),),
-    sign_,
-),))
+_SIGN_ = GuardedOverload("sign_", (((('self', 'Tensor'),), sign_),))
 
 
 def floor(input=MISSING, *, out=None):
@@ -6880,10 +6580,7 @@ def floor(input=MISSING, *, out=None):
     return result
 
 
-_FLOOR = GuardedOverload("floor", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    floor,
-),))
+_FLOOR = GuardedOverload("floor", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), floor),))
 
 
 def floor_(input=MISSING):
@@ -6940,10 +6637,7 @@ def floor_(input=MISSING):
     return input
 
 
-_FLOOR_ = GuardedOverload("floor_", ((
-    (('self', 'Tensor'),),
-    floor_,
-),))
+_FLOOR_ = GuardedOverload("floor_", (((('self', 'Tensor'),), floor_),))
 
 
 def ceil(input=MISSING, *, out=None):
@@ -7009,10 +6703,7 @@ def ceil(input=MISSING, *, out=None):
     return result
 
 
-_CEIL = GuardedOverload("ceil", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    ceil,
-),))
+_CEIL = GuardedOverload("ceil", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), ceil),))
 
 
 def ceil_(input=MISSING):
@@ -7069,10 +6760,7 @@ def ceil_(input=MISSING):
     return input
 
 
-_CEIL_ = GuardedOverload("ceil_", ((
-    (('self', 'Tensor'),),
-    ceil_,
-),))
+_CEIL_ = GuardedOverload("ceil_", (((('self', 'Tensor'),), ceil_),))
 
 
 def trunc(input=MISSING, *, out=None):
@@ -7138,10 +6826,7 @@ def trunc(input=MISSING, *, out=None):
     return result
 
 
-_TRUNC = GuardedOverload("trunc", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    trunc,
-),))
+_TRUNC = GuardedOverload("trunc", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), trunc),))
 
 
 def trunc_(input=MISSING):
@@ -7198,10 +6883,7 @@ def trunc_(input=MISSING):
     return input
 
 
-_TRUNC_ = GuardedOverload("trunc_", ((
-    (('self', 'Tensor'),),
-    trunc_,
-),))
+_TRUNC_ = GuardedOverload("trunc_", (((('self', 'Tensor'),), trunc_),))
 
 
 def round(input, *, out=None):
@@ -7492,10 +7174,7 @@ def frac(input=MISSING, *, out=None):
     return result
 
 
-_FRAC = GuardedOverload("frac", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    frac,
-),))
+_FRAC = GuardedOverload("frac", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), frac),))
 
 
 def frac_(input=MISSING):
@@ -7552,10 +7231,7 @@ def frac_(input=MISSING):
     return input
 
 
-_FRAC_ = GuardedOverload("frac_", ((
-    (('self', 'Tensor'),),
-    frac_,
-),))
+_FRAC_ = GuardedOverload("frac_", (((('self', 'Tensor'),), frac_),))
 
 
 def erf(input=MISSING, *, out=None):
@@ -7625,10 +7301,7 @@ def erf(input=MISSING, *, out=None):
     return result
 
 
-_ERF = GuardedOverload("erf", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    erf,
-),))
+_ERF = GuardedOverload("erf", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), erf),))
 
 
 def erf_(input=MISSING):
@@ -7692,10 +7365,7 @@ def erf_(input=MISSING):
     return input
 
 
-_ERF_ = GuardedOverload("erf_", ((
-    (('self', 'Tensor'),),
-    erf_,
-),))
+_ERF_ = GuardedOverload("erf_", (((('self', 'Tensor'),), erf_),))
 
 
 def erfc(input=MISSING, *, out=None):
@@ -7765,10 +7435,7 @@ def erfc(input=MISSING, *, out=None):
     return result
 
 
-_ERFC = GuardedOverload("erfc", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    erfc,
-),))
+_ERFC = GuardedOverload("erfc", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), erfc),))
 
 
 def erfc_(input=MISSING):
@@ -7832,10 +7499,7 @@ def erfc_(input=MISSING):
     return input
 
 
-_ERFC_ = GuardedOverload("erfc_", ((
-    (('self', 'Tensor'),),
-    erfc_,
-),))
+_ERFC_ = GuardedOverload("erfc_", (((('self', 'Tensor'),), erfc_),))
 
 
 def erfinv(input=MISSING, *, out=None):
@@ -7905,10 +7569,7 @@ def erfinv(input=MISSING, *, out=None):
     return result
 
 
-_ERFINV = GuardedOverload("erfinv", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    erfinv,
-),))
+_ERFINV = GuardedOverload("erfinv", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), erfinv),))
 
 
 def erfinv_(input=MISSING):
@@ -7972,10 +7633,7 @@ def erfinv_(input=MISSING):
     return input
 
 
-_ERFINV_ = GuardedOverload("erfinv_", ((
-    (('self', 'Tensor'),),
-    erfinv_,
-),))
+_ERFINV_ = GuardedOverload("erfinv_", (((('self', 'Tensor'),), erfinv_),))
 
 
 def lgamma(input=MISSING, *, out=None):
@@ -8045,10 +7703,7 @@ def lgamma(input=MISSING, *, out=None):
     return result
 
 
-_LGAMMA = GuardedOverload("lgamma", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    lgamma,
-),))
+_LGAMMA = GuardedOverload("lgamma", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), lgamma),))
 
 
 def lgamma_(input=MISSING):
@@ -8112,10 +7767,7 @@ def lgamma_(input=MISSING):
     return input
 
 
-_LGAMMA_ = GuardedOverload("lgamma_", ((
-    (('self', 'Tensor'),),
-    lgamma_,
-),))
+_LGAMMA_ = GuardedOverload("lgamma_", (((('self', 'Tensor'),), lgamma_),))
 
 
 def digamma(input=MISSING, *, out=None):
@@ -8185,10 +7837,7 @@ def digamma(input=MISSING, *, out=None):
     return result
 
 
-_DIGAMMA = GuardedOverload("digamma", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    digamma,
-),))
+_DIGAMMA = GuardedOverload("digamma", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), digamma),))
 
 
 def digamma_(input=MISSING):
@@ -8252,10 +7901,7 @@ def digamma_(input=MISSING):
     return input
 
 
-_DIGAMMA_ = GuardedOverload("digamma_", ((
-    (('self', 'Tensor'),),
-    digamma_,
-),))
+_DIGAMMA_ = GuardedOverload("digamma_", (((('self', 'Tensor'),), digamma_),))
 
 
 def polygamma(n, self, *, out=None):
@@ -8391,10 +8037,7 @@ def polygamma_(self=MISSING, n=MISSING):
     return self
 
 
-_POLYGAMMA_ = GuardedOverload("polygamma_", ((
-    (('self', 'Tensor'), ('n', 'int')),
-    polygamma_,
-),))
+_POLYGAMMA_ = GuardedOverload("polygamma_", (((('self', 'Tensor'), ('n', 'int')), polygamma_),))
 
 
 def mvlgamma(input=MISSING, p=MISSING, *, out=None):
@@ -8467,10 +8110,7 @@ def mvlgamma(input=MISSING, p=MISSING, *, out=None):
     return result
 
 
-_MVLGAMMA = GuardedOverload("mvlgamma", ((
-    (('self', 'Tensor'), ('p', 'int'), '*', ('out', 'Tensor?', None)),
-    mvlgamma,
-),))
+_MVLGAMMA = GuardedOverload("mvlgamma", (((('self', 'Tensor'), ('p', 'int'), '*', ('out', 'Tensor?', None)), mvlgamma),))
 
 
 def mvlgamma_(input=MISSING, p=MISSING):
@@ -8537,10 +8177,7 @@ def mvlgamma_(input=MISSING, p=MISSING):
     return input
 
 
-_MVLGAMMA_ = GuardedOverload("mvlgamma_", ((
-    (('self', 'Tensor'), ('p', 'int')),
-    mvlgamma_,
-),))
+_MVLGAMMA_ = GuardedOverload("mvlgamma_", (((('self', 'Tensor'), ('p', 'int')), mvlgamma_),))
 
 
 def sigmoid(input=MISSING, *, out=None):
@@ -8609,10 +8246,7 @@ def sigmoid(input=MISSING, *, out=None):
     return result
 
 
-_SIGMOID = GuardedOverload("sigmoid", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    sigmoid,
-),))
+_SIGMOID = GuardedOverload("sigmoid", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), sigmoid),))
 
 
 def sigmoid_(input=MISSING):
@@ -8673,10 +8307,7 @@ def sigmoid_(input=MISSING):
     return input
 
 
-_SIGMOID_ = GuardedOverload("sigmoid_", ((
-    (('self', 'Tensor'),),
-    sigmoid_,
-),))
+_SIGMOID_ = GuardedOverload("sigmoid_", (((('self', 'Tensor'),), sigmoid_),))
 
 
 def logit(input=MISSING, eps=None, *, out=None):
@@ -8749,10 +8380,7 @@ def logit(input=MISSING, eps=None, *, out=None):
     return result
 
 
-_LOGIT = GuardedOverload("logit", ((
-    (('self', 'Tensor'), ('eps', 'float?', None), '*', ('out', 'Tensor?', None)),
-    logit,
-),))
+_LOGIT = GuardedOverload("logit", (((('self', 'Tensor'), ('eps', 'float?', None), '*', ('out', 'Tensor?', None)), logit),))
 
 
 def logit_(input=MISSING, eps=None):
@@ -8819,10 +8447,7 @@ def logit_(input=MISSING, eps=None):
     return input
 
 
-_LOGIT_ = GuardedOverload("logit_", ((
-    (('self', 'Tensor'), ('eps', 'float?', None)),
-    logit_,
-),))
+_LOGIT_ = GuardedOverload("logit_", (((('self', 'Tensor'), ('eps', 'float?', None)), logit_),))
 
 
 def sinc(input=MISSING, *, out=None):
@@ -8893,10 +8518,7 @@ def sinc(input=MISSING, *, out=None):
     return result
 
 
-_SINC = GuardedOverload("sinc", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    sinc,
-),))
+_SINC = GuardedOverload("sinc", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), sinc),))
 
 
 def sinc_(input=MISSING):
@@ -8960,10 +8582,7 @@ def sinc_(input=MISSING):
     return input
 
 
-_SINC_ = GuardedOverload("sinc_", ((
-    (('self', 'Tensor'),),
-    sinc_,
-),))
+_SINC_ = GuardedOverload("sinc_", (((('self', 'Tensor'),), sinc_),))
 
 
 def deg2rad(input=MISSING, *, out=None):
@@ -9031,10 +8650,7 @@ def deg2rad(input=MISSING, *, out=None):
     return result
 
 
-_DEG2RAD = GuardedOverload("deg2rad", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    deg2rad,
-),))
+_DEG2RAD = GuardedOverload("deg2rad", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), deg2rad),))
 
 
 def deg2rad_(input=MISSING):
@@ -9094,10 +8710,7 @@ def deg2rad_(input=MISSING):
     return input
 
 
-_DEG2RAD_ = GuardedOverload("deg2rad_", ((
-    (('self', 'Tensor'),),
-    deg2rad_,
-),))
+_DEG2RAD_ = GuardedOverload("deg2rad_", (((('self', 'Tensor'),), deg2rad_),))
 
 
 def rad2deg(input=MISSING, *, out=None):
@@ -9165,10 +8778,7 @@ def rad2deg(input=MISSING, *, out=None):
     return result
 
 
-_RAD2DEG = GuardedOverload("rad2deg", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    rad2deg,
-),))
+_RAD2DEG = GuardedOverload("rad2deg", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), rad2deg),))
 
 
 def rad2deg_(input=MISSING):
@@ -9228,10 +8838,7 @@ def rad2deg_(input=MISSING):
     return input
 
 
-_RAD2DEG_ = GuardedOverload("rad2deg_", ((
-    (('self', 'Tensor'),),
-    rad2deg_,
-),))
+_RAD2DEG_ = GuardedOverload("rad2deg_", (((('self', 'Tensor'),), rad2deg_),))
 
 
 def nan_to_num(input=MISSING, nan=None, posinf=None, neginf=None, *, out=None):
@@ -9300,10 +8907,7 @@ def nan_to_num(input=MISSING, nan=None, posinf=None, neginf=None, *, out=None):
     return result
 
 
-_NAN_TO_NUM = GuardedOverload("nan_to_num", ((
-    (('self', 'Tensor'), ('nan', 'float?', None), ('posinf', 'float?', None), ('neginf', 'float?', None), '*', ('out', 'Tensor?', None)),
-    nan_to_num,
-),))
+_NAN_TO_NUM = GuardedOverload("nan_to_num", (((('self', 'Tensor'), ('nan', 'float?', None), ('posinf', 'float?', None), ('neginf', 'float?', None), '*', ('out', 'Tensor?', None)), nan_to_num),))
 
 
 def nan_to_num_(input=MISSING, nan=None, posinf=None, neginf=None):
@@ -9366,10 +8970,7 @@ def nan_to_num_(input=MISSING, nan=None, posinf=None, neginf=None):
     return input
 
 
-_NAN_TO_NUM_ = GuardedOverload("nan_to_num_", ((
-    (('self', 'Tensor'), ('nan', 'float?', None), ('posinf', 'float?', None), ('neginf', 'float?', None)),
-    nan_to_num_,
-),))
+_NAN_TO_NUM_ = GuardedOverload("nan_to_num_", (((('self', 'Tensor'), ('nan', 'float?', None), ('posinf', 'float?', None), ('neginf', 'float?', None)), nan_to_num_),))
 
 
 def frexp(input=MISSING, *, out=None):
@@ -9432,10 +9033,7 @@ def frexp(input=MISSING, *, out=None):
     return frexp_result((mantissa, exponent))
 
 
-_FREXP_TENSOR = GuardedOverload("frexp", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor[2]?', None)),
-    frexp,
-),))
+_FREXP_TENSOR = GuardedOverload("frexp", (((('self', 'Tensor'), '*', ('out', 'Tensor[2]?', None)), frexp),))
 
 
 def logical_not(input=MISSING, *, out=None):
@@ -9475,10 +9073,7 @@ def logical_not(input=MISSING, *, out=None):
     return result
 
 
-_LOGICAL_NOT = GuardedOverload("logical_not", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    logical_not,
-),))
+_LOGICAL_NOT = GuardedOverload("logical_not", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), logical_not),))
 
 
 def logical_not_(input=MISSING):
@@ -9509,10 +9104,7 @@ def logical_not_(input=MISSING):
     return input
 
 
-_LOGICAL_NOT_ = GuardedOverload("logical_not_", ((
-    (('self', 'Tensor'),),
-    logical_not_,
-),))
+_LOGICAL_NOT_ = GuardedOverload("logical_not_", (((('self', 'Tensor'),), logical_not_),))
 
 
 def bitwise_not(input=MISSING, *, out=None):
@@ -9556,10 +9148,7 @@ def bitwise_not(input=MISSING, *, out=None):
     return result
 
 
-_BITWISE_NOT = GuardedOverload("bitwise_not", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    bitwise_not,
-),))
+_BITWISE_NOT = GuardedOverload("bitwise_not", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), bitwise_not),))
 
 
 def bitwise_not_(input=MISSING):
@@ -9601,10 +9190,7 @@ def bitwise_not_(input=MISSING):
     return input
 
 
-_BITWISE_NOT_ = GuardedOverload("bitwise_not_", ((
-    (('self', 'Tensor'),),
-    bitwise_not_,
-),))
+_BITWISE_NOT_ = GuardedOverload("bitwise_not_", (((('self', 'Tensor'),), bitwise_not_),))
 
 
 def isnan(input=MISSING, *, out=None):
@@ -9644,10 +9230,7 @@ def isnan(input=MISSING, *, out=None):
     return result
 
 
-_ISNAN = GuardedOverload("isnan", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    isnan,
-),))
+_ISNAN = GuardedOverload("isnan", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), isnan),))
 
 
 def isinf(input=MISSING, *, out=None):
@@ -9687,10 +9270,7 @@ def isinf(input=MISSING, *, out=None):
     return result
 
 
-_ISINF = GuardedOverload("isinf", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    isinf,
-),))
+_ISINF = GuardedOverload("isinf", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), isinf),))
 
 
 def isfinite(input=MISSING):
@@ -9728,10 +9308,7 @@ def isfinite(input=MISSING):
     return result
 
 
-_ISFINITE = GuardedOverload("isfinite", ((
-    (('self', 'Tensor'),),
-    isfinite,
-),))
+_ISFINITE = GuardedOverload("isfinite", (((('self', 'Tensor'),), isfinite),))
 
 
 def isposinf(input=MISSING, *, out=None):
@@ -9771,10 +9348,7 @@ def isposinf(input=MISSING, *, out=None):
     return result
 
 
-_ISPOSINF = GuardedOverload("isposinf", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    isposinf,
-),))
+_ISPOSINF = GuardedOverload("isposinf", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), isposinf),))
 
 
 def isneginf(input=MISSING, *, out=None):
@@ -9814,10 +9388,7 @@ def isneginf(input=MISSING, *, out=None):
     return result
 
 
-_ISNEGINF = GuardedOverload("isneginf", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    isneginf,
-),))
+_ISNEGINF = GuardedOverload("isneginf", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), isneginf),))
 
 
 def isreal(input=MISSING):
@@ -9855,10 +9426,7 @@ def isreal(input=MISSING):
     return result
 
 
-_ISREAL = GuardedOverload("isreal", ((
-    (('self', 'Tensor'),),
-    isreal,
-),))
+_ISREAL = GuardedOverload("isreal", (((('self', 'Tensor'),), isreal),))
 
 
 def signbit(input=MISSING, *, out=None):
@@ -9898,10 +9466,7 @@ def signbit(input=MISSING, *, out=None):
     return result
 
 
-_SIGNBIT = GuardedOverload("signbit", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    signbit,
-),))
+_SIGNBIT = GuardedOverload("signbit", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), signbit),))
 
 
 def eq(input=MISSING, other=MISSING, *, out=None):
@@ -9945,10 +9510,7 @@ def eq(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_EQ_TENSOR = GuardedOverload("eq", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    eq,
-),))
+_EQ_TENSOR = GuardedOverload("eq", (((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), eq),))
 
 
 def eq_(input=MISSING, other=MISSING):
@@ -10017,10 +9579,7 @@ def eq_(input=MISSING, other=MISSING):
     return input
 
 
-_EQ__TENSOR = GuardedOverload("eq_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    eq_,
-),))
+_EQ__TENSOR = GuardedOverload("eq_", (((('self', 'Tensor'), ('other', 'Tensor|number')), eq_),))
 
 
 def ne(input=MISSING, other=MISSING, *, out=None):
@@ -10064,10 +9623,7 @@ def ne(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_NE_TENSOR = GuardedOverload("ne", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    ne,
-),))
+_NE_TENSOR = GuardedOverload("ne", (((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), ne),))
 
 
 def ne_(input=MISSING, other=MISSING):
@@ -10136,10 +9692,7 @@ def ne_(input=MISSING, other=MISSING):
     return input
 
 
-_NE__TENSOR = GuardedOverload("ne_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    ne_,
-),))
+_NE__TENSOR = GuardedOverload("ne_", (((('self', 'Tensor'), ('other', 'Tensor|number')), ne_),))
 
 
 def lt(input=MISSING, other=MISSING, *, out=None):
@@ -10183,10 +9736,7 @@ def lt(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_LT_TENSOR = GuardedOverload("lt", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    lt,
-),))
+_LT_TENSOR = GuardedOverload("lt", (((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), lt),))
 
 
 def lt_(input=MISSING, other=MISSING):
@@ -10255,10 +9805,7 @@ def lt_(input=MISSING, other=MISSING):
     return input
 
 
-_LT__TENSOR = GuardedOverload("lt_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    lt_,
-),))
+_LT__TENSOR = GuardedOverload("lt_", (((('self', 'Tensor'), ('other', 'Tensor|number')), lt_),))
 
 
 def le(input=MISSING, other=MISSING, *, out=None):
@@ -10302,10 +9849,7 @@ def le(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_LE_TENSOR = GuardedOverload("le", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    le,
-),))
+_LE_TENSOR = GuardedOverload("le", (((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), le),))
 
 
 def le_(input=MISSING, other=MISSING):
@@ -10374,10 +9918,7 @@ def le_(input=MISSING, other=MISSING):
     return input
 
 
-_LE__TENSOR = GuardedOverload("le_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    le_,
-),))
+_LE__TENSOR = GuardedOverload("le_", (((('self', 'Tensor'), ('other', 'Tensor|number')), le_),))
 
 
 def gt(input=MISSING, other=MISSING, *, out=None):
@@ -10421,10 +9962,7 @@ def gt(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_GT_TENSOR = GuardedOverload("gt", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    gt,
-),))
+_GT_TENSOR = GuardedOverload("gt", (((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), gt),))
 
 
 def gt_(input=MISSING, other=MISSING):
@@ -10493,10 +10031,7 @@ def gt_(input=MISSING, other=MISSING):
     return input
 
 
-_GT__TENSOR = GuardedOverload("gt_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    gt_,
-),))
+_GT__TENSOR = GuardedOverload("gt_", (((('self', 'Tensor'), ('other', 'Tensor|number')), gt_),))
 
 
 def ge(input=MISSING, other=MISSING, *, out=None):
@@ -10540,10 +10075,7 @@ def ge(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_GE_TENSOR = GuardedOverload("ge", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    ge,
-),))
+_GE_TENSOR = GuardedOverload("ge", (((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), ge),))
 
 
 def ge_(input=MISSING, other=MISSING):
@@ -10612,10 +10144,7 @@ def ge_(input=MISSING, other=MISSING):
     return input
 
 
-_GE__TENSOR = GuardedOverload("ge_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    ge_,
-),))
+_GE__TENSOR = GuardedOverload("ge_", (((('self', 'Tensor'), ('other', 'Tensor|number')), ge_),))
 
 
 def logical_and(input=MISSING, other=MISSING, *, out=None):
@@ -10655,10 +10184,7 @@ def logical_and(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_LOGICAL_AND = GuardedOverload("logical_and", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    logical_and,
-),))
+_LOGICAL_AND = GuardedOverload("logical_and", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), logical_and),))
 
 
 def logical_and_(input=MISSING, other=MISSING):
@@ -10692,10 +10218,7 @@ def logical_and_(input=MISSING, other=MISSING):
     return input
 
 
-_LOGICAL_AND_ = GuardedOverload("logical_and_", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    logical_and_,
-),))
+_LOGICAL_AND_ = GuardedOverload("logical_and_", (((('self', 'Tensor'), ('other', 'Tensor')), logical_and_),))
 
 
 def logical_or(input=MISSING, other=MISSING, *, out=None):
@@ -10735,10 +10258,7 @@ def logical_or(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_LOGICAL_OR = GuardedOverload("logical_or", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    logical_or,
-),))
+_LOGICAL_OR = GuardedOverload("logical_or", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), logical_or),))
 
 
 def logical_or_(input=MISSING, other=MISSING):
@@ -10772,10 +10292,7 @@ def logical_or_(input=MISSING, other=MISSING):
     return input
 
 
-_LOGICAL_OR_ = GuardedOverload("logical_or_", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    logical_or_,
-),))
+_LOGICAL_OR_ = GuardedOverload("logical_or_", (((('self', 'Tensor'), ('other', 'Tensor')), logical_or_),))
 
 
 def logical_xor(input=MISSING, other=MISSING, *, out=None):
@@ -10815,10 +10332,7 @@ def logical_xor(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_LOGICAL_XOR = GuardedOverload("logical_xor", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    logical_xor,
-),))
+_LOGICAL_XOR = GuardedOverload("logical_xor", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), logical_xor),))
 
 
 def logical_xor_(input=MISSING, other=MISSING):
@@ -10852,10 +10366,7 @@ def logical_xor_(input=MISSING, other=MISSING):
     return input
 
 
-_LOGICAL_XOR_ = GuardedOverload("logical_xor_", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    logical_xor_,
-),))
+_LOGICAL_XOR_ = GuardedOverload("logical_xor_", (((('self', 'Tensor'), ('other', 'Tensor')), logical_xor_),))
 
 
 def bitwise_and_Tensor(input, other, *, out=None):
@@ -10941,10 +10452,7 @@ def bitwise_and_(input=MISSING, other=MISSING):
     return input
 
 
-_BITWISE_AND__TENSOR = GuardedOverload("bitwise_and_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    bitwise_and_,
-),))
+_BITWISE_AND__TENSOR = GuardedOverload("bitwise_and_", (((('self', 'Tensor'), ('other', 'Tensor|number')), bitwise_and_),))
 
 
 def bitwise_and_Scalar_Tensor(input, other, *, out=None):
@@ -11069,10 +10577,7 @@ def bitwise_or_(input=MISSING, other=MISSING):
     return input
 
 
-_BITWISE_OR__TENSOR = GuardedOverload("bitwise_or_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    bitwise_or_,
-),))
+_BITWISE_OR__TENSOR = GuardedOverload("bitwise_or_", (((('self', 'Tensor'), ('other', 'Tensor|number')), bitwise_or_),))
 
 
 def bitwise_or_Scalar_Tensor(input, other, *, out=None):
@@ -11197,10 +10702,7 @@ def bitwise_xor_(input=MISSING, other=MISSING):
     return input
 
 
-_BITWISE_XOR__TENSOR = GuardedOverload("bitwise_xor_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    bitwise_xor_,
-),))
+_BITWISE_XOR__TENSOR = GuardedOverload("bitwise_xor_", (((('self', 'Tensor'), ('other', 'Tensor|number')), bitwise_xor_),))
 
 
 def bitwise_xor_Scalar_Tensor(input, other, *, out=None):
@@ -11320,10 +10822,7 @@ def bitwise_left_shift_(input=MISSING, other=MISSING):
     return input
 
 
-_BITWISE_LEFT_SHIFT__TENSOR = GuardedOverload("bitwise_left_shift_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    bitwise_left_shift_,
-),))
+_BITWISE_LEFT_SHIFT__TENSOR = GuardedOverload("bitwise_left_shift_", (((('self', 'Tensor'), ('other', 'Tensor|number')), bitwise_left_shift_),))
 
 
 def bitwise_left_shift_Scalar_Tensor(input, other, *, out=None):
@@ -11443,10 +10942,7 @@ def bitwise_right_shift_(input=MISSING, other=MISSING):
     return input
 
 
-_BITWISE_RIGHT_SHIFT__TENSOR = GuardedOverload("bitwise_right_shift_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    bitwise_right_shift_,
-),))
+_BITWISE_RIGHT_SHIFT__TENSOR = GuardedOverload("bitwise_right_shift_", (((('self', 'Tensor'), ('other', 'Tensor|number')), bitwise_right_shift_),))
 
 
 def bitwise_right_shift_Scalar_Tensor(input, other, *, out=None):
@@ -11523,10 +11019,7 @@ def isclose(input=MISSING, other=MISSING, rtol=1e-05, atol=1e-08, equal_nan=Fals
     return result
 
 
-_ISCLOSE = GuardedOverload("isclose", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), ('rtol', 'float', 1e-05), ('atol', 'float', 1e-08), ('equal_nan', 'bool', False)),
-    isclose,
-),))
+_ISCLOSE = GuardedOverload("isclose", (((('self', 'Tensor'), ('other', 'Tensor'), ('rtol', 'float', 1e-05), ('atol', 'float', 1e-08), ('equal_nan', 'bool', False)), isclose),))
 
 
 def maximum(input=MISSING, other=MISSING, *, out=None):
@@ -11605,10 +11098,7 @@ def maximum(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_MAXIMUM = GuardedOverload("maximum", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    maximum,
-),))
+_MAXIMUM = GuardedOverload("maximum", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), maximum),))
 
 
 def minimum(input=MISSING, other=MISSING, *, out=None):
@@ -11687,10 +11177,7 @@ def minimum(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_MINIMUM = GuardedOverload("minimum", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    minimum,
-),))
+_MINIMUM = GuardedOverload("minimum", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), minimum),))
 
 
 def fmax(input=MISSING, other=MISSING, *, out=None):
@@ -11769,10 +11256,7 @@ def fmax(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_FMAX = GuardedOverload("fmax", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    fmax,
-),))
+_FMAX = GuardedOverload("fmax", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), fmax),))
 
 
 def fmin(input=MISSING, other=MISSING, *, out=None):
@@ -11851,10 +11335,7 @@ def fmin(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_FMIN = GuardedOverload("fmin", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    fmin,
-),))
+_FMIN = GuardedOverload("fmin", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), fmin),))
 
 
 def max_other(input, other, *, out=None):
@@ -11960,10 +11441,7 @@ def atan2(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_ATAN2 = GuardedOverload("atan2", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    atan2,
-),))
+_ATAN2 = GuardedOverload("atan2", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), atan2),))
 
 
 def atan2_(input=MISSING, other=MISSING):
@@ -12040,10 +11518,7 @@ def atan2_(input=MISSING, other=MISSING):
     return input
 
 
-_ATAN2_ = GuardedOverload("atan2_", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    atan2_,
-),))
+_ATAN2_ = GuardedOverload("atan2_", (((('self', 'Tensor'), ('other', 'Tensor')), atan2_),))
 
 
 def hypot(input=MISSING, other=MISSING, *, out=None):
@@ -12125,10 +11600,7 @@ def hypot(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_HYPOT = GuardedOverload("hypot", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    hypot,
-),))
+_HYPOT = GuardedOverload("hypot", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), hypot),))
 
 
 def hypot_(input=MISSING, other=MISSING):
@@ -12203,10 +11675,7 @@ def hypot_(input=MISSING, other=MISSING):
     return input
 
 
-_HYPOT_ = GuardedOverload("hypot_", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    hypot_,
-),))
+_HYPOT_ = GuardedOverload("hypot_", (((('self', 'Tensor'), ('other', 'Tensor')), hypot_),))
 
 
 def copysign_Tensor(input, other, *, out=None):
@@ -12547,10 +12016,7 @@ def nextafter(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_NEXTAFTER = GuardedOverload("nextafter", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    nextafter,
-),))
+_NEXTAFTER = GuardedOverload("nextafter", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), nextafter),))
 
 
 def nextafter_(input=MISSING, other=MISSING):
@@ -12621,10 +12087,7 @@ def nextafter_(input=MISSING, other=MISSING):
     return input
 
 
-_NEXTAFTER_ = GuardedOverload("nextafter_", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    nextafter_,
-),))
+_NEXTAFTER_ = GuardedOverload("nextafter_", (((('self', 'Tensor'), ('other', 'Tensor')), nextafter_),))
 
 
 def heaviside(input=MISSING, values=MISSING, *, out=None):
@@ -12668,10 +12131,7 @@ def heaviside(input=MISSING, values=MISSING, *, out=None):
     return result
 
 
-_HEAVISIDE = GuardedOverload("heaviside", ((
-    (('self', 'Tensor'), ('values', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    heaviside,
-),))
+_HEAVISIDE = GuardedOverload("heaviside", (((('self', 'Tensor'), ('values', 'Tensor'), '*', ('out', 'Tensor?', None)), heaviside),))
 
 
 def heaviside_(input=MISSING, values=MISSING):
@@ -12708,10 +12168,7 @@ def heaviside_(input=MISSING, values=MISSING):
     return input
 
 
-_HEAVISIDE_ = GuardedOverload("heaviside_", ((
-    (('self', 'Tensor'), ('values', 'Tensor')),
-    heaviside_,
-),))
+_HEAVISIDE_ = GuardedOverload("heaviside_", (((('self', 'Tensor'), ('values', 'Tensor')), heaviside_),))
 
 
 def gcd(input=MISSING, other=MISSING, *, out=None):
@@ -12757,10 +12214,7 @@ def gcd(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_GCD = GuardedOverload("gcd", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    gcd,
-),))
+_GCD = GuardedOverload("gcd", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), gcd),))
 
 
 def gcd_(input=MISSING, other=MISSING):
@@ -12800,10 +12254,7 @@ def gcd_(input=MISSING, other=MISSING):
     return input
 
 
-_GCD_ = GuardedOverload("gcd_", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    gcd_,
-),))
+_GCD_ = GuardedOverload("gcd_", (((('self', 'Tensor'), ('other', 'Tensor')), gcd_),))
 
 
 def lcm(input=MISSING, other=MISSING, *, out=None):
@@ -12849,10 +12300,7 @@ def lcm(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_LCM = GuardedOverload("lcm", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    lcm,
-),))
+_LCM = GuardedOverload("lcm", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), lcm),))
 
 
 def lcm_(input=MISSING, other=MISSING):
@@ -12892,10 +12340,7 @@ def lcm_(input=MISSING, other=MISSING):
     return input
 
 
-_LCM_ = GuardedOverload("lcm_", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    lcm_,
-),))
+_LCM_ = GuardedOverload("lcm_", (((('self', 'Tensor'), ('other', 'Tensor')), lcm_),))
 
 
 def xlogy_Tensor(input, other, *, out=None):
@@ -13307,10 +12752,7 @@ def logaddexp(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_LOGADDEXP = GuardedOverload("logaddexp", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    logaddexp,
-),))
+_LOGADDEXP = GuardedOverload("logaddexp", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), logaddexp),))
 
 
 def logaddexp2(input=MISSING, other=MISSING, *, out=None):
@@ -13389,10 +12831,7 @@ def logaddexp2(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_LOGADDEXP2 = GuardedOverload("logaddexp2", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    logaddexp2,
-),))
+_LOGADDEXP2 = GuardedOverload("logaddexp2", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), logaddexp2),))
 
 
 def ldexp(input=MISSING, other=MISSING, *, out=None):
@@ -13472,10 +12911,7 @@ def ldexp(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_LDEXP_TENSOR = GuardedOverload("ldexp", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    ldexp,
-),))
+_LDEXP_TENSOR = GuardedOverload("ldexp", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), ldexp),))
 
 
 def ldexp_(input=MISSING, other=MISSING):
@@ -13546,10 +12982,7 @@ def ldexp_(input=MISSING, other=MISSING):
     return input
 
 
-_LDEXP_ = GuardedOverload("ldexp_", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    ldexp_,
-),))
+_LDEXP_ = GuardedOverload("ldexp_", (((('self', 'Tensor'), ('other', 'Tensor')), ldexp_),))
 
 
 def lerp_Scalar(input, end, weight, *, out=None):
@@ -15076,10 +14509,7 @@ def zero(input=MISSING, *, out=None):
     return result
 
 
-_ZERO = GuardedOverload("zero", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    zero,
-),))
+_ZERO = GuardedOverload("zero", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), zero),))
 
 
 def zero_(input=MISSING):
@@ -15135,10 +14565,7 @@ def zero_(input=MISSING):
     return input
 
 
-_ZERO_ = GuardedOverload("zero_", ((
-    (('self', 'Tensor'),),
-    zero_,
-),))
+_ZERO_ = GuardedOverload("zero_", (((('self', 'Tensor'),), zero_),))
 
 
 def sigmoid_backward(grad_output=MISSING, output=MISSING):
@@ -15216,10 +14643,7 @@ def sigmoid_backward(grad_output=MISSING, output=MISSING):
     return result
 
 
-_SIGMOID_BACKWARD = GuardedOverload("sigmoid_backward", ((
-    (('grad_output', 'Tensor'), ('output', 'Tensor')),
-    sigmoid_backward,
-),))
+_SIGMOID_BACKWARD = GuardedOverload("sigmoid_backward", (((('grad_output', 'Tensor'), ('output', 'Tensor')), sigmoid_backward),))
 
 
 def tanh_backward(grad_output=MISSING, output=MISSING):
@@ -15297,10 +14721,7 @@ def tanh_backward(grad_output=MISSING, output=MISSING):
     return result
 
 
-_TANH_BACKWARD = GuardedOverload("tanh_backward", ((
-    (('grad_output', 'Tensor'), ('output', 'Tensor')),
-    tanh_backward,
-),))
+_TANH_BACKWARD = GuardedOverload("tanh_backward", (((('grad_output', 'Tensor'), ('output', 'Tensor')), tanh_backward),))
 
 
 def logit_backward(grad_output=MISSING, self=MISSING, eps=None):
@@ -15344,10 +14765,7 @@ def logit_backward(grad_output=MISSING, self=MISSING, eps=None):
     return result
 
 
-_LOGIT_BACKWARD = GuardedOverload("logit_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('eps', 'float?', None)),
-    logit_backward,
-),))
+_LOGIT_BACKWARD = GuardedOverload("logit_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('eps', 'float?', None)), logit_backward),))
 
 
 def absolute(input=MISSING, *, out=None):
@@ -15369,10 +14787,7 @@ def absolute(input=MISSING, *, out=None):
     return composite_elementwise.absolute(input)
 
 
-_ABSOLUTE = GuardedOverload("absolute", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    absolute,
-),), composite_elementwise.absolute)
+_ABSOLUTE = GuardedOverload("absolute", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), absolute),), composite_elementwise.absolute)
 
 
 def absolute_(self=MISSING):
@@ -15392,10 +14807,7 @@ def absolute_(self=MISSING):
     return composite_elementwise.absolute_(self)
 
 
-_ABSOLUTE_ = GuardedOverload("absolute_", ((
-    (('self', 'Tensor'),),
-    absolute_,
-),), composite_elementwise.absolute_)
+_ABSOLUTE_ = GuardedOverload("absolute_", (((('self', 'Tensor'),), absolute_),), composite_elementwise.absolute_)
 
 
 def arcsin(input=MISSING, *, out=None):
@@ -15417,10 +14829,7 @@ def arcsin(input=MISSING, *, out=None):
     return composite_elementwise.arcsin(input)
 
 
-_ARCSIN = GuardedOverload("arcsin", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    arcsin,
-),), composite_elementwise.arcsin)
+_ARCSIN = GuardedOverload("arcsin", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), arcsin),), composite_elementwise.arcsin)
 
 
 def arcsin_(input=MISSING):
@@ -15440,10 +14849,7 @@ def arcsin_(input=MISSING):
     return composite_elementwise.arcsin_(input)
 
 
-_ARCSIN_ = GuardedOverload("arcsin_", ((
-    (('self', 'Tensor'),),
-    arcsin_,
-),), composite_elementwise.arcsin_)
+_ARCSIN_ = GuardedOverload("arcsin_", (((('self', 'Tensor'),), arcsin_),), composite_elementwise.arcsin_)
 
 
 def arccos(input=MISSING, *, out=None):
@@ -15465,10 +14871,7 @@ def arccos(input=MISSING, *, out=None):
     return composite_elementwise.arccos(input)
 
 
-_ARCCOS = GuardedOverload("arccos", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    arccos,
-),), composite_elementwise.arccos)
+_ARCCOS = GuardedOverload("arccos", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), arccos),), composite_elementwise.arccos)
 
 
 def arccos_(input=MISSING):
@@ -15488,10 +14891,7 @@ def arccos_(input=MISSING):
     return composite_elementwise.arccos_(input)
 
 
-_ARCCOS_ = GuardedOverload("arccos_", ((
-    (('self', 'Tensor'),),
-    arccos_,
-),), composite_elementwise.arccos_)
+_ARCCOS_ = GuardedOverload("arccos_", (((('self', 'Tensor'),), arccos_),), composite_elementwise.arccos_)
 
 
 def arctan(input=MISSING, *, out=None):
@@ -15513,10 +14913,7 @@ def arctan(input=MISSING, *, out=None):
     return composite_elementwise.arctan(input)
 
 
-_ARCTAN = GuardedOverload("arctan", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    arctan,
-),), composite_elementwise.arctan)
+_ARCTAN = GuardedOverload("arctan", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), arctan),), composite_elementwise.arctan)
 
 
 def arctan_(input=MISSING):
@@ -15536,10 +14933,7 @@ def arctan_(input=MISSING):
     return composite_elementwise.arctan_(input)
 
 
-_ARCTAN_ = GuardedOverload("arctan_", ((
-    (('self', 'Tensor'),),
-    arctan_,
-),), composite_elementwise.arctan_)
+_ARCTAN_ = GuardedOverload("arctan_", (((('self', 'Tensor'),), arctan_),), composite_elementwise.arctan_)
 
 
 def arcsinh(input=MISSING, *, out=None):
@@ -15561,10 +14955,7 @@ def arcsinh(input=MISSING, *, out=None):
     return composite_elementwise.arcsinh(input)
 
 
-_ARCSINH = GuardedOverload("arcsinh", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    arcsinh,
-),), composite_elementwise.arcsinh)
+_ARCSINH = GuardedOverload("arcsinh", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), arcsinh),), composite_elementwise.arcsinh)
 
 
 def arcsinh_(input=MISSING):
@@ -15584,10 +14975,7 @@ def arcsinh_(input=MISSING):
     return composite_elementwise.arcsinh_(input)
 
 
-_ARCSINH_ = GuardedOverload("arcsinh_", ((
-    (('self', 'Tensor'),),
-    arcsinh_,
-),), composite_elementwise.arcsinh_)
+_ARCSINH_ = GuardedOverload("arcsinh_", (((('self', 'Tensor'),), arcsinh_),), composite_elementwise.arcsinh_)
 
 
 def arccosh(input=MISSING, *, out=None):
@@ -15609,10 +14997,7 @@ def arccosh(input=MISSING, *, out=None):
     return composite_elementwise.arccosh(input)
 
 
-_ARCCOSH = GuardedOverload("arccosh", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    arccosh,
-),), composite_elementwise.arccosh)
+_ARCCOSH = GuardedOverload("arccosh", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), arccosh),), composite_elementwise.arccosh)
 
 
 def arccosh_(input=MISSING):
@@ -15632,10 +15017,7 @@ def arccosh_(input=MISSING):
     return composite_elementwise.arccosh_(input)
 
 
-_ARCCOSH_ = GuardedOverload("arccosh_", ((
-    (('self', 'Tensor'),),
-    arccosh_,
-),), composite_elementwise.arccosh_)
+_ARCCOSH_ = GuardedOverload("arccosh_", (((('self', 'Tensor'),), arccosh_),), composite_elementwise.arccosh_)
 
 
 def arctanh(input=MISSING, *, out=None):
@@ -15657,10 +15039,7 @@ def arctanh(input=MISSING, *, out=None):
     return composite_elementwise.arctanh(input)
 
 
-_ARCTANH = GuardedOverload("arctanh", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    arctanh,
-),), composite_elementwise.arctanh)
+_ARCTANH = GuardedOverload("arctanh", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), arctanh),), composite_elementwise.arctanh)
 
 
 def arctanh_(input=MISSING):
@@ -15680,10 +15059,7 @@ def arctanh_(input=MISSING):
     return composite_elementwise.arctanh_(input)
 
 
-_ARCTANH_ = GuardedOverload("arctanh_", ((
-    (('self', 'Tensor'),),
-    arctanh_,
-),), composite_elementwise.arctanh_)
+_ARCTANH_ = GuardedOverload("arctanh_", (((('self', 'Tensor'),), arctanh_),), composite_elementwise.arctanh_)
 
 
 def negative(input=MISSING, *, out=None):
@@ -15705,10 +15081,7 @@ def negative(input=MISSING, *, out=None):
     return composite_elementwise.negative(input)
 
 
-_NEGATIVE = GuardedOverload("negative", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    negative,
-),), composite_elementwise.negative)
+_NEGATIVE = GuardedOverload("negative", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), negative),), composite_elementwise.negative)
 
 
 def negative_(input=MISSING):
@@ -15728,10 +15101,7 @@ def negative_(input=MISSING):
     return composite_elementwise.negative_(input)
 
 
-_NEGATIVE_ = GuardedOverload("negative_", ((
-    (('self', 'Tensor'),),
-    negative_,
-),), composite_elementwise.negative_)
+_NEGATIVE_ = GuardedOverload("negative_", (((('self', 'Tensor'),), negative_),), composite_elementwise.negative_)
 
 
 def fix(input=MISSING, *, out=None):
@@ -15753,10 +15123,7 @@ def fix(input=MISSING, *, out=None):
     return composite_elementwise.fix(input)
 
 
-_FIX = GuardedOverload("fix", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    fix,
-),), composite_elementwise.fix)
+_FIX = GuardedOverload("fix", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), fix),), composite_elementwise.fix)
 
 
 def fix_(input=MISSING):
@@ -15776,10 +15143,7 @@ def fix_(input=MISSING):
     return composite_elementwise.fix_(input)
 
 
-_FIX_ = GuardedOverload("fix_", ((
-    (('self', 'Tensor'),),
-    fix_,
-),), composite_elementwise.fix_)
+_FIX_ = GuardedOverload("fix_", (((('self', 'Tensor'),), fix_),), composite_elementwise.fix_)
 
 
 def square(input=MISSING, *, out=None):
@@ -15801,10 +15165,7 @@ def square(input=MISSING, *, out=None):
     return composite_elementwise.square(input)
 
 
-_SQUARE = GuardedOverload("square", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    square,
-),), composite_elementwise.square)
+_SQUARE = GuardedOverload("square", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), square),), composite_elementwise.square)
 
 
 def square_(input=MISSING):
@@ -15824,10 +15185,7 @@ def square_(input=MISSING):
     return composite_elementwise.square_(input)
 
 
-_SQUARE_ = GuardedOverload("square_", ((
-    (('self', 'Tensor'),),
-    square_,
-),), composite_elementwise.square_)
+_SQUARE_ = GuardedOverload("square_", (((('self', 'Tensor'),), square_),), composite_elementwise.square_)
 
 
 def subtract_Tensor(input, other, alpha=1, *, out=None):
@@ -15899,10 +15257,7 @@ def multiply(input=MISSING, other=MISSING, *, out=None):
     return composite_elementwise.multiply(input, other)
 
 
-_MULTIPLY_TENSOR = GuardedOverload("multiply", ((
-    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    multiply,
-),), composite_elementwise.multiply)
+_MULTIPLY_TENSOR = GuardedOverload("multiply", (((('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), multiply),), composite_elementwise.multiply)
 
 
 def multiply_(self=MISSING, other=MISSING):
@@ -15924,10 +15279,7 @@ def multiply_(self=MISSING, other=MISSING):
     return composite_elementwise.multiply_(self, other)
 
 
-_MULTIPLY__TENSOR = GuardedOverload("multiply_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    multiply_,
-),), composite_elementwise.multiply_)
+_MULTIPLY__TENSOR = GuardedOverload("multiply_", (((('self', 'Tensor'), ('other', 'Tensor|number')), multiply_),), composite_elementwise.multiply_)
 
 
 def multiply_Scalar(input, other):
@@ -16067,10 +15419,7 @@ def true_divide(input=MISSING, other=MISSING, *, out=None):
     return composite_elementwise.true_divide(input, other)
 
 
-_TRUE_DIVIDE_TENSOR = GuardedOverload("true_divide", ((
-    (('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    true_divide,
-),), composite_elementwise.true_divide)
+_TRUE_DIVIDE_TENSOR = GuardedOverload("true_divide", (((('self', 'Tensor|number'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), true_divide),), composite_elementwise.true_divide)
 
 
 def true_divide_(self=MISSING, other=MISSING):
@@ -16092,10 +15441,7 @@ def true_divide_(self=MISSING, other=MISSING):
     return composite_elementwise.true_divide_(self, other)
 
 
-_TRUE_DIVIDE__TENSOR = GuardedOverload("true_divide_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    true_divide_,
-),), composite_elementwise.true_divide_)
+_TRUE_DIVIDE__TENSOR = GuardedOverload("true_divide_", (((('self', 'Tensor'), ('other', 'Tensor|number')), true_divide_),), composite_elementwise.true_divide_)
 
 
 def true_divide_Scalar(input, other):
@@ -16139,10 +15485,7 @@ def arctan2(input=MISSING, other=MISSING, *, out=None):
     return composite_elementwise.arctan2(input, other)
 
 
-_ARCTAN2 = GuardedOverload("arctan2", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    arctan2,
-),), composite_elementwise.arctan2)
+_ARCTAN2 = GuardedOverload("arctan2", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), arctan2),), composite_elementwise.arctan2)
 
 
 def arctan2_(self=MISSING, other=MISSING):
@@ -16162,10 +15505,7 @@ def arctan2_(self=MISSING, other=MISSING):
     return composite_elementwise.arctan2_(self, other)
 
 
-_ARCTAN2_ = GuardedOverload("arctan2_", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    arctan2_,
-),), composite_elementwise.arctan2_)
+_ARCTAN2_ = GuardedOverload("arctan2_", (((('self', 'Tensor'), ('other', 'Tensor')), arctan2_),), composite_elementwise.arctan2_)
 
 
 def not_equal(input=MISSING, other=MISSING, *, out=None):
@@ -16189,10 +15529,7 @@ def not_equal(input=MISSING, other=MISSING, *, out=None):
     return composite_elementwise.not_equal(input, other)
 
 
-_NOT_EQUAL_TENSOR = GuardedOverload("not_equal", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    not_equal,
-),), composite_elementwise.not_equal)
+_NOT_EQUAL_TENSOR = GuardedOverload("not_equal", (((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), not_equal),), composite_elementwise.not_equal)
 
 
 def not_equal_(self=MISSING, other=MISSING):
@@ -16214,10 +15551,7 @@ def not_equal_(self=MISSING, other=MISSING):
     return composite_elementwise.not_equal_(self, other)
 
 
-_NOT_EQUAL__TENSOR = GuardedOverload("not_equal_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    not_equal_,
-),), composite_elementwise.not_equal_)
+_NOT_EQUAL__TENSOR = GuardedOverload("not_equal_", (((('self', 'Tensor'), ('other', 'Tensor|number')), not_equal_),), composite_elementwise.not_equal_)
 
 
 def less(input=MISSING, other=MISSING, *, out=None):
@@ -16241,10 +15575,7 @@ def less(input=MISSING, other=MISSING, *, out=None):
     return composite_elementwise.less(input, other)
 
 
-_LESS_TENSOR = GuardedOverload("less", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    less,
-),), composite_elementwise.less)
+_LESS_TENSOR = GuardedOverload("less", (((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), less),), composite_elementwise.less)
 
 
 def less_(self=MISSING, other=MISSING):
@@ -16266,10 +15597,7 @@ def less_(self=MISSING, other=MISSING):
     return composite_elementwise.less_(self, other)
 
 
-_LESS__TENSOR = GuardedOverload("less_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    less_,
-),), composite_elementwise.less_)
+_LESS__TENSOR = GuardedOverload("less_", (((('self', 'Tensor'), ('other', 'Tensor|number')), less_),), composite_elementwise.less_)
 
 
 def less_equal(input=MISSING, other=MISSING, *, out=None):
@@ -16293,10 +15621,7 @@ def less_equal(input=MISSING, other=MISSING, *, out=None):
     return composite_elementwise.less_equal(input, other)
 
 
-_LESS_EQUAL_TENSOR = GuardedOverload("less_equal", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    less_equal,
-),), composite_elementwise.less_equal)
+_LESS_EQUAL_TENSOR = GuardedOverload("less_equal", (((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), less_equal),), composite_elementwise.less_equal)
 
 
 def less_equal_(self=MISSING, other=MISSING):
@@ -16318,10 +15643,7 @@ def less_equal_(self=MISSING, other=MISSING):
     return composite_elementwise.less_equal_(self, other)
 
 
-_LESS_EQUAL__TENSOR = GuardedOverload("less_equal_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    less_equal_,
-),), composite_elementwise.less_equal_)
+_LESS_EQUAL__TENSOR = GuardedOverload("less_equal_", (((('self', 'Tensor'), ('other', 'Tensor|number')), less_equal_),), composite_elementwise.less_equal_)
 
 
 def greater(input=MISSING, other=MISSING, *, out=None):
@@ -16345,10 +15667,7 @@ def greater(input=MISSING, other=MISSING, *, out=None):
     return composite_elementwise.greater(input, other)
 
 
-_GREATER_TENSOR = GuardedOverload("greater", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    greater,
-),), composite_elementwise.greater)
+_GREATER_TENSOR = GuardedOverload("greater", (((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), greater),), composite_elementwise.greater)
 
 
 def greater_(self=MISSING, other=MISSING):
@@ -16370,10 +15689,7 @@ def greater_(self=MISSING, other=MISSING):
     return composite_elementwise.greater_(self, other)
 
 
-_GREATER__TENSOR = GuardedOverload("greater_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    greater_,
-),), composite_elementwise.greater_)
+_GREATER__TENSOR = GuardedOverload("greater_", (((('self', 'Tensor'), ('other', 'Tensor|number')), greater_),), composite_elementwise.greater_)
 
 
 def greater_equal(input=MISSING, other=MISSING, *, out=None):
@@ -16397,10 +15713,7 @@ def greater_equal(input=MISSING, other=MISSING, *, out=None):
     return composite_elementwise.greater_equal(input, other)
 
 
-_GREATER_EQUAL_TENSOR = GuardedOverload("greater_equal", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)),
-    greater_equal,
-),), composite_elementwise.greater_equal)
+_GREATER_EQUAL_TENSOR = GuardedOverload("greater_equal", (((('self', 'Tensor'), ('other', 'Tensor|number'), '*', ('out', 'Tensor?', None)), greater_equal),), composite_elementwise.greater_equal)
 
 
 def greater_equal_(self=MISSING, other=MISSING):
@@ -16422,10 +15735,7 @@ def greater_equal_(self=MISSING, other=MISSING):
     return composite_elementwise.greater_equal_(self, other)
 
 
-_GREATER_EQUAL__TENSOR = GuardedOverload("greater_equal_", ((
-    (('self', 'Tensor'), ('other', 'Tensor|number')),
-    greater_equal_,
-),), composite_elementwise.greater_equal_)
+_GREATER_EQUAL__TENSOR = GuardedOverload("greater_equal_", (((('self', 'Tensor'), ('other', 'Tensor|number')), greater_equal_),), composite_elementwise.greater_equal_)
 
 
 def clip(input, min=None, max=None, *, out=None):
@@ -16556,10 +15866,7 @@ def allclose(input=MISSING, other=MISSING, rtol=1e-05, atol=1e-08, equal_nan=Fal
     return composite_elementwise.allclose(input, other, rtol, atol, equal_nan)
 
 
-_ALLCLOSE = GuardedOverload("allclose", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), ('rtol', 'float', 1e-05), ('atol', 'float', 1e-08), ('equal_nan', 'bool', False)),
-    allclose,
-),), composite_elementwise.allclose)
+_ALLCLOSE = GuardedOverload("allclose", (((('self', 'Tensor'), ('other', 'Tensor'), ('rtol', 'float', 1e-05), ('atol', 'float', 1e-08), ('equal_nan', 'bool', False)), allclose),), composite_elementwise.allclose)
 
 
 def equal(input=MISSING, other=MISSING):
@@ -16579,10 +15886,7 @@ def equal(input=MISSING, other=MISSING):
     return composite_elementwise.equal(input, other)
 
 
-_EQUAL = GuardedOverload("equal", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    equal,
-),), composite_elementwise.equal)
+_EQUAL = GuardedOverload("equal", (((('self', 'Tensor'), ('other', 'Tensor')), equal),), composite_elementwise.equal)
 
 
 def is_nonzero(input=MISSING):
@@ -16602,10 +15906,7 @@ def is_nonzero(input=MISSING):
     return composite_elementwise.is_nonzero(input)
 
 
-_IS_NONZERO = GuardedOverload("is_nonzero", ((
-    (('self', 'Tensor'),),
-    is_nonzero,
-),), composite_elementwise.is_nonzero)
+_IS_NONZERO = GuardedOverload("is_nonzero", (((('self', 'Tensor'),), is_nonzero),), composite_elementwise.is_nonzero)
 
 
 def is_same_size(input=MISSING, other=MISSING):
@@ -16625,10 +15926,7 @@ def is_same_size(input=MISSING, other=MISSING):
     return composite_elementwise.is_same_size(input, other)
 
 
-_IS_SAME_SIZE = GuardedOverload("is_same_size", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    is_same_size,
-),), composite_elementwise.is_same_size)
+_IS_SAME_SIZE = GuardedOverload("is_same_size", (((('self', 'Tensor'), ('other', 'Tensor')), is_same_size),), composite_elementwise.is_same_size)
 
 
 def is_floating_point(input=MISSING):
@@ -16648,10 +15946,7 @@ def is_floating_point(input=MISSING):
     return composite_elementwise.is_floating_point(input)
 
 
-_IS_FLOATING_POINT = GuardedOverload("is_floating_point", ((
-    (('self', 'Tensor'),),
-    is_floating_point,
-),), composite_elementwise.is_floating_point)
+_IS_FLOATING_POINT = GuardedOverload("is_floating_point", (((('self', 'Tensor'),), is_floating_point),), composite_elementwise.is_floating_point)
 
 
 def is_complex(input=MISSING):
@@ -16671,10 +15966,7 @@ def is_complex(input=MISSING):
     return composite_elementwise.is_complex(input)
 
 
-_IS_COMPLEX = GuardedOverload("is_complex", ((
-    (('self', 'Tensor'),),
-    is_complex,
-),), composite_elementwise.is_complex)
+_IS_COMPLEX = GuardedOverload("is_complex", (((('self', 'Tensor'),), is_complex),), composite_elementwise.is_complex)
 
 
 def is_signed(input=MISSING):
@@ -16694,10 +15986,7 @@ def is_signed(input=MISSING):
     return composite_elementwise.is_signed(input)
 
 
-_IS_SIGNED = GuardedOverload("is_signed", ((
-    (('self', 'Tensor'),),
-    is_signed,
-),), composite_elementwise.is_signed)
+_IS_SIGNED = GuardedOverload("is_signed", (((('self', 'Tensor'),), is_signed),), composite_elementwise.is_signed)
 
 
 def is_conj(input=MISSING):
@@ -16717,10 +16006,7 @@ def is_conj(input=MISSING):
     return composite_elementwise.is_conj(input)
 
 
-_IS_CONJ = GuardedOverload("is_conj", ((
-    (('self', 'Tensor'),),
-    is_conj,
-),), composite_elementwise.is_conj)
+_IS_CONJ = GuardedOverload("is_conj", (((('self', 'Tensor'),), is_conj),), composite_elementwise.is_conj)
 
 
 def is_neg(input=MISSING):
@@ -16740,10 +16026,7 @@ def is_neg(input=MISSING):
     return composite_elementwise.is_neg(input)
 
 
-_IS_NEG = GuardedOverload("is_neg", ((
-    (('self', 'Tensor'),),
-    is_neg,
-),), composite_elementwise.is_neg)
+_IS_NEG = GuardedOverload("is_neg", (((('self', 'Tensor'),), is_neg),), composite_elementwise.is_neg)
 
 
 silence(globals())

@@ -34,9 +34,7 @@ from gradloom.tensors.out import write_out
 from gradloom.kernels import fft as kernels_fft
 from gradloom.composite import fft as composite_fft
 from gradloom.generated.functions.fft import (
-    FftC2CBackward0,
-    FftC2RBackward0,
-    FftR2CBackward0,
+    FftC2CBackward0, FftC2RBackward0, FftR2CBackward0,
 )
 
 
@@ -488,10 +486,7 @@ def stft(input=MISSING, n_fft=MISSING, hop_length=None, win_length=None, window=
     return composite_fft.stft(input, n_fft, hop_length, win_length, window, center, pad_mode, normalized, onesided, return_complex, align_to_window)
 
 
-_STFT_CENTER = GuardedOverload("stft", ((
-    (('self', 'Tensor'), ('n_fft', 'int'), ('hop_length', 'int?', None), ('win_length', 'int?', None), ('window', 'Tensor?', None), ('center', 'bool', True), ('pad_mode', 'str', 'reflect'), ('normalized', 'bool', False), ('onesided', 'bool?', None), ('return_complex', 'bool?', None), ('align_to_window', 'bool?', None)),
-    stft,
-),), composite_fft.stft)
+_STFT_CENTER = GuardedOverload("stft", (((('self', 'Tensor'), ('n_fft', 'int'), ('hop_length', 'int?', None), ('win_length', 'int?', None), ('window', 'Tensor?', None), ('center', 'bool', True), ('pad_mode', 'str', 'reflect'), ('normalized', 'bool', False), ('onesided', 'bool?', None), ('return_complex', 'bool?', None), ('align_to_window', 'bool?', None)), stft),), composite_fft.stft)
 
 
 def istft(input=MISSING, n_fft=MISSING, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None, length=None, return_complex=False):
@@ -513,10 +508,7 @@ def istft(input=MISSING, n_fft=MISSING, hop_length=None, win_length=None, window
     return composite_fft.istft(input, n_fft, hop_length, win_length, window, center, normalized, onesided, length, return_complex)
 
 
-_ISTFT = GuardedOverload("istft", ((
-    (('self', 'Tensor'), ('n_fft', 'int'), ('hop_length', 'int?', None), ('win_length', 'int?', None), ('window', 'Tensor?', None), ('center', 'bool', True), ('normalized', 'bool', False), ('onesided', 'bool?', None), ('length', 'int?', None), ('return_complex', 'bool', False)),
-    istft,
-),), composite_fft.istft)
+_ISTFT = GuardedOverload("istft", (((('self', 'Tensor'), ('n_fft', 'int'), ('hop_length', 'int?', None), ('win_length', 'int?', None), ('window', 'Tensor?', None), ('center', 'bool', True), ('normalized', 'bool', False), ('onesided', 'bool?', None), ('length', 'int?', None), ('return_complex', 'bool', False)), istft),), composite_fft.istft)
 
 
 def fft_fftfreq(n, d=1.0, dtype=None, layout=None, device=None, pin_memory=None, requires_grad=False, *, out=None):

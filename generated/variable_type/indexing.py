@@ -36,35 +36,12 @@ from gradloom.composite import indexing as composite_indexing
 from gradloom.formulas.elementwise import maybe_multiply
 from gradloom.formulas.indexing import embedding_bag_jvp, index_reduce_jvp, scatter_reduce_jvp
 from gradloom.generated.functions.indexing import (
-    EmbeddingBackward0,
-    EmbeddingBagBackward0,
-    EmbeddingDenseBackwardBackward0,
-    EmbeddingRenormBackward0,
-    GatherBackward0,
-    IndexAddBackward0,
-    IndexBackward0,
-    IndexCopyBackward0,
-    IndexFillBackward0,
-    IndexFillBackward1,
-    IndexPutBackward0,
-    IndexPutImplBackward0,
-    IndexReduceBackward0,
-    IndexSelectBackward0,
-    MaskedFillBackward0,
-    MaskedFillBackward1,
-    MaskedScatterBackward0,
-    MaskedScatterBackwardBackward0,
-    MaskedSelectBackward0,
-    PutBackward0,
-    ScatterAddBackward0,
-    ScatterBackward0,
-    ScatterBackward1,
-    ScatterReduceBackward0,
-    TakeBackward0,
-    UnsafeIndexBackward0,
-    UnsafeIndexPutBackward0,
-    UnsafeMaskedIndexBackward0,
-    UnsafeMaskedIndexPutAccumulateBackward0,
+    EmbeddingBackward0, EmbeddingBagBackward0, EmbeddingDenseBackwardBackward0, EmbeddingRenormBackward0,
+    GatherBackward0, IndexAddBackward0, IndexBackward0, IndexCopyBackward0, IndexFillBackward0, IndexFillBackward1,
+    IndexPutBackward0, IndexPutImplBackward0, IndexReduceBackward0, IndexSelectBackward0, MaskedFillBackward0,
+    MaskedFillBackward1, MaskedScatterBackward0, MaskedScatterBackwardBackward0, MaskedSelectBackward0, PutBackward0,
+    ScatterAddBackward0, ScatterBackward0, ScatterBackward1, ScatterReduceBackward0, TakeBackward0,
+    UnsafeIndexBackward0, UnsafeIndexPutBackward0, UnsafeMaskedIndexBackward0, UnsafeMaskedIndexPutAccumulateBackward0,
 )
 
 
@@ -733,12 +710,7 @@ def index_add(input=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, alph
 
 
 index_add.keyword_only = ("alpha",)
-
-
-_INDEX_ADD = GuardedOverload("index_add", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
-    index_add,
-),))
+_INDEX_ADD = GuardedOverload("index_add", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), '*', ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)), index_add),))
 
 
 def index_add_(self=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, alpha=1, axis=MISSING):
@@ -808,12 +780,7 @@ def index_add_(self=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, alph
 
 
 index_add_.keyword_only = ("alpha",)
-
-
-_INDEX_ADD_ = GuardedOverload("index_add_", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), '*', ('alpha', 'Scalar', 1)),
-    index_add_,
-),))
+_INDEX_ADD_ = GuardedOverload("index_add_", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), '*', ('alpha', 'Scalar', 1)), index_add_),))
 
 
 def index_reduce(input=MISSING, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING, out=None):
@@ -901,12 +868,7 @@ def index_reduce(input=MISSING, dim=MISSING, index=MISSING, source=MISSING, redu
 
 
 index_reduce.keyword_only = ("include_self",)
-
-
-_INDEX_REDUCE = GuardedOverload("index_reduce", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), ('reduce', 'str'), '*', ('include_self', 'bool', True), ('out', 'Tensor?', None)),
-    index_reduce,
-),))
+_INDEX_REDUCE = GuardedOverload("index_reduce", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), ('reduce', 'str'), '*', ('include_self', 'bool', True), ('out', 'Tensor?', None)), index_reduce),))
 
 
 def index_reduce_(self=MISSING, dim=MISSING, index=MISSING, source=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING):
@@ -982,12 +944,7 @@ def index_reduce_(self=MISSING, dim=MISSING, index=MISSING, source=MISSING, redu
 
 
 index_reduce_.keyword_only = ("include_self",)
-
-
-_INDEX_REDUCE_ = GuardedOverload("index_reduce_", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), ('reduce', 'str'), '*', ('include_self', 'bool', True)),
-    index_reduce_,
-),))
+_INDEX_REDUCE_ = GuardedOverload("index_reduce_", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), ('reduce', 'str'), '*', ('include_self', 'bool', True)), index_reduce_),))
 
 
 def index_copy(input=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSING, out=None):
@@ -1068,10 +1025,7 @@ def index_copy(input=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, axi
     return result
 
 
-_INDEX_COPY = GuardedOverload("index_copy", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    index_copy,
-),))
+_INDEX_COPY = GuardedOverload("index_copy", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor'), '*', ('out', 'Tensor?', None)), index_copy),))
 
 
 def index_copy_(self=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, axis=MISSING):
@@ -1139,10 +1093,7 @@ def index_copy_(self=MISSING, dim=MISSING, index=MISSING, source=MISSING, *, axi
     return self
 
 
-_INDEX_COPY_ = GuardedOverload("index_copy_", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor')),
-    index_copy_,
-),))
+_INDEX_COPY_ = GuardedOverload("index_copy_", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('source', 'Tensor')), index_copy_),))
 
 
 def index_fill_int_Scalar(input, dim, index, value, *, out=None):
@@ -1660,10 +1611,7 @@ def masked_scatter(input=MISSING, mask=MISSING, source=MISSING, *, out=None):
     return result
 
 
-_MASKED_SCATTER = GuardedOverload("masked_scatter", ((
-    (('self', 'Tensor'), ('mask', 'Tensor'), ('source', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    masked_scatter,
-),))
+_MASKED_SCATTER = GuardedOverload("masked_scatter", (((('self', 'Tensor'), ('mask', 'Tensor'), ('source', 'Tensor'), '*', ('out', 'Tensor?', None)), masked_scatter),))
 
 
 def masked_scatter_(self=MISSING, mask=MISSING, source=MISSING):
@@ -1727,10 +1675,7 @@ def masked_scatter_(self=MISSING, mask=MISSING, source=MISSING):
     return self
 
 
-_MASKED_SCATTER_ = GuardedOverload("masked_scatter_", ((
-    (('self', 'Tensor'), ('mask', 'Tensor'), ('source', 'Tensor')),
-    masked_scatter_,
-),))
+_MASKED_SCATTER_ = GuardedOverload("masked_scatter_", (((('self', 'Tensor'), ('mask', 'Tensor'), ('source', 'Tensor')), masked_scatter_),))
 
 
 def masked_scatter_backward(grad_output, mask, sizes):
@@ -1860,10 +1805,7 @@ def masked_select(input=MISSING, mask=MISSING, *, out=None):
     return result
 
 
-_MASKED_SELECT = GuardedOverload("masked_select", ((
-    (('self', 'Tensor'), ('mask', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    masked_select,
-),))
+_MASKED_SELECT = GuardedOverload("masked_select", (((('self', 'Tensor'), ('mask', 'Tensor'), '*', ('out', 'Tensor?', None)), masked_select),))
 
 
 def put(input=MISSING, index=MISSING, source=MISSING, accumulate=False, *, out=None):
@@ -1943,10 +1885,7 @@ def put(input=MISSING, index=MISSING, source=MISSING, accumulate=False, *, out=N
     return result
 
 
-_PUT = GuardedOverload("put", ((
-    (('self', 'Tensor'), ('index', 'Tensor'), ('source', 'Tensor'), ('accumulate', 'bool', False), '*', ('out', 'Tensor?', None)),
-    put,
-),))
+_PUT = GuardedOverload("put", (((('self', 'Tensor'), ('index', 'Tensor'), ('source', 'Tensor'), ('accumulate', 'bool', False), '*', ('out', 'Tensor?', None)), put),))
 
 
 def put_(self=MISSING, index=MISSING, source=MISSING, accumulate=False):
@@ -2013,10 +1952,7 @@ def put_(self=MISSING, index=MISSING, source=MISSING, accumulate=False):
     return self
 
 
-_PUT_ = GuardedOverload("put_", ((
-    (('self', 'Tensor'), ('index', 'Tensor'), ('source', 'Tensor'), ('accumulate', 'bool', False)),
-    put_,
-),))
+_PUT_ = GuardedOverload("put_", (((('self', 'Tensor'), ('index', 'Tensor'), ('source', 'Tensor'), ('accumulate', 'bool', False)), put_),))
 
 
 def take(input=MISSING, index=MISSING, *, out=None):
@@ -2083,10 +2019,7 @@ def take(input=MISSING, index=MISSING, *, out=None):
     return result
 
 
-_TAKE = GuardedOverload("take", ((
-    (('self', 'Tensor'), ('index', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    take,
-),))
+_TAKE = GuardedOverload("take", (((('self', 'Tensor'), ('index', 'Tensor'), '*', ('out', 'Tensor?', None)), take),))
 
 
 def take_along_dim(input, indices, dim=None, *, out=None):
@@ -2169,10 +2102,7 @@ def index_select(input=MISSING, dim=MISSING, index=MISSING, *, axis=MISSING, out
     return result
 
 
-_INDEX_SELECT = GuardedOverload("index_select", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    index_select,
-),))
+_INDEX_SELECT = GuardedOverload("index_select", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), '*', ('out', 'Tensor?', None)), index_select),))
 
 
 def gather(input=MISSING, dim=MISSING, index=MISSING, *, sparse_grad=False, axis=MISSING, out=None):
@@ -2244,12 +2174,7 @@ def gather(input=MISSING, dim=MISSING, index=MISSING, *, sparse_grad=False, axis
 
 
 gather.keyword_only = ("sparse_grad",)
-
-
-_GATHER = GuardedOverload("gather", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), '*', ('sparse_grad', 'bool', False), ('out', 'Tensor?', None)),
-    gather,
-),))
+_GATHER = GuardedOverload("gather", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), '*', ('sparse_grad', 'bool', False), ('out', 'Tensor?', None)), gather),))
 
 
 def scatter_src(input, dim, index, src, *, out=None):
@@ -2716,10 +2641,7 @@ def scatter_add(input=MISSING, dim=MISSING, index=MISSING, src=MISSING, *, axis=
     return result
 
 
-_SCATTER_ADD = GuardedOverload("scatter_add", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('src', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    scatter_add,
-),))
+_SCATTER_ADD = GuardedOverload("scatter_add", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('src', 'Tensor'), '*', ('out', 'Tensor?', None)), scatter_add),))
 
 
 def scatter_add_(self=MISSING, dim=MISSING, index=MISSING, src=MISSING, *, axis=MISSING):
@@ -2787,10 +2709,7 @@ def scatter_add_(self=MISSING, dim=MISSING, index=MISSING, src=MISSING, *, axis=
     return self
 
 
-_SCATTER_ADD_ = GuardedOverload("scatter_add_", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('src', 'Tensor')),
-    scatter_add_,
-),))
+_SCATTER_ADD_ = GuardedOverload("scatter_add_", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('src', 'Tensor')), scatter_add_),))
 
 
 def scatter_reduce(input=MISSING, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING, out=None):
@@ -2878,12 +2797,7 @@ def scatter_reduce(input=MISSING, dim=MISSING, index=MISSING, src=MISSING, reduc
 
 
 scatter_reduce.keyword_only = ("include_self",)
-
-
-_SCATTER_REDUCE_TWO = GuardedOverload("scatter_reduce", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('src', 'Tensor'), ('reduce', 'str'), '*', ('include_self', 'bool', True), ('out', 'Tensor?', None)),
-    scatter_reduce,
-),))
+_SCATTER_REDUCE_TWO = GuardedOverload("scatter_reduce", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('src', 'Tensor'), ('reduce', 'str'), '*', ('include_self', 'bool', True), ('out', 'Tensor?', None)), scatter_reduce),))
 
 
 def scatter_reduce_(self=MISSING, dim=MISSING, index=MISSING, src=MISSING, reduce=MISSING, *, include_self=True, axis=MISSING):
@@ -2959,12 +2873,7 @@ def scatter_reduce_(self=MISSING, dim=MISSING, index=MISSING, src=MISSING, reduc
 
 
 scatter_reduce_.keyword_only = ("include_self",)
-
-
-_SCATTER_REDUCE__TWO = GuardedOverload("scatter_reduce_", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('src', 'Tensor'), ('reduce', 'str'), '*', ('include_self', 'bool', True)),
-    scatter_reduce_,
-),))
+_SCATTER_REDUCE__TWO = GuardedOverload("scatter_reduce_", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'Tensor'), ('src', 'Tensor'), ('reduce', 'str'), '*', ('include_self', 'bool', True)), scatter_reduce_),))
 
 
 def nonzero(input=MISSING, *, out=None):
@@ -3002,10 +2911,7 @@ def nonzero(input=MISSING, *, out=None):
     return result
 
 
-_NONZERO = GuardedOverload("nonzero", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    nonzero,
-),))
+_NONZERO = GuardedOverload("nonzero", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), nonzero),))
 
 
 def embedding(weight=MISSING, indices=MISSING, padding_idx=-1, scale_grad_by_freq=False, sparse=False, *, out=None):
@@ -3077,10 +2983,7 @@ def embedding(weight=MISSING, indices=MISSING, padding_idx=-1, scale_grad_by_fre
     return result
 
 
-_EMBEDDING = GuardedOverload("embedding", ((
-    (('weight', 'Tensor'), ('indices', 'Tensor'), ('padding_idx', 'int', -1), ('scale_grad_by_freq', 'bool', False), ('sparse', 'bool', False), '*', ('out', 'Tensor?', None)),
-    embedding,
-),))
+_EMBEDDING = GuardedOverload("embedding", (((('weight', 'Tensor'), ('indices', 'Tensor'), ('padding_idx', 'int', -1), ('scale_grad_by_freq', 'bool', False), ('sparse', 'bool', False), '*', ('out', 'Tensor?', None)), embedding),))
 
 
 def embedding_backward(grad=MISSING, indices=MISSING, num_weights=MISSING, padding_idx=MISSING, scale_grad_by_freq=MISSING, sparse=MISSING):
@@ -3102,10 +3005,7 @@ def embedding_backward(grad=MISSING, indices=MISSING, num_weights=MISSING, paddi
     return composite_indexing.embedding_backward(grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse)
 
 
-_EMBEDDING_BACKWARD = GuardedOverload("embedding_backward", ((
-    (('grad', 'Tensor'), ('indices', 'Tensor'), ('num_weights', 'int'), ('padding_idx', 'int'), ('scale_grad_by_freq', 'bool'), ('sparse', 'bool')),
-    embedding_backward,
-),), composite_indexing.embedding_backward)
+_EMBEDDING_BACKWARD = GuardedOverload("embedding_backward", (((('grad', 'Tensor'), ('indices', 'Tensor'), ('num_weights', 'int'), ('padding_idx', 'int'), ('scale_grad_by_freq', 'bool'), ('sparse', 'bool')), embedding_backward),), composite_indexing.embedding_backward)
 
 
 def embedding_dense_backward(grad_output=MISSING, indices=MISSING, num_weights=MISSING, padding_idx=MISSING, scale_grad_by_freq=MISSING, *, out=None):
@@ -3175,10 +3075,7 @@ def embedding_dense_backward(grad_output=MISSING, indices=MISSING, num_weights=M
     return result
 
 
-_EMBEDDING_DENSE_BACKWARD = GuardedOverload("embedding_dense_backward", ((
-    (('grad_output', 'Tensor'), ('indices', 'Tensor'), ('num_weights', 'int'), ('padding_idx', 'int'), ('scale_grad_by_freq', 'bool'), '*', ('out', 'Tensor?', None)),
-    embedding_dense_backward,
-),))
+_EMBEDDING_DENSE_BACKWARD = GuardedOverload("embedding_dense_backward", (((('grad_output', 'Tensor'), ('indices', 'Tensor'), ('num_weights', 'int'), ('padding_idx', 'int'), ('scale_grad_by_freq', 'bool'), '*', ('out', 'Tensor?', None)), embedding_dense_backward),))
 
 
 def embedding_renorm_(input=MISSING, indices=MISSING, max_norm=MISSING, norm_type=MISSING):
@@ -3230,10 +3127,7 @@ def embedding_renorm_(input=MISSING, indices=MISSING, max_norm=MISSING, norm_typ
     return input
 
 
-_EMBEDDING_RENORM_ = GuardedOverload("embedding_renorm_", ((
-    (('self', 'Tensor'), ('indices', 'Tensor'), ('max_norm', 'float'), ('norm_type', 'float')),
-    embedding_renorm_,
-),))
+_EMBEDDING_RENORM_ = GuardedOverload("embedding_renorm_", (((('self', 'Tensor'), ('indices', 'Tensor'), ('max_norm', 'float'), ('norm_type', 'float')), embedding_renorm_),))
 
 
 def embedding_bag(weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False, per_sample_weights=None, include_last_offset=False):
@@ -3350,10 +3244,7 @@ def _embedding_bag(weight=MISSING, indices=MISSING, offsets=MISSING, scale_grad_
     return (result0, result1, result2, result3)
 
 
-__EMBEDDING_BAG = GuardedOverload("_embedding_bag", ((
-    (('weight', 'Tensor'), ('indices', 'Tensor'), ('offsets', 'Tensor'), ('scale_grad_by_freq', 'bool', False), ('mode', 'int', 0), ('sparse', 'bool', False), ('per_sample_weights', 'Tensor?', None), ('include_last_offset', 'bool', False), ('padding_idx', 'int', -1)),
-    _embedding_bag,
-),))
+__EMBEDDING_BAG = GuardedOverload("_embedding_bag", (((('weight', 'Tensor'), ('indices', 'Tensor'), ('offsets', 'Tensor'), ('scale_grad_by_freq', 'bool', False), ('mode', 'int', 0), ('sparse', 'bool', False), ('per_sample_weights', 'Tensor?', None), ('include_last_offset', 'bool', False), ('padding_idx', 'int', -1)), _embedding_bag),))
 
 
 def one_hot(input=MISSING, num_classes=-1):
@@ -3391,10 +3282,7 @@ def one_hot(input=MISSING, num_classes=-1):
     return result
 
 
-_ONE_HOT = GuardedOverload("one_hot", ((
-    (('self', 'Tensor'), ('num_classes', 'int', -1)),
-    one_hot,
-),))
+_ONE_HOT = GuardedOverload("one_hot", (((('self', 'Tensor'), ('num_classes', 'int', -1)), one_hot),))
 
 
 def nonzero_static(input=MISSING, *, size=MISSING, fill_value=-1, out=None):
@@ -3435,12 +3323,7 @@ def nonzero_static(input=MISSING, *, size=MISSING, fill_value=-1, out=None):
 
 
 nonzero_static.keyword_only = ("size", "fill_value",)
-
-
-_NONZERO_STATIC = GuardedOverload("nonzero_static", ((
-    (('self', 'Tensor'), '*', ('size', 'int'), ('fill_value', 'int', -1), ('out', 'Tensor?', None)),
-    nonzero_static,
-),))
+_NONZERO_STATIC = GuardedOverload("nonzero_static", (((('self', 'Tensor'), '*', ('size', 'int'), ('fill_value', 'int', -1), ('out', 'Tensor?', None)), nonzero_static),))
 
 
 def nonzero_numpy(input=MISSING):
@@ -3460,10 +3343,7 @@ def nonzero_numpy(input=MISSING):
     return composite_indexing.nonzero_numpy(input)
 
 
-_NONZERO_NUMPY = GuardedOverload("nonzero_numpy", ((
-    (('self', 'Tensor'),),
-    nonzero_numpy,
-),), composite_indexing.nonzero_numpy)
+_NONZERO_NUMPY = GuardedOverload("nonzero_numpy", (((('self', 'Tensor'),), nonzero_numpy),), composite_indexing.nonzero_numpy)
 
 
 def argwhere(input=MISSING):
@@ -3483,10 +3363,7 @@ def argwhere(input=MISSING):
     return composite_indexing.argwhere(input)
 
 
-_ARGWHERE = GuardedOverload("argwhere", ((
-    (('self', 'Tensor'),),
-    argwhere,
-),), composite_indexing.argwhere)
+_ARGWHERE = GuardedOverload("argwhere", (((('self', 'Tensor'),), argwhere),), composite_indexing.argwhere)
 
 
 def searchsorted_Tensor(sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None, *, out=None):
@@ -3659,12 +3536,7 @@ def _convert_indices_from_coo_to_csr(input=MISSING, size=MISSING, *, out_int32=F
 
 
 _convert_indices_from_coo_to_csr.keyword_only = ("out_int32",)
-
-
-__CONVERT_INDICES_FROM_COO_TO_CSR = GuardedOverload("_convert_indices_from_coo_to_csr", ((
-    (('self', 'Tensor'), ('size', 'int'), '*', ('out_int32', 'bool', False), ('out', 'Tensor?', None)),
-    _convert_indices_from_coo_to_csr,
-),))
+__CONVERT_INDICES_FROM_COO_TO_CSR = GuardedOverload("_convert_indices_from_coo_to_csr", (((('self', 'Tensor'), ('size', 'int'), '*', ('out_int32', 'bool', False), ('out', 'Tensor?', None)), _convert_indices_from_coo_to_csr),))
 
 
 def _convert_indices_from_csr_to_coo(crow_indices=MISSING, col_indices=MISSING, *, out_int32=False, transpose=False, out=None):
@@ -3705,12 +3577,7 @@ def _convert_indices_from_csr_to_coo(crow_indices=MISSING, col_indices=MISSING, 
 
 
 _convert_indices_from_csr_to_coo.keyword_only = ("out_int32", "transpose",)
-
-
-__CONVERT_INDICES_FROM_CSR_TO_COO = GuardedOverload("_convert_indices_from_csr_to_coo", ((
-    (('crow_indices', 'Tensor'), ('col_indices', 'Tensor'), '*', ('out_int32', 'bool', False), ('transpose', 'bool', False), ('out', 'Tensor?', None)),
-    _convert_indices_from_csr_to_coo,
-),))
+__CONVERT_INDICES_FROM_CSR_TO_COO = GuardedOverload("_convert_indices_from_csr_to_coo", (((('crow_indices', 'Tensor'), ('col_indices', 'Tensor'), '*', ('out_int32', 'bool', False), ('transpose', 'bool', False), ('out', 'Tensor?', None)), _convert_indices_from_csr_to_coo),))
 
 
 def isin_Tensor_Tensor(elements, test_elements, assume_unique=False, invert=False, *, out=None):

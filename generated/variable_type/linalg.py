@@ -37,30 +37,11 @@ from gradloom.formulas.linalg.factorizations import linalg_qr_jvp
 from gradloom.formulas.linalg.solve import cholesky_inverse_jvp, cholesky_jvp, cholesky_solve_jvp, householder_product_jvp, linalg_det_jvp, linalg_lu_jvp, linalg_lu_solve_jvp, linalg_solve_jvp, linalg_solve_triangular_jvp, lu_factor_ex_jvp, lu_unpack_jvp, ormqr_jvp, slogdet_jvp, triangular_solve_jvp
 from gradloom.formulas.linalg.spectral import linalg_eig_jvp, linalg_lstsq_residuals_jvp, linalg_lstsq_solution_jvp, linalg_matrix_exp_differential, linalg_svd_jvp, pinv_jvp
 from gradloom.generated.functions.linalg import (
-    CholeskyBackward0,
-    CholeskyInverseBackward0,
-    CholeskySolveBackward0,
-    GeqrfBackward0,
-    LinalgCholeskyExBackward0,
-    LinalgDetBackward0,
-    LinalgEigBackward0,
-    LinalgEighBackward0,
-    LinalgHouseholderProductBackward0,
-    LinalgInvExBackward0,
-    LinalgLstsqBackward0,
-    LinalgLuBackward0,
-    LinalgLuFactorExBackward0,
-    LinalgLuSolveBackward0,
-    LinalgMatrixExpBackward0,
-    LinalgPinvBackward0,
-    LinalgQrBackward0,
-    LinalgSlogdetBackward0,
-    LinalgSolveExBackward0,
-    LinalgSolveTriangularBackward0,
-    LinalgSvdBackward0,
-    LuUnpackBackward0,
-    OrmqrBackward0,
-    TriangularSolveBackward0,
+    CholeskyBackward0, CholeskyInverseBackward0, CholeskySolveBackward0, GeqrfBackward0, LinalgCholeskyExBackward0,
+    LinalgDetBackward0, LinalgEigBackward0, LinalgEighBackward0, LinalgHouseholderProductBackward0,
+    LinalgInvExBackward0, LinalgLstsqBackward0, LinalgLuBackward0, LinalgLuFactorExBackward0, LinalgLuSolveBackward0,
+    LinalgMatrixExpBackward0, LinalgPinvBackward0, LinalgQrBackward0, LinalgSlogdetBackward0, LinalgSolveExBackward0,
+    LinalgSolveTriangularBackward0, LinalgSvdBackward0, LuUnpackBackward0, OrmqrBackward0, TriangularSolveBackward0,
 )
 
 
@@ -157,12 +138,7 @@ def linalg_inv_ex(A=MISSING, *, check_errors=False, out=None):
 
 
 linalg_inv_ex.keyword_only = ("check_errors",)
-
-
-_LINALG_INV_EX = GuardedOverload("linalg_inv_ex", ((
-    (('A', 'Tensor'), '*', ('check_errors', 'bool', False), ('out', 'Tensor[2]?', None)),
-    linalg_inv_ex,
-),))
+_LINALG_INV_EX = GuardedOverload("linalg_inv_ex", (((('A', 'Tensor'), '*', ('check_errors', 'bool', False), ('out', 'Tensor[2]?', None)), linalg_inv_ex),))
 
 
 def linalg_inv(A=MISSING, *, out=None):
@@ -184,10 +160,7 @@ def linalg_inv(A=MISSING, *, out=None):
     return composite_linalg_factorizations.inv(A)
 
 
-_LINALG_INV = GuardedOverload("linalg_inv", ((
-    (('A', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    linalg_inv,
-),), composite_linalg_factorizations.inv)
+_LINALG_INV = GuardedOverload("linalg_inv", (((('A', 'Tensor'), '*', ('out', 'Tensor?', None)), linalg_inv),), composite_linalg_factorizations.inv)
 
 
 def inverse(input=MISSING, *, out=None):
@@ -209,10 +182,7 @@ def inverse(input=MISSING, *, out=None):
     return composite_linalg_factorizations.inverse(input)
 
 
-_INVERSE = GuardedOverload("inverse", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    inverse,
-),), composite_linalg_factorizations.inverse)
+_INVERSE = GuardedOverload("inverse", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), inverse),), composite_linalg_factorizations.inverse)
 
 
 def linalg_qr(A=MISSING, mode='reduced', *, out=None):
@@ -283,10 +253,7 @@ def linalg_qr(A=MISSING, mode='reduced', *, out=None):
     return linalg_qr_result((Q, R))
 
 
-_LINALG_QR = GuardedOverload("linalg_qr", ((
-    (('A', 'Tensor'), ('mode', 'str', 'reduced'), '*', ('out', 'Tensor[2]?', None)),
-    linalg_qr,
-),))
+_LINALG_QR = GuardedOverload("linalg_qr", (((('A', 'Tensor'), ('mode', 'str', 'reduced'), '*', ('out', 'Tensor[2]?', None)), linalg_qr),))
 
 
 def qr(input=MISSING, some=True, *, out=None):
@@ -311,10 +278,7 @@ def qr(input=MISSING, some=True, *, out=None):
     return composite_linalg_factorizations.qr(input, some)
 
 
-_QR = GuardedOverload("qr", ((
-    (('self', 'Tensor'), ('some', 'bool', True), '*', ('out', 'Tensor[2]?', None)),
-    qr,
-),), composite_linalg_factorizations.qr)
+_QR = GuardedOverload("qr", (((('self', 'Tensor'), ('some', 'bool', True), '*', ('out', 'Tensor[2]?', None)), qr),), composite_linalg_factorizations.qr)
 
 
 def linalg_cholesky_ex(input=MISSING, *, upper=False, check_errors=False, out=None):
@@ -383,12 +347,7 @@ def linalg_cholesky_ex(input=MISSING, *, upper=False, check_errors=False, out=No
 
 
 linalg_cholesky_ex.keyword_only = ("upper", "check_errors",)
-
-
-_LINALG_CHOLESKY_EX = GuardedOverload("linalg_cholesky_ex", ((
-    (('self', 'Tensor'), '*', ('upper', 'bool', False), ('check_errors', 'bool', False), ('out', 'Tensor[2]?', None)),
-    linalg_cholesky_ex,
-),))
+_LINALG_CHOLESKY_EX = GuardedOverload("linalg_cholesky_ex", (((('self', 'Tensor'), '*', ('upper', 'bool', False), ('check_errors', 'bool', False), ('out', 'Tensor[2]?', None)), linalg_cholesky_ex),))
 
 
 def linalg_cholesky(input=MISSING, *, upper=False, out=None):
@@ -413,12 +372,7 @@ def linalg_cholesky(input=MISSING, *, upper=False, out=None):
 
 
 linalg_cholesky.keyword_only = ("upper",)
-
-
-_LINALG_CHOLESKY = GuardedOverload("linalg_cholesky", ((
-    (('self', 'Tensor'), '*', ('upper', 'bool', False), ('out', 'Tensor?', None)),
-    linalg_cholesky,
-),), composite_linalg_solve.linalg_cholesky)
+_LINALG_CHOLESKY = GuardedOverload("linalg_cholesky", (((('self', 'Tensor'), '*', ('upper', 'bool', False), ('out', 'Tensor?', None)), linalg_cholesky),), composite_linalg_solve.linalg_cholesky)
 
 
 def cholesky(input=MISSING, upper=False, *, out=None):
@@ -490,10 +444,7 @@ def cholesky(input=MISSING, upper=False, *, out=None):
     return result
 
 
-_CHOLESKY = GuardedOverload("cholesky", ((
-    (('self', 'Tensor'), ('upper', 'bool', False), '*', ('out', 'Tensor?', None)),
-    cholesky,
-),))
+_CHOLESKY = GuardedOverload("cholesky", (((('self', 'Tensor'), ('upper', 'bool', False), '*', ('out', 'Tensor?', None)), cholesky),))
 
 
 def cholesky_solve(input=MISSING, input2=MISSING, upper=False, *, out=None):
@@ -573,10 +524,7 @@ def cholesky_solve(input=MISSING, input2=MISSING, upper=False, *, out=None):
     return result
 
 
-_CHOLESKY_SOLVE = GuardedOverload("cholesky_solve", ((
-    (('self', 'Tensor'), ('input2', 'Tensor'), ('upper', 'bool', False), '*', ('out', 'Tensor?', None)),
-    cholesky_solve,
-),))
+_CHOLESKY_SOLVE = GuardedOverload("cholesky_solve", (((('self', 'Tensor'), ('input2', 'Tensor'), ('upper', 'bool', False), '*', ('out', 'Tensor?', None)), cholesky_solve),))
 
 
 def cholesky_inverse(input=MISSING, upper=False, *, out=None):
@@ -649,10 +597,7 @@ def cholesky_inverse(input=MISSING, upper=False, *, out=None):
     return result
 
 
-_CHOLESKY_INVERSE = GuardedOverload("cholesky_inverse", ((
-    (('self', 'Tensor'), ('upper', 'bool', False), '*', ('out', 'Tensor?', None)),
-    cholesky_inverse,
-),))
+_CHOLESKY_INVERSE = GuardedOverload("cholesky_inverse", (((('self', 'Tensor'), ('upper', 'bool', False), '*', ('out', 'Tensor?', None)), cholesky_inverse),))
 
 
 def linalg_solve_triangular(input=MISSING, B=MISSING, *, upper=MISSING, left=True, unitriangular=False, out=None):
@@ -733,12 +678,7 @@ def linalg_solve_triangular(input=MISSING, B=MISSING, *, upper=MISSING, left=Tru
 
 
 linalg_solve_triangular.keyword_only = ("upper", "left", "unitriangular",)
-
-
-_LINALG_SOLVE_TRIANGULAR = GuardedOverload("linalg_solve_triangular", ((
-    (('self', 'Tensor'), ('B', 'Tensor'), '*', ('upper', 'bool'), ('left', 'bool', True), ('unitriangular', 'bool', False), ('out', 'Tensor?', None)),
-    linalg_solve_triangular,
-),))
+_LINALG_SOLVE_TRIANGULAR = GuardedOverload("linalg_solve_triangular", (((('self', 'Tensor'), ('B', 'Tensor'), '*', ('upper', 'bool'), ('left', 'bool', True), ('unitriangular', 'bool', False), ('out', 'Tensor?', None)), linalg_solve_triangular),))
 
 
 def triangular_solve(input=MISSING, A=MISSING, upper=True, transpose=False, unitriangular=False, *, out=None):
@@ -822,10 +762,7 @@ def triangular_solve(input=MISSING, A=MISSING, upper=True, transpose=False, unit
     return triangular_solve_result((solution, cloned_coefficient))
 
 
-_TRIANGULAR_SOLVE = GuardedOverload("triangular_solve", ((
-    (('self', 'Tensor'), ('A', 'Tensor'), ('upper', 'bool', True), ('transpose', 'bool', False), ('unitriangular', 'bool', False), '*', ('out', 'Tensor[2]?', None)),
-    triangular_solve,
-),))
+_TRIANGULAR_SOLVE = GuardedOverload("triangular_solve", (((('self', 'Tensor'), ('A', 'Tensor'), ('upper', 'bool', True), ('transpose', 'bool', False), ('unitriangular', 'bool', False), '*', ('out', 'Tensor[2]?', None)), triangular_solve),))
 
 
 def linalg_lu_factor_ex(A=MISSING, *, pivot=True, check_errors=False, out=None):
@@ -897,12 +834,7 @@ def linalg_lu_factor_ex(A=MISSING, *, pivot=True, check_errors=False, out=None):
 
 
 linalg_lu_factor_ex.keyword_only = ("pivot", "check_errors",)
-
-
-_LINALG_LU_FACTOR_EX = GuardedOverload("linalg_lu_factor_ex", ((
-    (('A', 'Tensor'), '*', ('pivot', 'bool', True), ('check_errors', 'bool', False), ('out', 'Tensor[3]?', None)),
-    linalg_lu_factor_ex,
-),))
+_LINALG_LU_FACTOR_EX = GuardedOverload("linalg_lu_factor_ex", (((('A', 'Tensor'), '*', ('pivot', 'bool', True), ('check_errors', 'bool', False), ('out', 'Tensor[3]?', None)), linalg_lu_factor_ex),))
 
 
 def linalg_lu_factor(A=MISSING, *, pivot=True, out=None):
@@ -927,12 +859,7 @@ def linalg_lu_factor(A=MISSING, *, pivot=True, out=None):
 
 
 linalg_lu_factor.keyword_only = ("pivot",)
-
-
-_LINALG_LU_FACTOR = GuardedOverload("linalg_lu_factor", ((
-    (('A', 'Tensor'), '*', ('pivot', 'bool', True), ('out', 'Tensor[2]?', None)),
-    linalg_lu_factor,
-),), composite_linalg_solve.lu_factor)
+_LINALG_LU_FACTOR = GuardedOverload("linalg_lu_factor", (((('A', 'Tensor'), '*', ('pivot', 'bool', True), ('out', 'Tensor[2]?', None)), linalg_lu_factor),), composite_linalg_solve.lu_factor)
 
 
 def linalg_lu(A=MISSING, *, pivot=True, out=None):
@@ -1006,12 +933,7 @@ def linalg_lu(A=MISSING, *, pivot=True, out=None):
 
 
 linalg_lu.keyword_only = ("pivot",)
-
-
-_LINALG_LU = GuardedOverload("linalg_lu", ((
-    (('A', 'Tensor'), '*', ('pivot', 'bool', True), ('out', 'Tensor[3]?', None)),
-    linalg_lu,
-),))
+_LINALG_LU = GuardedOverload("linalg_lu", (((('A', 'Tensor'), '*', ('pivot', 'bool', True), ('out', 'Tensor[3]?', None)), linalg_lu),))
 
 
 def linalg_lu_solve(LU=MISSING, pivots=MISSING, B=MISSING, *, left=True, adjoint=False, out=None):
@@ -1097,12 +1019,7 @@ def linalg_lu_solve(LU=MISSING, pivots=MISSING, B=MISSING, *, left=True, adjoint
 
 
 linalg_lu_solve.keyword_only = ("left", "adjoint",)
-
-
-_LINALG_LU_SOLVE = GuardedOverload("linalg_lu_solve", ((
-    (('LU', 'Tensor'), ('pivots', 'Tensor'), ('B', 'Tensor'), '*', ('left', 'bool', True), ('adjoint', 'bool', False), ('out', 'Tensor?', None)),
-    linalg_lu_solve,
-),))
+_LINALG_LU_SOLVE = GuardedOverload("linalg_lu_solve", (((('LU', 'Tensor'), ('pivots', 'Tensor'), ('B', 'Tensor'), '*', ('left', 'bool', True), ('adjoint', 'bool', False), ('out', 'Tensor?', None)), linalg_lu_solve),))
 
 
 def lu_solve(input=MISSING, LU_data=MISSING, LU_pivots=MISSING, *, out=None):
@@ -1125,10 +1042,7 @@ def lu_solve(input=MISSING, LU_data=MISSING, LU_pivots=MISSING, *, out=None):
     return composite_linalg_solve.lu_solve(input, LU_data, LU_pivots)
 
 
-_LU_SOLVE = GuardedOverload("lu_solve", ((
-    (('self', 'Tensor'), ('LU_data', 'Tensor'), ('LU_pivots', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    lu_solve,
-),), composite_linalg_solve.lu_solve)
+_LU_SOLVE = GuardedOverload("lu_solve", (((('self', 'Tensor'), ('LU_data', 'Tensor'), ('LU_pivots', 'Tensor'), '*', ('out', 'Tensor?', None)), lu_solve),), composite_linalg_solve.lu_solve)
 
 
 def lu_unpack(LU_data=MISSING, LU_pivots=MISSING, unpack_data=True, unpack_pivots=True, *, out=None):
@@ -1200,10 +1114,7 @@ def lu_unpack(LU_data=MISSING, LU_pivots=MISSING, unpack_data=True, unpack_pivot
     return lu_unpack_result((P, L, U))
 
 
-_LU_UNPACK = GuardedOverload("lu_unpack", ((
-    (('LU_data', 'Tensor'), ('LU_pivots', 'Tensor'), ('unpack_data', 'bool', True), ('unpack_pivots', 'bool', True), '*', ('out', 'Tensor[3]?', None)),
-    lu_unpack,
-),))
+_LU_UNPACK = GuardedOverload("lu_unpack", (((('LU_data', 'Tensor'), ('LU_pivots', 'Tensor'), ('unpack_data', 'bool', True), ('unpack_pivots', 'bool', True), '*', ('out', 'Tensor[3]?', None)), lu_unpack),))
 
 
 def _lu_with_info(input=MISSING, pivot=True, check_errors=True):
@@ -1225,10 +1136,7 @@ def _lu_with_info(input=MISSING, pivot=True, check_errors=True):
     return composite_linalg_solve.lu_with_info(input, pivot, check_errors)
 
 
-__LU_WITH_INFO = GuardedOverload("_lu_with_info", ((
-    (('self', 'Tensor'), ('pivot', 'bool', True), ('check_errors', 'bool', True)),
-    _lu_with_info,
-),), composite_linalg_solve.lu_with_info)
+__LU_WITH_INFO = GuardedOverload("_lu_with_info", (((('self', 'Tensor'), ('pivot', 'bool', True), ('check_errors', 'bool', True)), _lu_with_info),), composite_linalg_solve.lu_with_info)
 
 
 def _linalg_solve_ex(A=MISSING, B=MISSING, *, left=True, check_errors=False, out=None):
@@ -1312,12 +1220,7 @@ def _linalg_solve_ex(A=MISSING, B=MISSING, *, left=True, check_errors=False, out
 
 
 _linalg_solve_ex.keyword_only = ("left", "check_errors",)
-
-
-__LINALG_SOLVE_EX = GuardedOverload("_linalg_solve_ex", ((
-    (('A', 'Tensor'), ('B', 'Tensor'), '*', ('left', 'bool', True), ('check_errors', 'bool', False), ('out', 'Tensor[4]?', None)),
-    _linalg_solve_ex,
-),))
+__LINALG_SOLVE_EX = GuardedOverload("_linalg_solve_ex", (((('A', 'Tensor'), ('B', 'Tensor'), '*', ('left', 'bool', True), ('check_errors', 'bool', False), ('out', 'Tensor[4]?', None)), _linalg_solve_ex),))
 
 
 def linalg_solve_ex(A=MISSING, B=MISSING, *, left=True, check_errors=False, out=None):
@@ -1342,12 +1245,7 @@ def linalg_solve_ex(A=MISSING, B=MISSING, *, left=True, check_errors=False, out=
 
 
 linalg_solve_ex.keyword_only = ("left", "check_errors",)
-
-
-_LINALG_SOLVE_EX = GuardedOverload("linalg_solve_ex", ((
-    (('A', 'Tensor'), ('B', 'Tensor'), '*', ('left', 'bool', True), ('check_errors', 'bool', False), ('out', 'Tensor[2]?', None)),
-    linalg_solve_ex,
-),), composite_linalg_solve.solve_ex)
+_LINALG_SOLVE_EX = GuardedOverload("linalg_solve_ex", (((('A', 'Tensor'), ('B', 'Tensor'), '*', ('left', 'bool', True), ('check_errors', 'bool', False), ('out', 'Tensor[2]?', None)), linalg_solve_ex),), composite_linalg_solve.solve_ex)
 
 
 def linalg_solve(A=MISSING, B=MISSING, *, left=True, out=None):
@@ -1372,12 +1270,7 @@ def linalg_solve(A=MISSING, B=MISSING, *, left=True, out=None):
 
 
 linalg_solve.keyword_only = ("left",)
-
-
-_LINALG_SOLVE = GuardedOverload("linalg_solve", ((
-    (('A', 'Tensor'), ('B', 'Tensor'), '*', ('left', 'bool', True), ('out', 'Tensor?', None)),
-    linalg_solve,
-),), composite_linalg_solve.solve)
+_LINALG_SOLVE = GuardedOverload("linalg_solve", (((('A', 'Tensor'), ('B', 'Tensor'), '*', ('left', 'bool', True), ('out', 'Tensor?', None)), linalg_solve),), composite_linalg_solve.solve)
 
 
 def _linalg_det(A=MISSING, *, out=None):
@@ -1448,10 +1341,7 @@ def _linalg_det(A=MISSING, *, out=None):
     return _linalg_det_result((result, LU, pivots))
 
 
-__LINALG_DET = GuardedOverload("_linalg_det", ((
-    (('A', 'Tensor'), '*', ('out', 'Tensor[3]?', None)),
-    _linalg_det,
-),))
+__LINALG_DET = GuardedOverload("_linalg_det", (((('A', 'Tensor'), '*', ('out', 'Tensor[3]?', None)), _linalg_det),))
 
 
 def linalg_det(A=MISSING, *, out=None):
@@ -1473,10 +1363,7 @@ def linalg_det(A=MISSING, *, out=None):
     return composite_linalg_solve.det(A)
 
 
-_LINALG_DET = GuardedOverload("linalg_det", ((
-    (('A', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    linalg_det,
-),), composite_linalg_solve.det)
+_LINALG_DET = GuardedOverload("linalg_det", (((('A', 'Tensor'), '*', ('out', 'Tensor?', None)), linalg_det),), composite_linalg_solve.det)
 
 
 def det(input=MISSING):
@@ -1496,10 +1383,7 @@ def det(input=MISSING):
     return composite_linalg_solve.det_of_self(input)
 
 
-_DET = GuardedOverload("det", ((
-    (('self', 'Tensor'),),
-    det,
-),), composite_linalg_solve.det_of_self)
+_DET = GuardedOverload("det", (((('self', 'Tensor'),), det),), composite_linalg_solve.det_of_self)
 
 
 def _linalg_slogdet(A=MISSING, *, out=None):
@@ -1574,10 +1458,7 @@ def _linalg_slogdet(A=MISSING, *, out=None):
     return _linalg_slogdet_result((sign, logabsdet, LU, pivots))
 
 
-__LINALG_SLOGDET = GuardedOverload("_linalg_slogdet", ((
-    (('A', 'Tensor'), '*', ('out', 'Tensor[4]?', None)),
-    _linalg_slogdet,
-),))
+__LINALG_SLOGDET = GuardedOverload("_linalg_slogdet", (((('A', 'Tensor'), '*', ('out', 'Tensor[4]?', None)), _linalg_slogdet),))
 
 
 def linalg_slogdet(A=MISSING, *, out=None):
@@ -1599,10 +1480,7 @@ def linalg_slogdet(A=MISSING, *, out=None):
     return composite_linalg_solve.linalg_slogdet(A)
 
 
-_LINALG_SLOGDET = GuardedOverload("linalg_slogdet", ((
-    (('A', 'Tensor'), '*', ('out', 'Tensor[2]?', None)),
-    linalg_slogdet,
-),), composite_linalg_solve.linalg_slogdet)
+_LINALG_SLOGDET = GuardedOverload("linalg_slogdet", (((('A', 'Tensor'), '*', ('out', 'Tensor[2]?', None)), linalg_slogdet),), composite_linalg_solve.linalg_slogdet)
 
 
 def slogdet(input=MISSING, *, out=None):
@@ -1624,10 +1502,7 @@ def slogdet(input=MISSING, *, out=None):
     return composite_linalg_solve.slogdet(input)
 
 
-_SLOGDET = GuardedOverload("slogdet", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor[2]?', None)),
-    slogdet,
-),), composite_linalg_solve.slogdet)
+_SLOGDET = GuardedOverload("slogdet", (((('self', 'Tensor'), '*', ('out', 'Tensor[2]?', None)), slogdet),), composite_linalg_solve.slogdet)
 
 
 def logdet(input=MISSING):
@@ -1647,10 +1522,7 @@ def logdet(input=MISSING):
     return composite_linalg_solve.logdet(input)
 
 
-_LOGDET = GuardedOverload("logdet", ((
-    (('self', 'Tensor'),),
-    logdet,
-),), composite_linalg_solve.logdet)
+_LOGDET = GuardedOverload("logdet", (((('self', 'Tensor'),), logdet),), composite_linalg_solve.logdet)
 
 
 def geqrf(input=MISSING, *, out=None):
@@ -1704,10 +1576,7 @@ def geqrf(input=MISSING, *, out=None):
     return geqrf_result((a, tau))
 
 
-_GEQRF = GuardedOverload("geqrf", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor[2]?', None)),
-    geqrf,
-),))
+_GEQRF = GuardedOverload("geqrf", (((('self', 'Tensor'), '*', ('out', 'Tensor[2]?', None)), geqrf),))
 
 
 def linalg_householder_product(input=MISSING, tau=MISSING, *, out=None):
@@ -1785,10 +1654,7 @@ def linalg_householder_product(input=MISSING, tau=MISSING, *, out=None):
     return result
 
 
-_LINALG_HOUSEHOLDER_PRODUCT = GuardedOverload("linalg_householder_product", ((
-    (('input', 'Tensor'), ('tau', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    linalg_householder_product,
-),))
+_LINALG_HOUSEHOLDER_PRODUCT = GuardedOverload("linalg_householder_product", (((('input', 'Tensor'), ('tau', 'Tensor'), '*', ('out', 'Tensor?', None)), linalg_householder_product),))
 
 
 def orgqr(input=MISSING, input2=MISSING, *, out=None):
@@ -1810,10 +1676,7 @@ def orgqr(input=MISSING, input2=MISSING, *, out=None):
     return composite_linalg_solve.orgqr(input, input2)
 
 
-_ORGQR = GuardedOverload("orgqr", ((
-    (('self', 'Tensor'), ('input2', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    orgqr,
-),), composite_linalg_solve.orgqr)
+_ORGQR = GuardedOverload("orgqr", (((('self', 'Tensor'), ('input2', 'Tensor'), '*', ('out', 'Tensor?', None)), orgqr),), composite_linalg_solve.orgqr)
 
 
 def ormqr(input=MISSING, input2=MISSING, input3=MISSING, left=True, transpose=False, *, out=None):
@@ -1901,10 +1764,7 @@ def ormqr(input=MISSING, input2=MISSING, input3=MISSING, left=True, transpose=Fa
     return result
 
 
-_ORMQR = GuardedOverload("ormqr", ((
-    (('self', 'Tensor'), ('input2', 'Tensor'), ('input3', 'Tensor'), ('left', 'bool', True), ('transpose', 'bool', False), '*', ('out', 'Tensor?', None)),
-    ormqr,
-),))
+_ORMQR = GuardedOverload("ormqr", (((('self', 'Tensor'), ('input2', 'Tensor'), ('input3', 'Tensor'), ('left', 'bool', True), ('transpose', 'bool', False), '*', ('out', 'Tensor?', None)), ormqr),))
 
 
 def linalg_ldl_factor_ex(input=MISSING, *, hermitian=False, check_errors=False, out=None):
@@ -1948,12 +1808,7 @@ def linalg_ldl_factor_ex(input=MISSING, *, hermitian=False, check_errors=False, 
 
 
 linalg_ldl_factor_ex.keyword_only = ("hermitian", "check_errors",)
-
-
-_LINALG_LDL_FACTOR_EX = GuardedOverload("linalg_ldl_factor_ex", ((
-    (('self', 'Tensor'), '*', ('hermitian', 'bool', False), ('check_errors', 'bool', False), ('out', 'Tensor[3]?', None)),
-    linalg_ldl_factor_ex,
-),))
+_LINALG_LDL_FACTOR_EX = GuardedOverload("linalg_ldl_factor_ex", (((('self', 'Tensor'), '*', ('hermitian', 'bool', False), ('check_errors', 'bool', False), ('out', 'Tensor[3]?', None)), linalg_ldl_factor_ex),))
 
 
 def linalg_ldl_factor(input=MISSING, *, hermitian=False, out=None):
@@ -1978,12 +1833,7 @@ def linalg_ldl_factor(input=MISSING, *, hermitian=False, out=None):
 
 
 linalg_ldl_factor.keyword_only = ("hermitian",)
-
-
-_LINALG_LDL_FACTOR = GuardedOverload("linalg_ldl_factor", ((
-    (('self', 'Tensor'), '*', ('hermitian', 'bool', False), ('out', 'Tensor[2]?', None)),
-    linalg_ldl_factor,
-),), composite_linalg_solve.ldl_factor)
+_LINALG_LDL_FACTOR = GuardedOverload("linalg_ldl_factor", (((('self', 'Tensor'), '*', ('hermitian', 'bool', False), ('out', 'Tensor[2]?', None)), linalg_ldl_factor),), composite_linalg_solve.ldl_factor)
 
 
 def linalg_ldl_solve(LD=MISSING, pivots=MISSING, B=MISSING, *, hermitian=False, out=None):
@@ -2028,12 +1878,7 @@ def linalg_ldl_solve(LD=MISSING, pivots=MISSING, B=MISSING, *, hermitian=False, 
 
 
 linalg_ldl_solve.keyword_only = ("hermitian",)
-
-
-_LINALG_LDL_SOLVE = GuardedOverload("linalg_ldl_solve", ((
-    (('LD', 'Tensor'), ('pivots', 'Tensor'), ('B', 'Tensor'), '*', ('hermitian', 'bool', False), ('out', 'Tensor?', None)),
-    linalg_ldl_solve,
-),))
+_LINALG_LDL_SOLVE = GuardedOverload("linalg_ldl_solve", (((('LD', 'Tensor'), ('pivots', 'Tensor'), ('B', 'Tensor'), '*', ('hermitian', 'bool', False), ('out', 'Tensor?', None)), linalg_ldl_solve),))
 
 
 def linalg_tensorinv(input=MISSING, ind=2, *, out=None):
@@ -2057,10 +1902,7 @@ def linalg_tensorinv(input=MISSING, ind=2, *, out=None):
     return composite_linalg_solve.tensorinv(input, ind)
 
 
-_LINALG_TENSORINV = GuardedOverload("linalg_tensorinv", ((
-    (('self', 'Tensor'), ('ind', 'int', 2), '*', ('out', 'Tensor?', None)),
-    linalg_tensorinv,
-),), composite_linalg_solve.tensorinv)
+_LINALG_TENSORINV = GuardedOverload("linalg_tensorinv", (((('self', 'Tensor'), ('ind', 'int', 2), '*', ('out', 'Tensor?', None)), linalg_tensorinv),), composite_linalg_solve.tensorinv)
 
 
 def linalg_tensorsolve(input, other, dims=None, *, out=None):
@@ -2097,10 +1939,7 @@ def linalg_matrix_power(input=MISSING, n=MISSING, *, out=None):
     return composite_linalg_solve.linalg_matrix_power(input, n)
 
 
-_LINALG_MATRIX_POWER = GuardedOverload("linalg_matrix_power", ((
-    (('self', 'Tensor'), ('n', 'int'), '*', ('out', 'Tensor?', None)),
-    linalg_matrix_power,
-),), composite_linalg_solve.linalg_matrix_power)
+_LINALG_MATRIX_POWER = GuardedOverload("linalg_matrix_power", (((('self', 'Tensor'), ('n', 'int'), '*', ('out', 'Tensor?', None)), linalg_matrix_power),), composite_linalg_solve.linalg_matrix_power)
 
 
 def matrix_power(input=MISSING, n=MISSING, *, out=None):
@@ -2124,10 +1963,7 @@ def matrix_power(input=MISSING, n=MISSING, *, out=None):
     return composite_linalg_solve.matrix_power(input, n)
 
 
-_MATRIX_POWER = GuardedOverload("matrix_power", ((
-    (('self', 'Tensor'), ('n', 'int'), '*', ('out', 'Tensor?', None)),
-    matrix_power,
-),), composite_linalg_solve.matrix_power)
+_MATRIX_POWER = GuardedOverload("matrix_power", (((('self', 'Tensor'), ('n', 'int'), '*', ('out', 'Tensor?', None)), matrix_power),), composite_linalg_solve.matrix_power)
 
 
 def linalg_vander(x=MISSING, *, N=None):
@@ -2150,12 +1986,7 @@ def linalg_vander(x=MISSING, *, N=None):
 
 
 linalg_vander.keyword_only = ("N",)
-
-
-_LINALG_VANDER = GuardedOverload("linalg_vander", ((
-    (('x', 'Tensor'), '*', ('N', 'int?', None)),
-    linalg_vander,
-),), composite_linalg_solve.vander)
+_LINALG_VANDER = GuardedOverload("linalg_vander", (((('x', 'Tensor'), '*', ('N', 'int?', None)), linalg_vander),), composite_linalg_solve.vander)
 
 
 def vander(x=MISSING, N=None, increasing=False):
@@ -2177,10 +2008,7 @@ def vander(x=MISSING, N=None, increasing=False):
     return composite_linalg_solve.power_matrix(x, N, increasing)
 
 
-_VANDER = GuardedOverload("vander", ((
-    (('x', 'Tensor'), ('N', 'int?', None), ('increasing', 'bool', False)),
-    vander,
-),), composite_linalg_solve.power_matrix)
+_VANDER = GuardedOverload("vander", (((('x', 'Tensor'), ('N', 'int?', None), ('increasing', 'bool', False)), vander),), composite_linalg_solve.power_matrix)
 
 
 def _linalg_eigh(A=MISSING, UPLO='L', compute_v=True, *, out=None):
@@ -2250,10 +2078,7 @@ def _linalg_eigh(A=MISSING, UPLO='L', compute_v=True, *, out=None):
     return _linalg_eigh_result((eigenvalues, eigenvectors))
 
 
-__LINALG_EIGH = GuardedOverload("_linalg_eigh", ((
-    (('A', 'Tensor'), ('UPLO', 'str', 'L'), ('compute_v', 'bool', True), '*', ('out', 'Tensor[2]?', None)),
-    _linalg_eigh,
-),))
+__LINALG_EIGH = GuardedOverload("_linalg_eigh", (((('A', 'Tensor'), ('UPLO', 'str', 'L'), ('compute_v', 'bool', True), '*', ('out', 'Tensor[2]?', None)), _linalg_eigh),))
 
 
 def linalg_eigh(input=MISSING, UPLO='L', *, out=None):
@@ -2277,10 +2102,7 @@ def linalg_eigh(input=MISSING, UPLO='L', *, out=None):
     return composite_linalg_spectral.eigh(input, UPLO)
 
 
-_LINALG_EIGH = GuardedOverload("linalg_eigh", ((
-    (('self', 'Tensor'), ('UPLO', 'str', 'L'), '*', ('out', 'Tensor[2]?', None)),
-    linalg_eigh,
-),), composite_linalg_spectral.eigh)
+_LINALG_EIGH = GuardedOverload("linalg_eigh", (((('self', 'Tensor'), ('UPLO', 'str', 'L'), '*', ('out', 'Tensor[2]?', None)), linalg_eigh),), composite_linalg_spectral.eigh)
 
 
 def linalg_eigvalsh(input=MISSING, UPLO='L', *, out=None):
@@ -2304,10 +2126,7 @@ def linalg_eigvalsh(input=MISSING, UPLO='L', *, out=None):
     return composite_linalg_spectral.eigvalsh(input, UPLO)
 
 
-_LINALG_EIGVALSH = GuardedOverload("linalg_eigvalsh", ((
-    (('self', 'Tensor'), ('UPLO', 'str', 'L'), '*', ('out', 'Tensor?', None)),
-    linalg_eigvalsh,
-),), composite_linalg_spectral.eigvalsh)
+_LINALG_EIGVALSH = GuardedOverload("linalg_eigvalsh", (((('self', 'Tensor'), ('UPLO', 'str', 'L'), '*', ('out', 'Tensor?', None)), linalg_eigvalsh),), composite_linalg_spectral.eigvalsh)
 
 
 def linalg_eig(input=MISSING, *, out=None):
@@ -2375,10 +2194,7 @@ def linalg_eig(input=MISSING, *, out=None):
     return linalg_eig_result((eigenvalues, eigenvectors))
 
 
-_LINALG_EIG = GuardedOverload("linalg_eig", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor[2]?', None)),
-    linalg_eig,
-),))
+_LINALG_EIG = GuardedOverload("linalg_eig", (((('self', 'Tensor'), '*', ('out', 'Tensor[2]?', None)), linalg_eig),))
 
 
 def _linalg_eigvals(input=MISSING):
@@ -2418,10 +2234,7 @@ def _linalg_eigvals(input=MISSING):
     return result
 
 
-__LINALG_EIGVALS = GuardedOverload("_linalg_eigvals", ((
-    (('self', 'Tensor'),),
-    _linalg_eigvals,
-),))
+__LINALG_EIGVALS = GuardedOverload("_linalg_eigvals", (((('self', 'Tensor'),), _linalg_eigvals),))
 
 
 def linalg_eigvals(input=MISSING, *, out=None):
@@ -2443,10 +2256,7 @@ def linalg_eigvals(input=MISSING, *, out=None):
     return composite_linalg_spectral.eigvals(input)
 
 
-_LINALG_EIGVALS = GuardedOverload("linalg_eigvals", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    linalg_eigvals,
-),), composite_linalg_spectral.eigvals)
+_LINALG_EIGVALS = GuardedOverload("linalg_eigvals", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), linalg_eigvals),), composite_linalg_spectral.eigvals)
 
 
 def _linalg_svd(A=MISSING, full_matrices=False, compute_uv=True, *, driver=None, out=None):
@@ -2524,12 +2334,7 @@ def _linalg_svd(A=MISSING, full_matrices=False, compute_uv=True, *, driver=None,
 
 
 _linalg_svd.keyword_only = ("driver",)
-
-
-__LINALG_SVD = GuardedOverload("_linalg_svd", ((
-    (('A', 'Tensor'), ('full_matrices', 'bool', False), ('compute_uv', 'bool', True), '*', ('driver', 'str?', None), ('out', 'Tensor[3]?', None)),
-    _linalg_svd,
-),))
+__LINALG_SVD = GuardedOverload("_linalg_svd", (((('A', 'Tensor'), ('full_matrices', 'bool', False), ('compute_uv', 'bool', True), '*', ('driver', 'str?', None), ('out', 'Tensor[3]?', None)), _linalg_svd),))
 
 
 def linalg_svd(A=MISSING, full_matrices=True, *, driver=None, out=None):
@@ -2554,12 +2359,7 @@ def linalg_svd(A=MISSING, full_matrices=True, *, driver=None, out=None):
 
 
 linalg_svd.keyword_only = ("driver",)
-
-
-_LINALG_SVD = GuardedOverload("linalg_svd", ((
-    (('A', 'Tensor'), ('full_matrices', 'bool', True), '*', ('driver', 'str?', None), ('out', 'Tensor[3]?', None)),
-    linalg_svd,
-),), composite_linalg_spectral.linalg_svd)
+_LINALG_SVD = GuardedOverload("linalg_svd", (((('A', 'Tensor'), ('full_matrices', 'bool', True), '*', ('driver', 'str?', None), ('out', 'Tensor[3]?', None)), linalg_svd),), composite_linalg_spectral.linalg_svd)
 
 
 def linalg_svdvals(A=MISSING, *, driver=None, out=None):
@@ -2584,12 +2384,7 @@ def linalg_svdvals(A=MISSING, *, driver=None, out=None):
 
 
 linalg_svdvals.keyword_only = ("driver",)
-
-
-_LINALG_SVDVALS = GuardedOverload("linalg_svdvals", ((
-    (('A', 'Tensor'), '*', ('driver', 'str?', None), ('out', 'Tensor?', None)),
-    linalg_svdvals,
-),), composite_linalg_spectral.svdvals)
+_LINALG_SVDVALS = GuardedOverload("linalg_svdvals", (((('A', 'Tensor'), '*', ('driver', 'str?', None), ('out', 'Tensor?', None)), linalg_svdvals),), composite_linalg_spectral.svdvals)
 
 
 def svd(input=MISSING, some=True, compute_uv=True, *, out=None):
@@ -2613,10 +2408,7 @@ def svd(input=MISSING, some=True, compute_uv=True, *, out=None):
     return composite_linalg_spectral.svd(input, some, compute_uv)
 
 
-_SVD = GuardedOverload("svd", ((
-    (('self', 'Tensor'), ('some', 'bool', True), ('compute_uv', 'bool', True), '*', ('out', 'Tensor[3]?', None)),
-    svd,
-),), composite_linalg_spectral.svd)
+_SVD = GuardedOverload("svd", (((('self', 'Tensor'), ('some', 'bool', True), ('compute_uv', 'bool', True), '*', ('out', 'Tensor[3]?', None)), svd),), composite_linalg_spectral.svd)
 
 
 def linalg_matrix_norm(input, ord, dim=(-2, -1), keepdim=False, dtype=None, *, out=None):
@@ -2902,10 +2694,7 @@ def pinverse(input=MISSING, rcond=1e-15):
     return composite_linalg_norms.pinverse(input, rcond)
 
 
-_PINVERSE = GuardedOverload("pinverse", ((
-    (('self', 'Tensor'), ('rcond', 'float', 1e-15)),
-    pinverse,
-),), composite_linalg_norms.pinverse)
+_PINVERSE = GuardedOverload("pinverse", (((('self', 'Tensor'), ('rcond', 'float', 1e-15)), pinverse),), composite_linalg_norms.pinverse)
 
 
 def linalg_lstsq(input=MISSING, b=MISSING, rcond=None, *, driver=None, out=None):
@@ -2993,12 +2782,7 @@ def linalg_lstsq(input=MISSING, b=MISSING, rcond=None, *, driver=None, out=None)
 
 
 linalg_lstsq.keyword_only = ("driver",)
-
-
-_LINALG_LSTSQ = GuardedOverload("linalg_lstsq", ((
-    (('self', 'Tensor'), ('b', 'Tensor'), ('rcond', 'float?', None), '*', ('driver', 'str?', None), ('out', 'Tensor[4]?', None)),
-    linalg_lstsq,
-),))
+_LINALG_LSTSQ = GuardedOverload("linalg_lstsq", (((('self', 'Tensor'), ('b', 'Tensor'), ('rcond', 'float?', None), '*', ('driver', 'str?', None), ('out', 'Tensor[4]?', None)), linalg_lstsq),))
 
 
 def linalg_matrix_exp(input=MISSING):
@@ -3064,10 +2848,7 @@ def linalg_matrix_exp(input=MISSING):
     return result
 
 
-_LINALG_MATRIX_EXP = GuardedOverload("linalg_matrix_exp", ((
-    (('self', 'Tensor'),),
-    linalg_matrix_exp,
-),))
+_LINALG_MATRIX_EXP = GuardedOverload("linalg_matrix_exp", (((('self', 'Tensor'),), linalg_matrix_exp),))
 
 
 def matrix_exp(input=MISSING):
@@ -3087,10 +2868,7 @@ def matrix_exp(input=MISSING):
     return composite_linalg_norms.matrix_exp(input)
 
 
-_MATRIX_EXP = GuardedOverload("matrix_exp", ((
-    (('self', 'Tensor'),),
-    matrix_exp,
-),), composite_linalg_norms.matrix_exp)
+_MATRIX_EXP = GuardedOverload("matrix_exp", (((('self', 'Tensor'),), matrix_exp),), composite_linalg_norms.matrix_exp)
 
 
 def matrix_exp_backward(input=MISSING, grad=MISSING):
@@ -3110,10 +2888,7 @@ def matrix_exp_backward(input=MISSING, grad=MISSING):
     return composite_linalg_norms.matrix_exp_backward(input, grad)
 
 
-_MATRIX_EXP_BACKWARD = GuardedOverload("matrix_exp_backward", ((
-    (('self', 'Tensor'), ('grad', 'Tensor')),
-    matrix_exp_backward,
-),), composite_linalg_norms.matrix_exp_backward)
+_MATRIX_EXP_BACKWARD = GuardedOverload("matrix_exp_backward", (((('self', 'Tensor'), ('grad', 'Tensor')), matrix_exp_backward),), composite_linalg_norms.matrix_exp_backward)
 
 
 # The rule of autocast for the arguments: the key `autocast` of the entry.

@@ -35,26 +35,11 @@ from gradloom.kernels.loss import classes as kernels_loss_classes, ctc as kernel
 from gradloom.composite import loss as composite_loss
 from gradloom.formulas.loss import bce_double_backward, bce_double_backward_target, bce_jvp, bce_with_logits_jvp, huber_double_backward, multi_margin_jvp, multi_margin_second, multilabel_margin_jvp, over_count, reduce_loss, smooth_l1_double_backward, soft_margin_double_backward
 from gradloom.generated.functions.loss import (
-    BinaryCrossEntropyBackward0,
-    BinaryCrossEntropyBackwardBackward0,
-    BinaryCrossEntropyWithLogitsBackward0,
-    CtcLossBackward0,
-    CtcLossBackward1,
-    HuberLossBackward0,
-    HuberLossBackwardBackward0,
-    MseLossBackward0,
-    MseLossBackwardBackward0,
-    MultiMarginLossBackward0,
-    MultiMarginLossBackwardBackward0,
-    MultilabelMarginLossBackward0,
-    MultilabelMarginLossBackwardBackward0,
-    NllLoss2DBackward0,
-    NllLoss2DBackwardBackward0,
-    NllLossBackward0,
-    NllLossBackwardBackward0,
-    SmoothL1LossBackward0,
-    SmoothL1LossBackwardBackward0,
-    SoftMarginLossBackward0,
+    BinaryCrossEntropyBackward0, BinaryCrossEntropyBackwardBackward0, BinaryCrossEntropyWithLogitsBackward0,
+    CtcLossBackward0, CtcLossBackward1, HuberLossBackward0, HuberLossBackwardBackward0, MseLossBackward0,
+    MseLossBackwardBackward0, MultiMarginLossBackward0, MultiMarginLossBackwardBackward0, MultilabelMarginLossBackward0,
+    MultilabelMarginLossBackwardBackward0, NllLoss2DBackward0, NllLoss2DBackwardBackward0, NllLossBackward0,
+    NllLossBackwardBackward0, SmoothL1LossBackward0, SmoothL1LossBackwardBackward0, SoftMarginLossBackward0,
     SoftMarginLossBackwardBackward0,
 )
 
@@ -143,10 +128,7 @@ def mse_loss(input=MISSING, target=MISSING, reduction=1, *, out=None):
     return result
 
 
-_MSE_LOSS = GuardedOverload("mse_loss", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)),
-    mse_loss,
-),))
+_MSE_LOSS = GuardedOverload("mse_loss", (((('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)), mse_loss),))
 
 
 def mse_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, reduction=MISSING):
@@ -233,10 +215,7 @@ def mse_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, reducti
     return result
 
 
-_MSE_LOSS_BACKWARD = GuardedOverload("mse_loss_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int')),
-    mse_loss_backward,
-),))
+_MSE_LOSS_BACKWARD = GuardedOverload("mse_loss_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int')), mse_loss_backward),))
 
 
 def l1_loss(input=MISSING, target=MISSING, reduction=1):
@@ -258,10 +237,7 @@ def l1_loss(input=MISSING, target=MISSING, reduction=1):
     return composite_loss.l1_loss(input, target, reduction)
 
 
-_L1_LOSS = GuardedOverload("l1_loss", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean')),
-    l1_loss,
-),), composite_loss.l1_loss)
+_L1_LOSS = GuardedOverload("l1_loss", (((('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean')), l1_loss),), composite_loss.l1_loss)
 
 
 def smooth_l1_loss(input=MISSING, target=MISSING, reduction=1, beta=1.0, *, out=None):
@@ -342,10 +318,7 @@ def smooth_l1_loss(input=MISSING, target=MISSING, reduction=1, beta=1.0, *, out=
     return result
 
 
-_SMOOTH_L1_LOSS = GuardedOverload("smooth_l1_loss", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), ('beta', 'float', 1.0), '*', ('out', 'Tensor?', None)),
-    smooth_l1_loss,
-),))
+_SMOOTH_L1_LOSS = GuardedOverload("smooth_l1_loss", (((('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), ('beta', 'float', 1.0), '*', ('out', 'Tensor?', None)), smooth_l1_loss),))
 
 
 def smooth_l1_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, reduction=MISSING, beta=MISSING):
@@ -433,10 +406,7 @@ def smooth_l1_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, r
     return result
 
 
-_SMOOTH_L1_LOSS_BACKWARD = GuardedOverload("smooth_l1_loss_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int'), ('beta', 'float')),
-    smooth_l1_loss_backward,
-),))
+_SMOOTH_L1_LOSS_BACKWARD = GuardedOverload("smooth_l1_loss_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int'), ('beta', 'float')), smooth_l1_loss_backward),))
 
 
 def huber_loss(input=MISSING, target=MISSING, reduction=1, delta=1.0, *, out=None):
@@ -517,10 +487,7 @@ def huber_loss(input=MISSING, target=MISSING, reduction=1, delta=1.0, *, out=Non
     return result
 
 
-_HUBER_LOSS = GuardedOverload("huber_loss", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), ('delta', 'float', 1.0), '*', ('out', 'Tensor?', None)),
-    huber_loss,
-),))
+_HUBER_LOSS = GuardedOverload("huber_loss", (((('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), ('delta', 'float', 1.0), '*', ('out', 'Tensor?', None)), huber_loss),))
 
 
 def huber_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, reduction=MISSING, delta=MISSING):
@@ -608,10 +575,7 @@ def huber_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, reduc
     return result
 
 
-_HUBER_LOSS_BACKWARD = GuardedOverload("huber_loss_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int'), ('delta', 'float')),
-    huber_loss_backward,
-),))
+_HUBER_LOSS_BACKWARD = GuardedOverload("huber_loss_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int'), ('delta', 'float')), huber_loss_backward),))
 
 
 def soft_margin_loss(input=MISSING, target=MISSING, reduction=1, *, out=None):
@@ -684,10 +648,7 @@ def soft_margin_loss(input=MISSING, target=MISSING, reduction=1, *, out=None):
     return result
 
 
-_SOFT_MARGIN_LOSS = GuardedOverload("soft_margin_loss", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)),
-    soft_margin_loss,
-),))
+_SOFT_MARGIN_LOSS = GuardedOverload("soft_margin_loss", (((('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)), soft_margin_loss),))
 
 
 def soft_margin_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, reduction=MISSING):
@@ -769,10 +730,7 @@ def soft_margin_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING,
     return result
 
 
-_SOFT_MARGIN_LOSS_BACKWARD = GuardedOverload("soft_margin_loss_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int')),
-    soft_margin_loss_backward,
-),))
+_SOFT_MARGIN_LOSS_BACKWARD = GuardedOverload("soft_margin_loss_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int')), soft_margin_loss_backward),))
 
 
 def binary_cross_entropy(input=MISSING, target=MISSING, weight=None, reduction=1, *, out=None):
@@ -856,10 +814,7 @@ def binary_cross_entropy(input=MISSING, target=MISSING, weight=None, reduction=1
     return result
 
 
-_BINARY_CROSS_ENTROPY = GuardedOverload("binary_cross_entropy", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)),
-    binary_cross_entropy,
-),))
+_BINARY_CROSS_ENTROPY = GuardedOverload("binary_cross_entropy", (((('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)), binary_cross_entropy),))
 
 
 def binary_cross_entropy_backward(grad_output=MISSING, self=MISSING, target=MISSING, weight=None, reduction=1):
@@ -950,10 +905,7 @@ def binary_cross_entropy_backward(grad_output=MISSING, self=MISSING, target=MISS
     return result
 
 
-_BINARY_CROSS_ENTROPY_BACKWARD = GuardedOverload("binary_cross_entropy_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean')),
-    binary_cross_entropy_backward,
-),))
+_BINARY_CROSS_ENTROPY_BACKWARD = GuardedOverload("binary_cross_entropy_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean')), binary_cross_entropy_backward),))
 
 
 def binary_cross_entropy_with_logits(input=MISSING, target=MISSING, weight=None, pos_weight=None, reduction=1):
@@ -1039,10 +991,7 @@ def binary_cross_entropy_with_logits(input=MISSING, target=MISSING, weight=None,
     return result
 
 
-_BINARY_CROSS_ENTROPY_WITH_LOGITS = GuardedOverload("binary_cross_entropy_with_logits", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('pos_weight', 'Tensor?', None), ('reduction', 'int', 'Mean')),
-    binary_cross_entropy_with_logits,
-),))
+_BINARY_CROSS_ENTROPY_WITH_LOGITS = GuardedOverload("binary_cross_entropy_with_logits", (((('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('pos_weight', 'Tensor?', None), ('reduction', 'int', 'Mean')), binary_cross_entropy_with_logits),))
 
 
 def multi_margin_loss(input=MISSING, target=MISSING, p=1, margin=1, weight=None, reduction=1, *, out=None):
@@ -1119,10 +1068,7 @@ def multi_margin_loss(input=MISSING, target=MISSING, p=1, margin=1, weight=None,
     return result
 
 
-_MULTI_MARGIN_LOSS = GuardedOverload("multi_margin_loss", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('p', 'Scalar', 1), ('margin', 'Scalar', 1), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)),
-    multi_margin_loss,
-),))
+_MULTI_MARGIN_LOSS = GuardedOverload("multi_margin_loss", (((('self', 'Tensor'), ('target', 'Tensor'), ('p', 'Scalar', 1), ('margin', 'Scalar', 1), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)), multi_margin_loss),))
 
 
 def multi_margin_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, p=MISSING, margin=MISSING, weight=None, reduction=1):
@@ -1208,10 +1154,7 @@ def multi_margin_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING
     return result
 
 
-_MULTI_MARGIN_LOSS_BACKWARD = GuardedOverload("multi_margin_loss_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('p', 'Scalar'), ('margin', 'Scalar'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean')),
-    multi_margin_loss_backward,
-),))
+_MULTI_MARGIN_LOSS_BACKWARD = GuardedOverload("multi_margin_loss_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('p', 'Scalar'), ('margin', 'Scalar'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean')), multi_margin_loss_backward),))
 
 
 def multilabel_margin_loss(input=MISSING, target=MISSING, reduction=1, *, out=None):
@@ -1235,10 +1178,7 @@ def multilabel_margin_loss(input=MISSING, target=MISSING, reduction=1, *, out=No
     return composite_loss.multilabel_margin_loss(input, target, reduction)
 
 
-_MULTILABEL_MARGIN_LOSS = GuardedOverload("multilabel_margin_loss", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)),
-    multilabel_margin_loss,
-),), composite_loss.multilabel_margin_loss)
+_MULTILABEL_MARGIN_LOSS = GuardedOverload("multilabel_margin_loss", (((('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), '*', ('out', 'Tensor?', None)), multilabel_margin_loss),), composite_loss.multilabel_margin_loss)
 
 
 def multilabel_margin_loss_forward(input=MISSING, target=MISSING, reduction=MISSING):
@@ -1306,10 +1246,7 @@ def multilabel_margin_loss_forward(input=MISSING, target=MISSING, reduction=MISS
     return multilabel_margin_loss_forward_result((output, is_target))
 
 
-_MULTILABEL_MARGIN_LOSS_FORWARD = GuardedOverload("multilabel_margin_loss_forward", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int')),
-    multilabel_margin_loss_forward,
-),))
+_MULTILABEL_MARGIN_LOSS_FORWARD = GuardedOverload("multilabel_margin_loss_forward", (((('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int')), multilabel_margin_loss_forward),))
 
 
 def multilabel_margin_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, reduction=MISSING, is_target=MISSING):
@@ -1383,10 +1320,7 @@ def multilabel_margin_loss_backward(grad_output=MISSING, self=MISSING, target=MI
     return result
 
 
-_MULTILABEL_MARGIN_LOSS_BACKWARD = GuardedOverload("multilabel_margin_loss_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int'), ('is_target', 'Tensor')),
-    multilabel_margin_loss_backward,
-),))
+_MULTILABEL_MARGIN_LOSS_BACKWARD = GuardedOverload("multilabel_margin_loss_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int'), ('is_target', 'Tensor')), multilabel_margin_loss_backward),))
 
 
 def kl_div(input=MISSING, target=MISSING, reduction=1, *, log_target=False):
@@ -1409,12 +1343,7 @@ def kl_div(input=MISSING, target=MISSING, reduction=1, *, log_target=False):
 
 
 kl_div.keyword_only = ("log_target",)
-
-
-_KL_DIV = GuardedOverload("kl_div", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), '*', ('log_target', 'bool', False)),
-    kl_div,
-),), composite_loss.kl_div)
+_KL_DIV = GuardedOverload("kl_div", (((('self', 'Tensor'), ('target', 'Tensor'), ('reduction', 'int', 'Mean'), '*', ('log_target', 'bool', False)), kl_div),), composite_loss.kl_div)
 
 
 def poisson_nll_loss(input=MISSING, target=MISSING, log_input=MISSING, full=MISSING, eps=MISSING, reduction=MISSING):
@@ -1436,10 +1365,7 @@ def poisson_nll_loss(input=MISSING, target=MISSING, log_input=MISSING, full=MISS
     return composite_loss.poisson_nll_loss(input, target, log_input, full, eps, reduction)
 
 
-_POISSON_NLL_LOSS = GuardedOverload("poisson_nll_loss", ((
-    (('input', 'Tensor'), ('target', 'Tensor'), ('log_input', 'bool'), ('full', 'bool'), ('eps', 'float'), ('reduction', 'int')),
-    poisson_nll_loss,
-),), composite_loss.poisson_nll_loss)
+_POISSON_NLL_LOSS = GuardedOverload("poisson_nll_loss", (((('input', 'Tensor'), ('target', 'Tensor'), ('log_input', 'bool'), ('full', 'bool'), ('eps', 'float'), ('reduction', 'int')), poisson_nll_loss),), composite_loss.poisson_nll_loss)
 
 
 def margin_ranking_loss(input1=MISSING, input2=MISSING, target=MISSING, margin=0.0, reduction=1):
@@ -1461,10 +1387,7 @@ def margin_ranking_loss(input1=MISSING, input2=MISSING, target=MISSING, margin=0
     return composite_loss.margin_ranking_loss(input1, input2, target, margin, reduction)
 
 
-_MARGIN_RANKING_LOSS = GuardedOverload("margin_ranking_loss", ((
-    (('input1', 'Tensor'), ('input2', 'Tensor'), ('target', 'Tensor'), ('margin', 'float', 0.0), ('reduction', 'int', 'Mean')),
-    margin_ranking_loss,
-),), composite_loss.margin_ranking_loss)
+_MARGIN_RANKING_LOSS = GuardedOverload("margin_ranking_loss", (((('input1', 'Tensor'), ('input2', 'Tensor'), ('target', 'Tensor'), ('margin', 'float', 0.0), ('reduction', 'int', 'Mean')), margin_ranking_loss),), composite_loss.margin_ranking_loss)
 
 
 def hinge_embedding_loss(input=MISSING, target=MISSING, margin=1.0, reduction=1):
@@ -1486,10 +1409,7 @@ def hinge_embedding_loss(input=MISSING, target=MISSING, margin=1.0, reduction=1)
     return composite_loss.hinge_embedding_loss(input, target, margin, reduction)
 
 
-_HINGE_EMBEDDING_LOSS = GuardedOverload("hinge_embedding_loss", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('margin', 'float', 1.0), ('reduction', 'int', 'Mean')),
-    hinge_embedding_loss,
-),), composite_loss.hinge_embedding_loss)
+_HINGE_EMBEDDING_LOSS = GuardedOverload("hinge_embedding_loss", (((('self', 'Tensor'), ('target', 'Tensor'), ('margin', 'float', 1.0), ('reduction', 'int', 'Mean')), hinge_embedding_loss),), composite_loss.hinge_embedding_loss)
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-08):
@@ -1522,10 +1442,7 @@ def cosine_embedding_loss(input1=MISSING, input2=MISSING, target=MISSING, margin
     return composite_loss.cosine_embedding_loss(input1, input2, target, margin, reduction)
 
 
-_COSINE_EMBEDDING_LOSS = GuardedOverload("cosine_embedding_loss", ((
-    (('input1', 'Tensor'), ('input2', 'Tensor'), ('target', 'Tensor'), ('margin', 'float', 0.0), ('reduction', 'int', 'Mean')),
-    cosine_embedding_loss,
-),), composite_loss.cosine_embedding_loss)
+_COSINE_EMBEDDING_LOSS = GuardedOverload("cosine_embedding_loss", (((('input1', 'Tensor'), ('input2', 'Tensor'), ('target', 'Tensor'), ('margin', 'float', 0.0), ('reduction', 'int', 'Mean')), cosine_embedding_loss),), composite_loss.cosine_embedding_loss)
 
 
 def pairwise_distance(x1, x2, p=2, eps=1e-06, keepdim=False):
@@ -1558,10 +1475,7 @@ def triplet_margin_loss(anchor=MISSING, positive=MISSING, negative=MISSING, marg
     return composite_loss.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction)
 
 
-_TRIPLET_MARGIN_LOSS = GuardedOverload("triplet_margin_loss", ((
-    (('anchor', 'Tensor'), ('positive', 'Tensor'), ('negative', 'Tensor'), ('margin', 'float', 1.0), ('p', 'float', 2), ('eps', 'float', 1e-06), ('swap', 'bool', False), ('reduction', 'int', 'Mean')),
-    triplet_margin_loss,
-),), composite_loss.triplet_margin_loss)
+_TRIPLET_MARGIN_LOSS = GuardedOverload("triplet_margin_loss", (((('anchor', 'Tensor'), ('positive', 'Tensor'), ('negative', 'Tensor'), ('margin', 'float', 1.0), ('p', 'float', 2), ('eps', 'float', 1e-06), ('swap', 'bool', False), ('reduction', 'int', 'Mean')), triplet_margin_loss),), composite_loss.triplet_margin_loss)
 
 
 def nll_loss_nd(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_index=-100):
@@ -1583,10 +1497,7 @@ def nll_loss_nd(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_
     return composite_loss.nll_loss_nd(input, target, weight, reduction, ignore_index)
 
 
-_NLL_LOSS_ND = GuardedOverload("nll_loss_nd", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), ('ignore_index', 'int', -100)),
-    nll_loss_nd,
-),), composite_loss.nll_loss_nd)
+_NLL_LOSS_ND = GuardedOverload("nll_loss_nd", (((('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), ('ignore_index', 'int', -100)), nll_loss_nd),), composite_loss.nll_loss_nd)
 
 
 def nll_loss(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_index=-100, *, out=None):
@@ -1610,10 +1521,7 @@ def nll_loss(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_ind
     return composite_loss.nll_loss(input, target, weight, reduction, ignore_index)
 
 
-_NLL_LOSS = GuardedOverload("nll_loss", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), ('ignore_index', 'int', -100), '*', ('out', 'Tensor?', None)),
-    nll_loss,
-),), composite_loss.nll_loss)
+_NLL_LOSS = GuardedOverload("nll_loss", (((('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), ('ignore_index', 'int', -100), '*', ('out', 'Tensor?', None)), nll_loss),), composite_loss.nll_loss)
 
 
 def nll_loss_forward(input=MISSING, target=MISSING, weight=MISSING, reduction=MISSING, ignore_index=MISSING):
@@ -1683,10 +1591,7 @@ def nll_loss_forward(input=MISSING, target=MISSING, weight=MISSING, reduction=MI
     return nll_loss_forward_result((output, total_weight))
 
 
-_NLL_LOSS_FORWARD = GuardedOverload("nll_loss_forward", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?'), ('reduction', 'int'), ('ignore_index', 'int')),
-    nll_loss_forward,
-),))
+_NLL_LOSS_FORWARD = GuardedOverload("nll_loss_forward", (((('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?'), ('reduction', 'int'), ('ignore_index', 'int')), nll_loss_forward),))
 
 
 def nll_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, weight=MISSING, reduction=MISSING, ignore_index=MISSING, total_weight=MISSING):
@@ -1761,10 +1666,7 @@ def nll_loss_backward(grad_output=MISSING, self=MISSING, target=MISSING, weight=
     return result
 
 
-_NLL_LOSS_BACKWARD = GuardedOverload("nll_loss_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?'), ('reduction', 'int'), ('ignore_index', 'int'), ('total_weight', 'Tensor')),
-    nll_loss_backward,
-),))
+_NLL_LOSS_BACKWARD = GuardedOverload("nll_loss_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?'), ('reduction', 'int'), ('ignore_index', 'int'), ('total_weight', 'Tensor')), nll_loss_backward),))
 
 
 def nll_loss2d(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_index=-100, *, out=None):
@@ -1788,10 +1690,7 @@ def nll_loss2d(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_i
     return composite_loss.nll_loss2d(input, target, weight, reduction, ignore_index)
 
 
-_NLL_LOSS2D = GuardedOverload("nll_loss2d", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), ('ignore_index', 'int', -100), '*', ('out', 'Tensor?', None)),
-    nll_loss2d,
-),), composite_loss.nll_loss2d)
+_NLL_LOSS2D = GuardedOverload("nll_loss2d", (((('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), ('ignore_index', 'int', -100), '*', ('out', 'Tensor?', None)), nll_loss2d),), composite_loss.nll_loss2d)
 
 
 def nll_loss2d_forward(input=MISSING, target=MISSING, weight=MISSING, reduction=MISSING, ignore_index=MISSING):
@@ -1861,10 +1760,7 @@ def nll_loss2d_forward(input=MISSING, target=MISSING, weight=MISSING, reduction=
     return nll_loss2d_forward_result((output, total_weight))
 
 
-_NLL_LOSS2D_FORWARD = GuardedOverload("nll_loss2d_forward", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?'), ('reduction', 'int'), ('ignore_index', 'int')),
-    nll_loss2d_forward,
-),))
+_NLL_LOSS2D_FORWARD = GuardedOverload("nll_loss2d_forward", (((('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?'), ('reduction', 'int'), ('ignore_index', 'int')), nll_loss2d_forward),))
 
 
 def nll_loss2d_backward(grad_output=MISSING, self=MISSING, target=MISSING, weight=MISSING, reduction=MISSING, ignore_index=MISSING, total_weight=MISSING):
@@ -1939,10 +1835,7 @@ def nll_loss2d_backward(grad_output=MISSING, self=MISSING, target=MISSING, weigh
     return result
 
 
-_NLL_LOSS2D_BACKWARD = GuardedOverload("nll_loss2d_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?'), ('reduction', 'int'), ('ignore_index', 'int'), ('total_weight', 'Tensor')),
-    nll_loss2d_backward,
-),))
+_NLL_LOSS2D_BACKWARD = GuardedOverload("nll_loss2d_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?'), ('reduction', 'int'), ('ignore_index', 'int'), ('total_weight', 'Tensor')), nll_loss2d_backward),))
 
 
 def cross_entropy_loss(input=MISSING, target=MISSING, weight=None, reduction=1, ignore_index=-100, label_smoothing=0.0):
@@ -1964,10 +1857,7 @@ def cross_entropy_loss(input=MISSING, target=MISSING, weight=None, reduction=1, 
     return composite_loss.cross_entropy_loss(input, target, weight, reduction, ignore_index, label_smoothing)
 
 
-_CROSS_ENTROPY_LOSS = GuardedOverload("cross_entropy_loss", ((
-    (('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), ('ignore_index', 'int', -100), ('label_smoothing', 'float', 0.0)),
-    cross_entropy_loss,
-),), composite_loss.cross_entropy_loss)
+_CROSS_ENTROPY_LOSS = GuardedOverload("cross_entropy_loss", (((('self', 'Tensor'), ('target', 'Tensor'), ('weight', 'Tensor?', None), ('reduction', 'int', 'Mean'), ('ignore_index', 'int', -100), ('label_smoothing', 'float', 0.0)), cross_entropy_loss),), composite_loss.cross_entropy_loss)
 
 
 def ctc_loss_IntList(log_probs, targets, input_lengths, target_lengths, blank=0, reduction=1, zero_infinity=False):

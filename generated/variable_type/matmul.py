@@ -35,18 +35,8 @@ from gradloom.kernels import matmul as kernels_matmul
 from gradloom.composite.matmul import einsum as composite_matmul_einsum, products as composite_matmul_products
 from gradloom.formulas.elementwise import maybe_multiply
 from gradloom.generated.functions.matmul import (
-    AddbmmBackward0,
-    AddmmBackward0,
-    AddmvBackward0,
-    AddrBackward0,
-    BaddbmmBackward0,
-    BmmBackward0,
-    DotBackward0,
-    LinalgCrossBackward0,
-    MmBackward0,
-    MvBackward0,
-    TrilinearBackward0,
-    VdotBackward0,
+    AddbmmBackward0, AddmmBackward0, AddmvBackward0, AddrBackward0, BaddbmmBackward0, BmmBackward0, DotBackward0,
+    LinalgCrossBackward0, MmBackward0, MvBackward0, TrilinearBackward0, VdotBackward0,
 )
 
 
@@ -133,10 +123,7 @@ def mm(input=MISSING, mat2=MISSING, *, out=None):
     return result
 
 
-_MM = GuardedOverload("mm", ((
-    (('self', 'Tensor'), ('mat2', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    mm,
-),))
+_MM = GuardedOverload("mm", (((('self', 'Tensor'), ('mat2', 'Tensor'), '*', ('out', 'Tensor?', None)), mm),))
 
 
 def _int_mm(input=MISSING, mat2=MISSING, *, out=None):
@@ -178,10 +165,7 @@ def _int_mm(input=MISSING, mat2=MISSING, *, out=None):
     return result
 
 
-__INT_MM = GuardedOverload("_int_mm", ((
-    (('self', 'Tensor'), ('mat2', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    _int_mm,
-),))
+__INT_MM = GuardedOverload("_int_mm", (((('self', 'Tensor'), ('mat2', 'Tensor'), '*', ('out', 'Tensor?', None)), _int_mm),))
 
 
 def _scaled_mm(input, mat2, scale_a, scale_b, bias=None, scale_result=None, out_dtype=None, use_fast_accum=False, *, out=None):
@@ -349,12 +333,7 @@ def addmm(input=MISSING, mat1=MISSING, mat2=MISSING, *more, beta=1, alpha=1, out
 
 
 addmm.keyword_only = ("beta", "alpha",)
-
-
-_ADDMM = GuardedOverload("addmm", ((
-    (('self', 'Tensor'), ('mat1', 'Tensor'), ('mat2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
-    addmm,
-),), old_order="beta self alpha mat1 mat2")
+_ADDMM = GuardedOverload("addmm", (((('self', 'Tensor'), ('mat1', 'Tensor'), ('mat2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)), addmm),), old_order="beta self alpha mat1 mat2")
 
 
 def addmm_(input=MISSING, mat1=MISSING, mat2=MISSING, *more, beta=1, alpha=1):
@@ -438,12 +417,7 @@ def addmm_(input=MISSING, mat1=MISSING, mat2=MISSING, *more, beta=1, alpha=1):
 
 
 addmm_.keyword_only = ("beta", "alpha",)
-
-
-_ADDMM_ = GuardedOverload("addmm_", ((
-    (('self', 'Tensor'), ('mat1', 'Tensor'), ('mat2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
-    addmm_,
-),), old_order="beta self alpha mat1 mat2")
+_ADDMM_ = GuardedOverload("addmm_", (((('self', 'Tensor'), ('mat1', 'Tensor'), ('mat2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)), addmm_),), old_order="beta self alpha mat1 mat2")
 
 
 def bmm(input=MISSING, mat2=MISSING, *, out=None):
@@ -521,10 +495,7 @@ def bmm(input=MISSING, mat2=MISSING, *, out=None):
     return result
 
 
-_BMM = GuardedOverload("bmm", ((
-    (('self', 'Tensor'), ('mat2', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    bmm,
-),))
+_BMM = GuardedOverload("bmm", (((('self', 'Tensor'), ('mat2', 'Tensor'), '*', ('out', 'Tensor?', None)), bmm),))
 
 
 def dot(input=MISSING, tensor=MISSING, *, out=None):
@@ -602,10 +573,7 @@ def dot(input=MISSING, tensor=MISSING, *, out=None):
     return result
 
 
-_DOT = GuardedOverload("dot", ((
-    (('self', 'Tensor'), ('tensor', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    dot,
-),))
+_DOT = GuardedOverload("dot", (((('self', 'Tensor'), ('tensor', 'Tensor'), '*', ('out', 'Tensor?', None)), dot),))
 
 
 def mv(input=MISSING, vec=MISSING, *, out=None):
@@ -683,10 +651,7 @@ def mv(input=MISSING, vec=MISSING, *, out=None):
     return result
 
 
-_MV = GuardedOverload("mv", ((
-    (('self', 'Tensor'), ('vec', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    mv,
-),))
+_MV = GuardedOverload("mv", (((('self', 'Tensor'), ('vec', 'Tensor'), '*', ('out', 'Tensor?', None)), mv),))
 
 
 def vdot(input=MISSING, other=MISSING, *, out=None):
@@ -764,10 +729,7 @@ def vdot(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_VDOT = GuardedOverload("vdot", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    vdot,
-),))
+_VDOT = GuardedOverload("vdot", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), vdot),))
 
 
 def addmv(input=MISSING, mat=MISSING, vec=MISSING, *more, beta=1, alpha=1, out=None):
@@ -857,12 +819,7 @@ def addmv(input=MISSING, mat=MISSING, vec=MISSING, *more, beta=1, alpha=1, out=N
 
 
 addmv.keyword_only = ("beta", "alpha",)
-
-
-_ADDMV = GuardedOverload("addmv", ((
-    (('self', 'Tensor'), ('mat', 'Tensor'), ('vec', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
-    addmv,
-),), old_order="beta self alpha mat vec")
+_ADDMV = GuardedOverload("addmv", (((('self', 'Tensor'), ('mat', 'Tensor'), ('vec', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)), addmv),), old_order="beta self alpha mat vec")
 
 
 def addmv_(input=MISSING, mat=MISSING, vec=MISSING, *more, beta=1, alpha=1):
@@ -942,12 +899,7 @@ def addmv_(input=MISSING, mat=MISSING, vec=MISSING, *more, beta=1, alpha=1):
 
 
 addmv_.keyword_only = ("beta", "alpha",)
-
-
-_ADDMV_ = GuardedOverload("addmv_", ((
-    (('self', 'Tensor'), ('mat', 'Tensor'), ('vec', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
-    addmv_,
-),), old_order="beta self alpha mat vec")
+_ADDMV_ = GuardedOverload("addmv_", (((('self', 'Tensor'), ('mat', 'Tensor'), ('vec', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)), addmv_),), old_order="beta self alpha mat vec")
 
 
 def addr(input=MISSING, vec1=MISSING, vec2=MISSING, *more, beta=1, alpha=1, out=None):
@@ -1039,12 +991,7 @@ def addr(input=MISSING, vec1=MISSING, vec2=MISSING, *more, beta=1, alpha=1, out=
 
 
 addr.keyword_only = ("beta", "alpha",)
-
-
-_ADDR = GuardedOverload("addr", ((
-    (('self', 'Tensor'), ('vec1', 'Tensor'), ('vec2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
-    addr,
-),), old_order="beta self alpha vec1 vec2")
+_ADDR = GuardedOverload("addr", (((('self', 'Tensor'), ('vec1', 'Tensor'), ('vec2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)), addr),), old_order="beta self alpha vec1 vec2")
 
 
 def addr_(input=MISSING, vec1=MISSING, vec2=MISSING, *more, beta=1, alpha=1):
@@ -1127,12 +1074,7 @@ def addr_(input=MISSING, vec1=MISSING, vec2=MISSING, *more, beta=1, alpha=1):
 
 
 addr_.keyword_only = ("beta", "alpha",)
-
-
-_ADDR_ = GuardedOverload("addr_", ((
-    (('self', 'Tensor'), ('vec1', 'Tensor'), ('vec2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
-    addr_,
-),), old_order="beta self alpha vec1 vec2")
+_ADDR_ = GuardedOverload("addr_", (((('self', 'Tensor'), ('vec1', 'Tensor'), ('vec2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)), addr_),), old_order="beta self alpha vec1 vec2")
 
 
 def baddbmm(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=1, out=None):
@@ -1222,12 +1164,7 @@ def baddbmm(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=
 
 
 baddbmm.keyword_only = ("beta", "alpha",)
-
-
-_BADDBMM = GuardedOverload("baddbmm", ((
-    (('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
-    baddbmm,
-),), old_order="beta self alpha batch1 batch2")
+_BADDBMM = GuardedOverload("baddbmm", (((('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)), baddbmm),), old_order="beta self alpha batch1 batch2")
 
 
 def baddbmm_(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=1):
@@ -1307,12 +1244,7 @@ def baddbmm_(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha
 
 
 baddbmm_.keyword_only = ("beta", "alpha",)
-
-
-_BADDBMM_ = GuardedOverload("baddbmm_", ((
-    (('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
-    baddbmm_,
-),), old_order="beta self alpha batch1 batch2")
+_BADDBMM_ = GuardedOverload("baddbmm_", (((('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)), baddbmm_),), old_order="beta self alpha batch1 batch2")
 
 
 def addbmm(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=1, out=None):
@@ -1405,12 +1337,7 @@ def addbmm(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=1
 
 
 addbmm.keyword_only = ("beta", "alpha",)
-
-
-_ADDBMM = GuardedOverload("addbmm", ((
-    (('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)),
-    addbmm,
-),), old_order="beta self alpha batch1 batch2")
+_ADDBMM = GuardedOverload("addbmm", (((('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1), ('out', 'Tensor?', None)), addbmm),), old_order="beta self alpha batch1 batch2")
 
 
 def addbmm_(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=1):
@@ -1493,12 +1420,7 @@ def addbmm_(input=MISSING, batch1=MISSING, batch2=MISSING, *more, beta=1, alpha=
 
 
 addbmm_.keyword_only = ("beta", "alpha",)
-
-
-_ADDBMM_ = GuardedOverload("addbmm_", ((
-    (('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)),
-    addbmm_,
-),), old_order="beta self alpha batch1 batch2")
+_ADDBMM_ = GuardedOverload("addbmm_", (((('self', 'Tensor'), ('batch1', 'Tensor'), ('batch2', 'Tensor'), '*', ('beta', 'Scalar', 1), ('alpha', 'Scalar', 1)), addbmm_),), old_order="beta self alpha batch1 batch2")
 
 
 def linalg_cross(input, other, dim=-1, *, out=None):
@@ -1687,10 +1609,7 @@ def bilinear(input1=MISSING, input2=MISSING, weight=MISSING, bias=None):
     return composite_matmul_products.bilinear(input1, input2, weight, bias)
 
 
-_BILINEAR = GuardedOverload("bilinear", ((
-    (('input1', 'Tensor'), ('input2', 'Tensor'), ('weight', 'Tensor'), ('bias', 'Tensor?', None)),
-    bilinear,
-),), composite_matmul_products.bilinear)
+_BILINEAR = GuardedOverload("bilinear", (((('input1', 'Tensor'), ('input2', 'Tensor'), ('weight', 'Tensor'), ('bias', 'Tensor?', None)), bilinear),), composite_matmul_products.bilinear)
 
 
 def matmul(input=MISSING, other=MISSING, *, out=None):
@@ -1712,10 +1631,7 @@ def matmul(input=MISSING, other=MISSING, *, out=None):
     return composite_matmul_products.matmul(input, other)
 
 
-_MATMUL = GuardedOverload("matmul", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    matmul,
-),), composite_matmul_products.matmul)
+_MATMUL = GuardedOverload("matmul", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), matmul),), composite_matmul_products.matmul)
 
 
 def linear(input=MISSING, weight=MISSING, bias=None, *, out=None):
@@ -1737,10 +1653,7 @@ def linear(input=MISSING, weight=MISSING, bias=None, *, out=None):
     return composite_matmul_products.linear(input, weight, bias)
 
 
-_LINEAR = GuardedOverload("linear", ((
-    (('input', 'Tensor'), ('weight', 'Tensor'), ('bias', 'Tensor?', None), '*', ('out', 'Tensor?', None)),
-    linear,
-),), composite_matmul_products.linear)
+_LINEAR = GuardedOverload("linear", (((('input', 'Tensor'), ('weight', 'Tensor'), ('bias', 'Tensor?', None), '*', ('out', 'Tensor?', None)), linear),), composite_matmul_products.linear)
 
 
 def linalg_matmul(input=MISSING, other=MISSING, *, out=None):
@@ -1762,10 +1675,7 @@ def linalg_matmul(input=MISSING, other=MISSING, *, out=None):
     return composite_matmul_products.matmul(input, other)
 
 
-_LINALG_MATMUL = GuardedOverload("linalg_matmul", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    linalg_matmul,
-),), composite_matmul_products.matmul)
+_LINALG_MATMUL = GuardedOverload("linalg_matmul", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), linalg_matmul),), composite_matmul_products.matmul)
 
 
 def linalg_vecdot(x, y, dim=-1, *, out=None):
@@ -1800,10 +1710,7 @@ def outer(input=MISSING, vec2=MISSING, *, out=None):
     return composite_matmul_products.outer(input, vec2)
 
 
-_OUTER = GuardedOverload("outer", ((
-    (('self', 'Tensor'), ('vec2', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    outer,
-),), composite_matmul_products.outer)
+_OUTER = GuardedOverload("outer", (((('self', 'Tensor'), ('vec2', 'Tensor'), '*', ('out', 'Tensor?', None)), outer),), composite_matmul_products.outer)
 
 
 def ger(input=MISSING, vec2=MISSING, *, out=None):
@@ -1825,10 +1732,7 @@ def ger(input=MISSING, vec2=MISSING, *, out=None):
     return composite_matmul_products.outer(input, vec2)
 
 
-_GER = GuardedOverload("ger", ((
-    (('self', 'Tensor'), ('vec2', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    ger,
-),), composite_matmul_products.outer)
+_GER = GuardedOverload("ger", (((('self', 'Tensor'), ('vec2', 'Tensor'), '*', ('out', 'Tensor?', None)), ger),), composite_matmul_products.outer)
 
 
 def inner(input=MISSING, other=MISSING, *, out=None):
@@ -1850,10 +1754,7 @@ def inner(input=MISSING, other=MISSING, *, out=None):
     return composite_matmul_products.inner(input, other)
 
 
-_INNER = GuardedOverload("inner", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    inner,
-),), composite_matmul_products.inner)
+_INNER = GuardedOverload("inner", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), inner),), composite_matmul_products.inner)
 
 
 def tensordot(input, other, dims_self, dims_other, *, out=None):
@@ -1899,10 +1800,7 @@ def kron(input=MISSING, other=MISSING, *, out=None):
     return composite_matmul_products.kron(input, other)
 
 
-_KRON = GuardedOverload("kron", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    kron,
-),), composite_matmul_products.kron)
+_KRON = GuardedOverload("kron", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), kron),), composite_matmul_products.kron)
 
 
 def chain_matmul(matrices, *, out=None):

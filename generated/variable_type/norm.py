@@ -35,19 +35,10 @@ from gradloom.kernels import norm as kernels_norm
 from gradloom.composite import norm as composite_norm
 from gradloom.formulas.norm import batch_norm_backward_jvp, batch_norm_jvp, group_norm_backward_jvp, group_norm_deviation_jvp, group_norm_jvp, group_norm_mean_jvp, layer_norm_backward_jvp, layer_norm_jvp, weight_norm_jvp
 from gradloom.generated.functions.norm import (
-    BatchNormBackwardBackward0,
-    BatchNormNoUpdateBackward0,
-    BatchNormWithUpdateBackward0,
-    NativeBatchNormBackward0,
-    NativeBatchNormBackwardBackward0,
-    NativeBatchNormLegitBackward0,
-    NativeBatchNormLegitBackward1,
-    NativeBatchNormLegitNoTrainingBackward0,
-    NativeGroupNormBackward0,
-    NativeGroupNormBackwardBackward0,
-    NativeLayerNormBackward0,
-    NativeLayerNormBackwardBackward0,
-    WeightNormInterfaceBackward0,
+    BatchNormBackwardBackward0, BatchNormNoUpdateBackward0, BatchNormWithUpdateBackward0, NativeBatchNormBackward0,
+    NativeBatchNormBackwardBackward0, NativeBatchNormLegitBackward0, NativeBatchNormLegitBackward1,
+    NativeBatchNormLegitNoTrainingBackward0, NativeGroupNormBackward0, NativeGroupNormBackwardBackward0,
+    NativeLayerNormBackward0, NativeLayerNormBackwardBackward0, WeightNormInterfaceBackward0,
 )
 
 
@@ -143,10 +134,7 @@ def native_batch_norm(input=MISSING, weight=MISSING, bias=MISSING, running_mean=
     return (result0, result1, result2)
 
 
-_NATIVE_BATCH_NORM = GuardedOverload("native_batch_norm", ((
-    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor?'), ('running_var', 'Tensor?'), ('training', 'bool'), ('momentum', 'float'), ('eps', 'float'), '*', ('out', 'Tensor[3]?', None)),
-    native_batch_norm,
-),))
+_NATIVE_BATCH_NORM = GuardedOverload("native_batch_norm", (((('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor?'), ('running_var', 'Tensor?'), ('training', 'bool'), ('momentum', 'float'), ('eps', 'float'), '*', ('out', 'Tensor[3]?', None)), native_batch_norm),))
 
 
 def native_batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train, eps, output_mask):
@@ -504,10 +492,7 @@ def _native_batch_norm_legit_no_training(input=MISSING, weight=MISSING, bias=MIS
     return (result0, result1, result2)
 
 
-__NATIVE_BATCH_NORM_LEGIT_NO_TRAINING = GuardedOverload("_native_batch_norm_legit_no_training", ((
-    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor'), ('running_var', 'Tensor'), ('momentum', 'float'), ('eps', 'float'), '*', ('out', 'Tensor[3]?', None)),
-    _native_batch_norm_legit_no_training,
-),))
+__NATIVE_BATCH_NORM_LEGIT_NO_TRAINING = GuardedOverload("_native_batch_norm_legit_no_training", (((('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor'), ('running_var', 'Tensor'), ('momentum', 'float'), ('eps', 'float'), '*', ('out', 'Tensor[3]?', None)), _native_batch_norm_legit_no_training),))
 
 
 def _batch_norm_with_update(input=MISSING, weight=MISSING, bias=MISSING, running_mean=MISSING, running_var=MISSING, momentum=MISSING, eps=MISSING, *, out=None):
@@ -603,10 +588,7 @@ def _batch_norm_with_update(input=MISSING, weight=MISSING, bias=MISSING, running
     return (result0, result1, result2, result3)
 
 
-__BATCH_NORM_WITH_UPDATE = GuardedOverload("_batch_norm_with_update", ((
-    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor'), ('running_var', 'Tensor'), ('momentum', 'float'), ('eps', 'float'), '*', ('out', 'Tensor[4]?', None)),
-    _batch_norm_with_update,
-),))
+__BATCH_NORM_WITH_UPDATE = GuardedOverload("_batch_norm_with_update", (((('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor'), ('running_var', 'Tensor'), ('momentum', 'float'), ('eps', 'float'), '*', ('out', 'Tensor[4]?', None)), _batch_norm_with_update),))
 
 
 def _batch_norm_no_update(input=MISSING, weight=MISSING, bias=MISSING, running_mean=MISSING, running_var=MISSING, momentum=MISSING, eps=MISSING, *, out=None):
@@ -702,10 +684,7 @@ def _batch_norm_no_update(input=MISSING, weight=MISSING, bias=MISSING, running_m
     return (result0, result1, result2, result3)
 
 
-__BATCH_NORM_NO_UPDATE = GuardedOverload("_batch_norm_no_update", ((
-    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor?'), ('running_var', 'Tensor?'), ('momentum', 'float'), ('eps', 'float'), '*', ('out', 'Tensor[4]?', None)),
-    _batch_norm_no_update,
-),))
+__BATCH_NORM_NO_UPDATE = GuardedOverload("_batch_norm_no_update", (((('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor?'), ('running_var', 'Tensor?'), ('momentum', 'float'), ('eps', 'float'), '*', ('out', 'Tensor[4]?', None)), _batch_norm_no_update),))
 
 
 def batch_norm_backward(grad_out, input, weight, running_mean, running_var, save_mean, save_var, update, eps, output_mask, reserve):
@@ -833,10 +812,7 @@ def batch_norm(input=MISSING, weight=MISSING, bias=MISSING, running_mean=MISSING
     return composite_norm.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled)
 
 
-_BATCH_NORM = GuardedOverload("batch_norm", ((
-    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor?'), ('running_var', 'Tensor?'), ('training', 'bool'), ('momentum', 'float'), ('eps', 'float'), ('cudnn_enabled', 'bool')),
-    batch_norm,
-),), composite_norm.batch_norm)
+_BATCH_NORM = GuardedOverload("batch_norm", (((('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor?'), ('running_var', 'Tensor?'), ('training', 'bool'), ('momentum', 'float'), ('eps', 'float'), ('cudnn_enabled', 'bool')), batch_norm),), composite_norm.batch_norm)
 
 
 def instance_norm(input=MISSING, weight=MISSING, bias=MISSING, running_mean=MISSING, running_var=MISSING, use_input_stats=MISSING, momentum=MISSING, eps=MISSING, cudnn_enabled=MISSING):
@@ -858,10 +834,7 @@ def instance_norm(input=MISSING, weight=MISSING, bias=MISSING, running_mean=MISS
     return composite_norm.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps, cudnn_enabled)
 
 
-_INSTANCE_NORM = GuardedOverload("instance_norm", ((
-    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor?'), ('running_var', 'Tensor?'), ('use_input_stats', 'bool'), ('momentum', 'float'), ('eps', 'float'), ('cudnn_enabled', 'bool')),
-    instance_norm,
-),), composite_norm.instance_norm)
+_INSTANCE_NORM = GuardedOverload("instance_norm", (((('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('running_mean', 'Tensor?'), ('running_var', 'Tensor?'), ('use_input_stats', 'bool'), ('momentum', 'float'), ('eps', 'float'), ('cudnn_enabled', 'bool')), instance_norm),), composite_norm.instance_norm)
 
 
 def native_layer_norm(input, normalized_shape, weight, bias, eps, *, out=None):
@@ -1240,10 +1213,7 @@ def native_group_norm(input=MISSING, weight=MISSING, bias=MISSING, N=MISSING, C=
     return (result0, result1, result2)
 
 
-_NATIVE_GROUP_NORM = GuardedOverload("native_group_norm", ((
-    (('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('N', 'int'), ('C', 'int'), ('HxW', 'int'), ('group', 'int'), ('eps', 'float')),
-    native_group_norm,
-),))
+_NATIVE_GROUP_NORM = GuardedOverload("native_group_norm", (((('input', 'Tensor'), ('weight', 'Tensor?'), ('bias', 'Tensor?'), ('N', 'int'), ('C', 'int'), ('HxW', 'int'), ('group', 'int'), ('eps', 'float')), native_group_norm),))
 
 
 def native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask):
@@ -1362,10 +1332,7 @@ def group_norm(input=MISSING, num_groups=MISSING, weight=None, bias=None, eps=1e
     return composite_norm.group_norm(input, num_groups, weight, bias, eps, cudnn_enabled)
 
 
-_GROUP_NORM = GuardedOverload("group_norm", ((
-    (('input', 'Tensor'), ('num_groups', 'int'), ('weight', 'Tensor?', None), ('bias', 'Tensor?', None), ('eps', 'float', 1e-05), ('cudnn_enabled', 'bool', True)),
-    group_norm,
-),), composite_norm.group_norm)
+_GROUP_NORM = GuardedOverload("group_norm", (((('input', 'Tensor'), ('num_groups', 'int'), ('weight', 'Tensor?', None), ('bias', 'Tensor?', None), ('eps', 'float', 1e-05), ('cudnn_enabled', 'bool', True)), group_norm),), composite_norm.group_norm)
 
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):

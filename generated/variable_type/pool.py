@@ -35,28 +35,13 @@ from gradloom.kernels.pool import fractional as kernels_pool_fractional, pooling
 from gradloom.composite import pool as composite_pool
 from gradloom.formulas.pool import gather_spatial
 from gradloom.generated.functions.pool import (
-    AdaptiveAvgPool2DBackward0,
-    AdaptiveAvgPool2DBackwardBackward0,
-    AdaptiveAvgPool3DBackward0,
-    AdaptiveAvgPool3DBackwardBackward0,
-    AdaptiveMaxPool2DBackward0,
-    AdaptiveMaxPool2DBackwardBackward0,
-    AdaptiveMaxPool3DBackward0,
-    AdaptiveMaxPool3DBackwardBackward0,
-    AvgPool2DBackward0,
-    AvgPool2DBackwardBackward0,
-    AvgPool3DBackward0,
-    AvgPool3DBackwardBackward0,
-    FractionalMaxPool2DBackward0,
-    FractionalMaxPool2DBackwardBackward0,
-    FractionalMaxPool3DBackward0,
-    FractionalMaxPool3DBackwardBackward0,
-    MaxPool2DWithIndicesBackward0,
-    MaxPool2DWithIndicesBackwardBackward0,
-    MaxPool3DWithIndicesBackward0,
-    MaxPool3DWithIndicesBackwardBackward0,
-    MaxUnpool2DBackward0,
-    MaxUnpool3DBackward0,
+    AdaptiveAvgPool2DBackward0, AdaptiveAvgPool2DBackwardBackward0, AdaptiveAvgPool3DBackward0,
+    AdaptiveAvgPool3DBackwardBackward0, AdaptiveMaxPool2DBackward0, AdaptiveMaxPool2DBackwardBackward0,
+    AdaptiveMaxPool3DBackward0, AdaptiveMaxPool3DBackwardBackward0, AvgPool2DBackward0, AvgPool2DBackwardBackward0,
+    AvgPool3DBackward0, AvgPool3DBackwardBackward0, FractionalMaxPool2DBackward0, FractionalMaxPool2DBackwardBackward0,
+    FractionalMaxPool3DBackward0, FractionalMaxPool3DBackwardBackward0, MaxPool2DWithIndicesBackward0,
+    MaxPool2DWithIndicesBackwardBackward0, MaxPool3DWithIndicesBackward0, MaxPool3DWithIndicesBackwardBackward0,
+    MaxUnpool2DBackward0, MaxUnpool3DBackward0,
 )
 
 
@@ -466,10 +451,7 @@ def _adaptive_avg_pool2d_backward(grad_output=MISSING, self=MISSING):
     return result
 
 
-__ADAPTIVE_AVG_POOL2D_BACKWARD = GuardedOverload("_adaptive_avg_pool2d_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor')),
-    _adaptive_avg_pool2d_backward,
-),))
+__ADAPTIVE_AVG_POOL2D_BACKWARD = GuardedOverload("_adaptive_avg_pool2d_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor')), _adaptive_avg_pool2d_backward),))
 
 
 def adaptive_avg_pool2d(input, output_size):
@@ -608,10 +590,7 @@ def adaptive_max_pool2d_backward(grad_output=MISSING, self=MISSING, indices=MISS
     return result
 
 
-_ADAPTIVE_MAX_POOL2D_BACKWARD = GuardedOverload("adaptive_max_pool2d_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('indices', 'Tensor')),
-    adaptive_max_pool2d_backward,
-),))
+_ADAPTIVE_MAX_POOL2D_BACKWARD = GuardedOverload("adaptive_max_pool2d_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('indices', 'Tensor')), adaptive_max_pool2d_backward),))
 
 
 def max_unpool2d(input, indices, output_size):
@@ -1075,10 +1054,7 @@ def _adaptive_avg_pool3d_backward(grad_output=MISSING, self=MISSING):
     return result
 
 
-__ADAPTIVE_AVG_POOL3D_BACKWARD = GuardedOverload("_adaptive_avg_pool3d_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor')),
-    _adaptive_avg_pool3d_backward,
-),))
+__ADAPTIVE_AVG_POOL3D_BACKWARD = GuardedOverload("_adaptive_avg_pool3d_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor')), _adaptive_avg_pool3d_backward),))
 
 
 def adaptive_avg_pool3d(input, output_size):
@@ -1217,10 +1193,7 @@ def adaptive_max_pool3d_backward(grad_output=MISSING, self=MISSING, indices=MISS
     return result
 
 
-_ADAPTIVE_MAX_POOL3D_BACKWARD = GuardedOverload("adaptive_max_pool3d_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('indices', 'Tensor')),
-    adaptive_max_pool3d_backward,
-),))
+_ADAPTIVE_MAX_POOL3D_BACKWARD = GuardedOverload("adaptive_max_pool3d_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('indices', 'Tensor')), adaptive_max_pool3d_backward),))
 
 
 def max_unpool3d(input, indices, output_size, stride, padding):

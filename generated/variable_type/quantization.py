@@ -34,12 +34,9 @@ from gradloom.tensors.out import write_out
 from gradloom.kernels import quantization as kernels_quantization
 from gradloom.composite import quantization as composite_quantization
 from gradloom.generated.functions.quantization import (
-    FakeQuantizeLearnablePerChannelAffineBackward0,
-    FakeQuantizeLearnablePerTensorAffineBackward0,
-    FakeQuantizePerChannelAffineCachemaskBackward0,
-    FakeQuantizePerTensorAffineCachemaskBackward0,
-    FakeQuantizePerTensorAffineCachemaskTensorQparamsBackward0,
-    FusedMovingAvgObsFqHelperBackward0,
+    FakeQuantizeLearnablePerChannelAffineBackward0, FakeQuantizeLearnablePerTensorAffineBackward0,
+    FakeQuantizePerChannelAffineCachemaskBackward0, FakeQuantizePerTensorAffineCachemaskBackward0,
+    FakeQuantizePerTensorAffineCachemaskTensorQparamsBackward0, FusedMovingAvgObsFqHelperBackward0,
 )
 
 
@@ -124,10 +121,7 @@ def fake_quantize_per_tensor_affine_cachemask(input=MISSING, scale=MISSING, zero
     return fake_quantize_per_tensor_affine_cachemask_result((output, mask))
 
 
-_FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK = GuardedOverload("fake_quantize_per_tensor_affine_cachemask", ((
-    (('self', 'Tensor'), ('scale', 'float'), ('zero_point', 'int'), ('quant_min', 'int'), ('quant_max', 'int')),
-    fake_quantize_per_tensor_affine_cachemask,
-),))
+_FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK = GuardedOverload("fake_quantize_per_tensor_affine_cachemask", (((('self', 'Tensor'), ('scale', 'float'), ('zero_point', 'int'), ('quant_min', 'int'), ('quant_max', 'int')), fake_quantize_per_tensor_affine_cachemask),))
 
 
 def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(input=MISSING, scale=MISSING, zero_point=MISSING, fake_quant_enabled=MISSING, quant_min=MISSING, quant_max=MISSING):
@@ -187,10 +181,7 @@ def _fake_quantize_per_tensor_affine_cachemask_tensor_qparams(input=MISSING, sca
     return _fake_quantize_per_tensor_affine_cachemask_tensor_qparams_result((output, mask))
 
 
-__FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_TENSOR_QPARAMS = GuardedOverload("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", ((
-    (('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('fake_quant_enabled', 'Tensor'), ('quant_min', 'int'), ('quant_max', 'int')),
-    _fake_quantize_per_tensor_affine_cachemask_tensor_qparams,
-),))
+__FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_TENSOR_QPARAMS = GuardedOverload("_fake_quantize_per_tensor_affine_cachemask_tensor_qparams", (((('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('fake_quant_enabled', 'Tensor'), ('quant_min', 'int'), ('quant_max', 'int')), _fake_quantize_per_tensor_affine_cachemask_tensor_qparams),))
 
 
 def fake_quantize_per_tensor_affine_cachemask_backward(grad=MISSING, mask=MISSING):
@@ -210,10 +201,7 @@ def fake_quantize_per_tensor_affine_cachemask_backward(grad=MISSING, mask=MISSIN
     return composite_quantization.masked_gradient(grad, mask)
 
 
-_FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_BACKWARD = GuardedOverload("fake_quantize_per_tensor_affine_cachemask_backward", ((
-    (('grad', 'Tensor'), ('mask', 'Tensor')),
-    fake_quantize_per_tensor_affine_cachemask_backward,
-),), composite_quantization.masked_gradient)
+_FAKE_QUANTIZE_PER_TENSOR_AFFINE_CACHEMASK_BACKWARD = GuardedOverload("fake_quantize_per_tensor_affine_cachemask_backward", (((('grad', 'Tensor'), ('mask', 'Tensor')), fake_quantize_per_tensor_affine_cachemask_backward),), composite_quantization.masked_gradient)
 
 
 def _fake_quantize_learnable_per_tensor_affine(input=MISSING, scale=MISSING, zero_point=MISSING, quant_min=MISSING, quant_max=MISSING, grad_factor=1.0):
@@ -277,10 +265,7 @@ def _fake_quantize_learnable_per_tensor_affine(input=MISSING, scale=MISSING, zer
     return result
 
 
-__FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE = GuardedOverload("_fake_quantize_learnable_per_tensor_affine", ((
-    (('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('quant_min', 'int'), ('quant_max', 'int'), ('grad_factor', 'float', 1.0)),
-    _fake_quantize_learnable_per_tensor_affine,
-),))
+__FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE = GuardedOverload("_fake_quantize_learnable_per_tensor_affine", (((('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('quant_min', 'int'), ('quant_max', 'int'), ('grad_factor', 'float', 1.0)), _fake_quantize_learnable_per_tensor_affine),))
 
 
 def _fake_quantize_learnable_per_tensor_affine_backward(grad=MISSING, self=MISSING, scale=MISSING, zero_point=MISSING, quant_min=MISSING, quant_max=MISSING, grad_factor=1.0):
@@ -321,10 +306,7 @@ def _fake_quantize_learnable_per_tensor_affine_backward(grad=MISSING, self=MISSI
     return (result0, result1, result2)
 
 
-__FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE_BACKWARD = GuardedOverload("_fake_quantize_learnable_per_tensor_affine_backward", ((
-    (('grad', 'Tensor'), ('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('quant_min', 'int'), ('quant_max', 'int'), ('grad_factor', 'float', 1.0)),
-    _fake_quantize_learnable_per_tensor_affine_backward,
-),))
+__FAKE_QUANTIZE_LEARNABLE_PER_TENSOR_AFFINE_BACKWARD = GuardedOverload("_fake_quantize_learnable_per_tensor_affine_backward", (((('grad', 'Tensor'), ('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('quant_min', 'int'), ('quant_max', 'int'), ('grad_factor', 'float', 1.0)), _fake_quantize_learnable_per_tensor_affine_backward),))
 
 
 def fake_quantize_per_channel_affine(input=MISSING, scale=MISSING, zero_point=MISSING, axis=MISSING, quant_min=MISSING, quant_max=MISSING):
@@ -346,10 +328,7 @@ def fake_quantize_per_channel_affine(input=MISSING, scale=MISSING, zero_point=MI
     return composite_quantization.per_channel(input, scale, zero_point, axis, quant_min, quant_max)
 
 
-_FAKE_QUANTIZE_PER_CHANNEL_AFFINE = GuardedOverload("fake_quantize_per_channel_affine", ((
-    (('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('axis', 'int'), ('quant_min', 'int'), ('quant_max', 'int')),
-    fake_quantize_per_channel_affine,
-),), composite_quantization.per_channel)
+_FAKE_QUANTIZE_PER_CHANNEL_AFFINE = GuardedOverload("fake_quantize_per_channel_affine", (((('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('axis', 'int'), ('quant_min', 'int'), ('quant_max', 'int')), fake_quantize_per_channel_affine),), composite_quantization.per_channel)
 
 
 def fake_quantize_per_channel_affine_cachemask(input=MISSING, scale=MISSING, zero_point=MISSING, axis=MISSING, quant_min=MISSING, quant_max=MISSING):
@@ -407,10 +386,7 @@ def fake_quantize_per_channel_affine_cachemask(input=MISSING, scale=MISSING, zer
     return fake_quantize_per_channel_affine_cachemask_result((output, mask))
 
 
-_FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK = GuardedOverload("fake_quantize_per_channel_affine_cachemask", ((
-    (('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('axis', 'int'), ('quant_min', 'int'), ('quant_max', 'int')),
-    fake_quantize_per_channel_affine_cachemask,
-),))
+_FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK = GuardedOverload("fake_quantize_per_channel_affine_cachemask", (((('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('axis', 'int'), ('quant_min', 'int'), ('quant_max', 'int')), fake_quantize_per_channel_affine_cachemask),))
 
 
 def fake_quantize_per_channel_affine_cachemask_backward(grad=MISSING, mask=MISSING):
@@ -430,10 +406,7 @@ def fake_quantize_per_channel_affine_cachemask_backward(grad=MISSING, mask=MISSI
     return composite_quantization.masked_gradient(grad, mask)
 
 
-_FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_BACKWARD = GuardedOverload("fake_quantize_per_channel_affine_cachemask_backward", ((
-    (('grad', 'Tensor'), ('mask', 'Tensor')),
-    fake_quantize_per_channel_affine_cachemask_backward,
-),), composite_quantization.masked_gradient)
+_FAKE_QUANTIZE_PER_CHANNEL_AFFINE_CACHEMASK_BACKWARD = GuardedOverload("fake_quantize_per_channel_affine_cachemask_backward", (((('grad', 'Tensor'), ('mask', 'Tensor')), fake_quantize_per_channel_affine_cachemask_backward),), composite_quantization.masked_gradient)
 
 
 def _fake_quantize_learnable_per_channel_affine(input=MISSING, scale=MISSING, zero_point=MISSING, axis=MISSING, quant_min=MISSING, quant_max=MISSING, grad_factor=1.0):
@@ -498,10 +471,7 @@ def _fake_quantize_learnable_per_channel_affine(input=MISSING, scale=MISSING, ze
     return result
 
 
-__FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE = GuardedOverload("_fake_quantize_learnable_per_channel_affine", ((
-    (('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('axis', 'int'), ('quant_min', 'int'), ('quant_max', 'int'), ('grad_factor', 'float', 1.0)),
-    _fake_quantize_learnable_per_channel_affine,
-),))
+__FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE = GuardedOverload("_fake_quantize_learnable_per_channel_affine", (((('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('axis', 'int'), ('quant_min', 'int'), ('quant_max', 'int'), ('grad_factor', 'float', 1.0)), _fake_quantize_learnable_per_channel_affine),))
 
 
 def _fake_quantize_learnable_per_channel_affine_backward(grad=MISSING, self=MISSING, scale=MISSING, zero_point=MISSING, axis=MISSING, quant_min=MISSING, quant_max=MISSING, grad_factor=1.0):
@@ -542,10 +512,7 @@ def _fake_quantize_learnable_per_channel_affine_backward(grad=MISSING, self=MISS
     return (result0, result1, result2)
 
 
-__FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE_BACKWARD = GuardedOverload("_fake_quantize_learnable_per_channel_affine_backward", ((
-    (('grad', 'Tensor'), ('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('axis', 'int'), ('quant_min', 'int'), ('quant_max', 'int'), ('grad_factor', 'float', 1.0)),
-    _fake_quantize_learnable_per_channel_affine_backward,
-),))
+__FAKE_QUANTIZE_LEARNABLE_PER_CHANNEL_AFFINE_BACKWARD = GuardedOverload("_fake_quantize_learnable_per_channel_affine_backward", (((('grad', 'Tensor'), ('self', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('axis', 'int'), ('quant_min', 'int'), ('quant_max', 'int'), ('grad_factor', 'float', 1.0)), _fake_quantize_learnable_per_channel_affine_backward),))
 
 
 def fused_moving_avg_obs_fake_quant(input=MISSING, observer_on=MISSING, fake_quant_on=MISSING, running_min=MISSING, running_max=MISSING, scale=MISSING, zero_point=MISSING, averaging_const=MISSING, quant_min=MISSING, quant_max=MISSING, ch_axis=MISSING, per_row_fake_quant=False, symmetric_quant=False):
@@ -567,10 +534,7 @@ def fused_moving_avg_obs_fake_quant(input=MISSING, observer_on=MISSING, fake_qua
     return composite_quantization.moving_average(input, observer_on, fake_quant_on, running_min, running_max, scale, zero_point, averaging_const, quant_min, quant_max, ch_axis, per_row_fake_quant, symmetric_quant)
 
 
-_FUSED_MOVING_AVG_OBS_FAKE_QUANT = GuardedOverload("fused_moving_avg_obs_fake_quant", ((
-    (('self', 'Tensor'), ('observer_on', 'Tensor'), ('fake_quant_on', 'Tensor'), ('running_min', 'Tensor'), ('running_max', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('averaging_const', 'float'), ('quant_min', 'int'), ('quant_max', 'int'), ('ch_axis', 'int'), ('per_row_fake_quant', 'bool', False), ('symmetric_quant', 'bool', False)),
-    fused_moving_avg_obs_fake_quant,
-),), composite_quantization.moving_average)
+_FUSED_MOVING_AVG_OBS_FAKE_QUANT = GuardedOverload("fused_moving_avg_obs_fake_quant", (((('self', 'Tensor'), ('observer_on', 'Tensor'), ('fake_quant_on', 'Tensor'), ('running_min', 'Tensor'), ('running_max', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('averaging_const', 'float'), ('quant_min', 'int'), ('quant_max', 'int'), ('ch_axis', 'int'), ('per_row_fake_quant', 'bool', False), ('symmetric_quant', 'bool', False)), fused_moving_avg_obs_fake_quant),), composite_quantization.moving_average)
 
 
 def _fused_moving_avg_obs_fq_helper(input=MISSING, observer_on=MISSING, fake_quant_on=MISSING, running_min=MISSING, running_max=MISSING, scale=MISSING, zero_point=MISSING, averaging_const=MISSING, quant_min=MISSING, quant_max=MISSING, ch_axis=MISSING, per_row_fake_quant=False, symmetric_quant=False):
@@ -636,10 +600,7 @@ def _fused_moving_avg_obs_fq_helper(input=MISSING, observer_on=MISSING, fake_qua
     return _fused_moving_avg_obs_fq_helper_result((output, mask))
 
 
-__FUSED_MOVING_AVG_OBS_FQ_HELPER = GuardedOverload("_fused_moving_avg_obs_fq_helper", ((
-    (('self', 'Tensor'), ('observer_on', 'Tensor'), ('fake_quant_on', 'Tensor'), ('running_min', 'Tensor'), ('running_max', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('averaging_const', 'float'), ('quant_min', 'int'), ('quant_max', 'int'), ('ch_axis', 'int'), ('per_row_fake_quant', 'bool', False), ('symmetric_quant', 'bool', False)),
-    _fused_moving_avg_obs_fq_helper,
-),))
+__FUSED_MOVING_AVG_OBS_FQ_HELPER = GuardedOverload("_fused_moving_avg_obs_fq_helper", (((('self', 'Tensor'), ('observer_on', 'Tensor'), ('fake_quant_on', 'Tensor'), ('running_min', 'Tensor'), ('running_max', 'Tensor'), ('scale', 'Tensor'), ('zero_point', 'Tensor'), ('averaging_const', 'float'), ('quant_min', 'int'), ('quant_max', 'int'), ('ch_axis', 'int'), ('per_row_fake_quant', 'bool', False), ('symmetric_quant', 'bool', False)), _fused_moving_avg_obs_fq_helper),))
 
 
 # The rule of autocast for the arguments: the key `autocast` of the entry.

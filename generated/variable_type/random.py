@@ -35,33 +35,12 @@ from gradloom.kernels.random import operators as kernels_random_operators
 from gradloom.composite import random as composite_random
 from gradloom.formulas.random import dropout_scale
 from gradloom.generated.functions.random import (
-    BernoulliBackward0,
-    BernoulliBackward1,
-    BernoulliBackward2,
-    BernoulliBackward3,
-    BinomialBackward0,
-    CauchyBackward0,
-    DirichletGradBackward0,
-    ExponentialBackward0,
-    GeometricBackward0,
-    LogNormalBackward0,
-    NativeDropoutBackward0,
-    NativeDropoutBackwardBackward0,
-    NormalBackward0,
-    NormalBackward1,
-    NormalBackward2,
-    NormalBackward3,
-    PoissonBackward0,
-    RandomBackward0,
-    RandomBackward1,
-    RandomBackward2,
-    RreluWithNoiseBackward0,
-    RreluWithNoiseBackward1,
-    RreluWithNoiseBackwardBackward0,
-    SampleDirichletBackward0,
-    StandardGammaBackward0,
-    StandardGammaGradBackward0,
-    UniformBackward0,
+    BernoulliBackward0, BernoulliBackward1, BernoulliBackward2, BernoulliBackward3, BinomialBackward0, CauchyBackward0,
+    DirichletGradBackward0, ExponentialBackward0, GeometricBackward0, LogNormalBackward0, NativeDropoutBackward0,
+    NativeDropoutBackwardBackward0, NormalBackward0, NormalBackward1, NormalBackward2, NormalBackward3,
+    PoissonBackward0, RandomBackward0, RandomBackward1, RandomBackward2, RreluWithNoiseBackward0,
+    RreluWithNoiseBackward1, RreluWithNoiseBackwardBackward0, SampleDirichletBackward0, StandardGammaBackward0,
+    StandardGammaGradBackward0, UniformBackward0,
 )
 
 
@@ -1987,10 +1966,7 @@ def _standard_gamma_grad(input=MISSING, output=MISSING, *, out=None):
     return result
 
 
-__STANDARD_GAMMA_GRAD = GuardedOverload("_standard_gamma_grad", ((
-    (('self', 'Tensor'), ('output', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    _standard_gamma_grad,
-),))
+__STANDARD_GAMMA_GRAD = GuardedOverload("_standard_gamma_grad", (((('self', 'Tensor'), ('output', 'Tensor'), '*', ('out', 'Tensor?', None)), _standard_gamma_grad),))
 
 
 def _sample_dirichlet(input, generator=None, *, out=None):
@@ -2104,10 +2080,7 @@ def _dirichlet_grad(x=MISSING, alpha=MISSING, total=MISSING, *, out=None):
     return result
 
 
-__DIRICHLET_GRAD = GuardedOverload("_dirichlet_grad", ((
-    (('x', 'Tensor'), ('alpha', 'Tensor'), ('total', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    _dirichlet_grad,
-),))
+__DIRICHLET_GRAD = GuardedOverload("_dirichlet_grad", (((('x', 'Tensor'), ('alpha', 'Tensor'), ('total', 'Tensor'), '*', ('out', 'Tensor?', None)), _dirichlet_grad),))
 
 
 def native_dropout(input=MISSING, p=MISSING, train=MISSING):
@@ -2172,10 +2145,7 @@ def native_dropout(input=MISSING, p=MISSING, train=MISSING):
     return (result0, result1)
 
 
-_NATIVE_DROPOUT = GuardedOverload("native_dropout", ((
-    (('input', 'Tensor'), ('p', 'float'), ('train', 'bool?')),
-    native_dropout,
-),))
+_NATIVE_DROPOUT = GuardedOverload("native_dropout", (((('input', 'Tensor'), ('p', 'float'), ('train', 'bool?')), native_dropout),))
 
 
 def native_dropout_backward(grad_output=MISSING, mask=MISSING, scale=MISSING):
@@ -2249,10 +2219,7 @@ def native_dropout_backward(grad_output=MISSING, mask=MISSING, scale=MISSING):
     return result
 
 
-_NATIVE_DROPOUT_BACKWARD = GuardedOverload("native_dropout_backward", ((
-    (('grad_output', 'Tensor'), ('mask', 'Tensor'), ('scale', 'float')),
-    native_dropout_backward,
-),))
+_NATIVE_DROPOUT_BACKWARD = GuardedOverload("native_dropout_backward", (((('grad_output', 'Tensor'), ('mask', 'Tensor'), ('scale', 'float')), native_dropout_backward),))
 
 
 def dropout(input=MISSING, p=MISSING, train=MISSING):
@@ -2274,10 +2241,7 @@ def dropout(input=MISSING, p=MISSING, train=MISSING):
     return composite_random.dropout(input, p, train)
 
 
-_DROPOUT = GuardedOverload("dropout", ((
-    (('input', 'Tensor'), ('p', 'float'), ('train', 'bool')),
-    dropout,
-),), composite_random.dropout)
+_DROPOUT = GuardedOverload("dropout", (((('input', 'Tensor'), ('p', 'float'), ('train', 'bool')), dropout),), composite_random.dropout)
 
 
 def dropout_(input=MISSING, p=MISSING, train=MISSING):
@@ -2299,10 +2263,7 @@ def dropout_(input=MISSING, p=MISSING, train=MISSING):
     return composite_random.dropout_(input, p, train)
 
 
-_DROPOUT_ = GuardedOverload("dropout_", ((
-    (('self', 'Tensor'), ('p', 'float'), ('train', 'bool')),
-    dropout_,
-),), composite_random.dropout_)
+_DROPOUT_ = GuardedOverload("dropout_", (((('self', 'Tensor'), ('p', 'float'), ('train', 'bool')), dropout_),), composite_random.dropout_)
 
 
 def feature_dropout(input=MISSING, p=MISSING, train=MISSING):
@@ -2324,10 +2285,7 @@ def feature_dropout(input=MISSING, p=MISSING, train=MISSING):
     return composite_random.feature_dropout(input, p, train)
 
 
-_FEATURE_DROPOUT = GuardedOverload("feature_dropout", ((
-    (('input', 'Tensor'), ('p', 'float'), ('train', 'bool')),
-    feature_dropout,
-),), composite_random.feature_dropout)
+_FEATURE_DROPOUT = GuardedOverload("feature_dropout", (((('input', 'Tensor'), ('p', 'float'), ('train', 'bool')), feature_dropout),), composite_random.feature_dropout)
 
 
 def feature_dropout_(input=MISSING, p=MISSING, train=MISSING):
@@ -2349,10 +2307,7 @@ def feature_dropout_(input=MISSING, p=MISSING, train=MISSING):
     return composite_random.feature_dropout_(input, p, train)
 
 
-_FEATURE_DROPOUT_ = GuardedOverload("feature_dropout_", ((
-    (('self', 'Tensor'), ('p', 'float'), ('train', 'bool')),
-    feature_dropout_,
-),), composite_random.feature_dropout_)
+_FEATURE_DROPOUT_ = GuardedOverload("feature_dropout_", (((('self', 'Tensor'), ('p', 'float'), ('train', 'bool')), feature_dropout_),), composite_random.feature_dropout_)
 
 
 def alpha_dropout(input=MISSING, p=MISSING, train=MISSING):
@@ -2374,10 +2329,7 @@ def alpha_dropout(input=MISSING, p=MISSING, train=MISSING):
     return composite_random.alpha_dropout(input, p, train)
 
 
-_ALPHA_DROPOUT = GuardedOverload("alpha_dropout", ((
-    (('input', 'Tensor'), ('p', 'float'), ('train', 'bool')),
-    alpha_dropout,
-),), composite_random.alpha_dropout)
+_ALPHA_DROPOUT = GuardedOverload("alpha_dropout", (((('input', 'Tensor'), ('p', 'float'), ('train', 'bool')), alpha_dropout),), composite_random.alpha_dropout)
 
 
 def alpha_dropout_(input=MISSING, p=MISSING, train=MISSING):
@@ -2399,10 +2351,7 @@ def alpha_dropout_(input=MISSING, p=MISSING, train=MISSING):
     return composite_random.alpha_dropout_(input, p, train)
 
 
-_ALPHA_DROPOUT_ = GuardedOverload("alpha_dropout_", ((
-    (('self', 'Tensor'), ('p', 'float'), ('train', 'bool')),
-    alpha_dropout_,
-),), composite_random.alpha_dropout_)
+_ALPHA_DROPOUT_ = GuardedOverload("alpha_dropout_", (((('self', 'Tensor'), ('p', 'float'), ('train', 'bool')), alpha_dropout_),), composite_random.alpha_dropout_)
 
 
 def feature_alpha_dropout(input=MISSING, p=MISSING, train=MISSING):
@@ -2424,10 +2373,7 @@ def feature_alpha_dropout(input=MISSING, p=MISSING, train=MISSING):
     return composite_random.feature_alpha_dropout(input, p, train)
 
 
-_FEATURE_ALPHA_DROPOUT = GuardedOverload("feature_alpha_dropout", ((
-    (('input', 'Tensor'), ('p', 'float'), ('train', 'bool')),
-    feature_alpha_dropout,
-),), composite_random.feature_alpha_dropout)
+_FEATURE_ALPHA_DROPOUT = GuardedOverload("feature_alpha_dropout", (((('input', 'Tensor'), ('p', 'float'), ('train', 'bool')), feature_alpha_dropout),), composite_random.feature_alpha_dropout)
 
 
 def feature_alpha_dropout_(input=MISSING, p=MISSING, train=MISSING):
@@ -2449,10 +2395,7 @@ def feature_alpha_dropout_(input=MISSING, p=MISSING, train=MISSING):
     return composite_random.feature_alpha_dropout_(input, p, train)
 
 
-_FEATURE_ALPHA_DROPOUT_ = GuardedOverload("feature_alpha_dropout_", ((
-    (('self', 'Tensor'), ('p', 'float'), ('train', 'bool')),
-    feature_alpha_dropout_,
-),), composite_random.feature_alpha_dropout_)
+_FEATURE_ALPHA_DROPOUT_ = GuardedOverload("feature_alpha_dropout_", (((('self', 'Tensor'), ('p', 'float'), ('train', 'bool')), feature_alpha_dropout_),), composite_random.feature_alpha_dropout_)
 
 
 def rrelu(input, lower=0.125, upper=0.3333333333333333, training=False, generator=None):
@@ -2682,10 +2625,7 @@ def rrelu_with_noise_backward(grad_output=MISSING, self=MISSING, noise=MISSING, 
     return result
 
 
-_RRELU_WITH_NOISE_BACKWARD = GuardedOverload("rrelu_with_noise_backward", ((
-    (('grad_output', 'Tensor'), ('self', 'Tensor'), ('noise', 'Tensor'), ('lower', 'Scalar'), ('upper', 'Scalar'), ('training', 'bool'), ('self_is_result', 'bool')),
-    rrelu_with_noise_backward,
-),))
+_RRELU_WITH_NOISE_BACKWARD = GuardedOverload("rrelu_with_noise_backward", (((('grad_output', 'Tensor'), ('self', 'Tensor'), ('noise', 'Tensor'), ('lower', 'Scalar'), ('upper', 'Scalar'), ('training', 'bool'), ('self_is_result', 'bool')), rrelu_with_noise_backward),))
 
 
 silence(globals())

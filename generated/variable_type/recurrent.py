@@ -35,8 +35,7 @@ from gradloom.kernels import recurrent as kernels_recurrent
 from gradloom.composite import recurrent as composite_recurrent
 from gradloom.formulas.recurrent import rnn_layer_jvp
 from gradloom.generated.functions.recurrent import (
-    MkldnnRnnLayerBackward0,
-    PackPaddedSequenceBackward0,
+    MkldnnRnnLayerBackward0, PackPaddedSequenceBackward0,
 )
 
 
@@ -160,10 +159,7 @@ def gru_cell(input=MISSING, hx=MISSING, w_ih=MISSING, w_hh=MISSING, b_ih=None, b
     return composite_recurrent.gru_cell(input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
-_GRU_CELL = GuardedOverload("gru_cell", ((
-    (('input', 'Tensor'), ('hx', 'Tensor'), ('w_ih', 'Tensor'), ('w_hh', 'Tensor'), ('b_ih', 'Tensor?', None), ('b_hh', 'Tensor?', None)),
-    gru_cell,
-),), composite_recurrent.gru_cell)
+_GRU_CELL = GuardedOverload("gru_cell", (((('input', 'Tensor'), ('hx', 'Tensor'), ('w_ih', 'Tensor'), ('w_hh', 'Tensor'), ('b_ih', 'Tensor?', None), ('b_hh', 'Tensor?', None)), gru_cell),), composite_recurrent.gru_cell)
 
 
 def rnn_tanh_cell(input=MISSING, hx=MISSING, w_ih=MISSING, w_hh=MISSING, b_ih=None, b_hh=None):
@@ -183,10 +179,7 @@ def rnn_tanh_cell(input=MISSING, hx=MISSING, w_ih=MISSING, w_hh=MISSING, b_ih=No
     return composite_recurrent.rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
-_RNN_TANH_CELL = GuardedOverload("rnn_tanh_cell", ((
-    (('input', 'Tensor'), ('hx', 'Tensor'), ('w_ih', 'Tensor'), ('w_hh', 'Tensor'), ('b_ih', 'Tensor?', None), ('b_hh', 'Tensor?', None)),
-    rnn_tanh_cell,
-),), composite_recurrent.rnn_tanh_cell)
+_RNN_TANH_CELL = GuardedOverload("rnn_tanh_cell", (((('input', 'Tensor'), ('hx', 'Tensor'), ('w_ih', 'Tensor'), ('w_hh', 'Tensor'), ('b_ih', 'Tensor?', None), ('b_hh', 'Tensor?', None)), rnn_tanh_cell),), composite_recurrent.rnn_tanh_cell)
 
 
 def rnn_relu_cell(input=MISSING, hx=MISSING, w_ih=MISSING, w_hh=MISSING, b_ih=None, b_hh=None):
@@ -206,10 +199,7 @@ def rnn_relu_cell(input=MISSING, hx=MISSING, w_ih=MISSING, w_hh=MISSING, b_ih=No
     return composite_recurrent.rnn_relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
-_RNN_RELU_CELL = GuardedOverload("rnn_relu_cell", ((
-    (('input', 'Tensor'), ('hx', 'Tensor'), ('w_ih', 'Tensor'), ('w_hh', 'Tensor'), ('b_ih', 'Tensor?', None), ('b_hh', 'Tensor?', None)),
-    rnn_relu_cell,
-),), composite_recurrent.rnn_relu_cell)
+_RNN_RELU_CELL = GuardedOverload("rnn_relu_cell", (((('input', 'Tensor'), ('hx', 'Tensor'), ('w_ih', 'Tensor'), ('w_hh', 'Tensor'), ('b_ih', 'Tensor?', None), ('b_hh', 'Tensor?', None)), rnn_relu_cell),), composite_recurrent.rnn_relu_cell)
 
 
 def mkldnn_rnn_layer(input, weight0, weight1, weight2, weight3, hx_, cx_, reverse, batch_sizes, mode, hidden_size, num_layers, has_biases, bidirectional, batch_first, train):
@@ -434,10 +424,7 @@ def _pack_padded_sequence(input=MISSING, lengths=MISSING, batch_first=MISSING):
     return (result0, result1)
 
 
-__PACK_PADDED_SEQUENCE = GuardedOverload("_pack_padded_sequence", ((
-    (('input', 'Tensor'), ('lengths', 'Tensor'), ('batch_first', 'bool')),
-    _pack_padded_sequence,
-),))
+__PACK_PADDED_SEQUENCE = GuardedOverload("_pack_padded_sequence", (((('input', 'Tensor'), ('lengths', 'Tensor'), ('batch_first', 'bool')), _pack_padded_sequence),))
 
 
 def _pack_padded_sequence_backward(grad, input_size, batch_sizes, batch_first):
@@ -470,10 +457,7 @@ def _pad_packed_sequence(data=MISSING, batch_sizes=MISSING, batch_first=MISSING,
     return composite_recurrent.pad_packed_sequence(data, batch_sizes, batch_first, padding_value, total_length)
 
 
-__PAD_PACKED_SEQUENCE = GuardedOverload("_pad_packed_sequence", ((
-    (('data', 'Tensor'), ('batch_sizes', 'Tensor'), ('batch_first', 'bool'), ('padding_value', 'Scalar'), ('total_length', 'int')),
-    _pad_packed_sequence,
-),), composite_recurrent.pad_packed_sequence)
+__PAD_PACKED_SEQUENCE = GuardedOverload("_pad_packed_sequence", (((('data', 'Tensor'), ('batch_sizes', 'Tensor'), ('batch_first', 'bool'), ('padding_value', 'Scalar'), ('total_length', 'int')), _pad_packed_sequence),), composite_recurrent.pad_packed_sequence)
 
 
 def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side='right'):

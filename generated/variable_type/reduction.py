@@ -35,49 +35,13 @@ from gradloom.kernels.reduction import counting as kernels_reduction_counting, e
 from gradloom.composite.reduction import differences as composite_reduction_differences, statistics as composite_reduction_statistics
 from gradloom.formulas.reduction import amaxmin_jvp, cdist_jvp, cumprod_jvp, evenly_read_jvp, gather_with_keepdimed_indices, logcumsumexp_jvp, logsumexp_jvp, norm_jvp, pdist_jvp, prod_jvp, renorm_jvp, segment_reduce_jvp, std_jvp, var_jvp
 from gradloom.generated.functions.reduction import (
-    AmaxBackward0,
-    AminBackward0,
-    AminmaxBackward0,
-    CdistBackward0,
-    CummaxBackward0,
-    CumminBackward0,
-    CumprodBackward0,
-    CumsumBackward0,
-    DistBackward0,
-    EuclideanDistBackward0,
-    KthvalueBackward0,
-    LinalgVectorNormBackward0,
-    LogcumsumexpBackward0,
-    LogsumexpBackward0,
-    MaxBackward0,
-    MaxBackward1,
-    MeanBackward0,
-    MeanBackward1,
-    MedianBackward0,
-    MedianBackward1,
-    MinBackward0,
-    MinBackward1,
-    ModeBackward0,
-    NanmedianBackward0,
-    NanmedianBackward1,
-    NansumBackward0,
-    NormBackward0,
-    NormBackward1,
-    NormBackward2,
-    NormBackward3,
-    PdistBackward0,
-    ProdBackward0,
-    ProdBackward1,
-    RenormBackward0,
-    SegmentReduceBackward0,
-    StdBackward0,
-    StdMeanBackward0,
-    SumBackward0,
-    SumBackward1,
-    TraceBackward0,
-    ValueSelectingReductionBackwardBackward0,
-    VarBackward0,
-    VarMeanBackward0,
+    AmaxBackward0, AminBackward0, AminmaxBackward0, CdistBackward0, CummaxBackward0, CumminBackward0, CumprodBackward0,
+    CumsumBackward0, DistBackward0, EuclideanDistBackward0, KthvalueBackward0, LinalgVectorNormBackward0,
+    LogcumsumexpBackward0, LogsumexpBackward0, MaxBackward0, MaxBackward1, MeanBackward0, MeanBackward1,
+    MedianBackward0, MedianBackward1, MinBackward0, MinBackward1, ModeBackward0, NanmedianBackward0, NanmedianBackward1,
+    NansumBackward0, NormBackward0, NormBackward1, NormBackward2, NormBackward3, PdistBackward0, ProdBackward0,
+    ProdBackward1, RenormBackward0, SegmentReduceBackward0, StdBackward0, StdMeanBackward0, SumBackward0, SumBackward1,
+    TraceBackward0, ValueSelectingReductionBackwardBackward0, VarBackward0, VarMeanBackward0,
 )
 
 
@@ -2494,10 +2458,7 @@ def cummax(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
     return cummax_result((values, indices))
 
 
-_CUMMAX = GuardedOverload("cummax", ((
-    (('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor[2]?', None)),
-    cummax,
-),))
+_CUMMAX = GuardedOverload("cummax", (((('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor[2]?', None)), cummax),))
 
 
 def cummin(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
@@ -2564,10 +2525,7 @@ def cummin(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
     return cummin_result((values, indices))
 
 
-_CUMMIN = GuardedOverload("cummin", ((
-    (('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor[2]?', None)),
-    cummin,
-),))
+_CUMMIN = GuardedOverload("cummin", (((('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor[2]?', None)), cummin),))
 
 
 def logcumsumexp(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
@@ -2640,10 +2598,7 @@ def logcumsumexp(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
     return result
 
 
-_LOGCUMSUMEXP = GuardedOverload("logcumsumexp", ((
-    (('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor?', None)),
-    logcumsumexp,
-),))
+_LOGCUMSUMEXP = GuardedOverload("logcumsumexp", (((('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor?', None)), logcumsumexp),))
 
 
 def median(input, *, out=None):
@@ -3156,10 +3111,7 @@ def dist(input=MISSING, other=MISSING, p=2, *, out=None):
     return result
 
 
-_DIST = GuardedOverload("dist", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), ('p', 'Scalar', 2), '*', ('out', 'Tensor?', None)),
-    dist,
-),))
+_DIST = GuardedOverload("dist", (((('self', 'Tensor'), ('other', 'Tensor'), ('p', 'Scalar', 2), '*', ('out', 'Tensor?', None)), dist),))
 
 
 def cdist(x1=MISSING, x2=MISSING, p=2, compute_mode=None):
@@ -3181,10 +3133,7 @@ def cdist(x1=MISSING, x2=MISSING, p=2, compute_mode=None):
     return composite_reduction_statistics.cdist(x1, x2, p, compute_mode)
 
 
-_CDIST = GuardedOverload("cdist", ((
-    (('x1', 'Tensor'), ('x2', 'Tensor'), ('p', 'float', 2), ('compute_mode', 'int?', None)),
-    cdist,
-),), composite_reduction_statistics.cdist)
+_CDIST = GuardedOverload("cdist", (((('x1', 'Tensor'), ('x2', 'Tensor'), ('p', 'float', 2), ('compute_mode', 'int?', None)), cdist),), composite_reduction_statistics.cdist)
 
 
 def pdist(input=MISSING, p=2):
@@ -3206,10 +3155,7 @@ def pdist(input=MISSING, p=2):
     return composite_reduction_statistics.pdist(input, p)
 
 
-_PDIST = GuardedOverload("pdist", ((
-    (('self', 'Tensor'), ('p', 'float', 2)),
-    pdist,
-),), composite_reduction_statistics.pdist)
+_PDIST = GuardedOverload("pdist", (((('self', 'Tensor'), ('p', 'float', 2)), pdist),), composite_reduction_statistics.pdist)
 
 
 def _pdist_forward(input=MISSING, p=2, *, out=None):
@@ -3282,10 +3228,7 @@ def _pdist_forward(input=MISSING, p=2, *, out=None):
     return result
 
 
-__PDIST_FORWARD = GuardedOverload("_pdist_forward", ((
-    (('self', 'Tensor'), ('p', 'float', 2), '*', ('out', 'Tensor?', None)),
-    _pdist_forward,
-),))
+__PDIST_FORWARD = GuardedOverload("_pdist_forward", (((('self', 'Tensor'), ('p', 'float', 2), '*', ('out', 'Tensor?', None)), _pdist_forward),))
 
 
 def _cdist_forward(x1=MISSING, x2=MISSING, p=MISSING, compute_mode=MISSING, *, out=None):
@@ -3367,10 +3310,7 @@ def _cdist_forward(x1=MISSING, x2=MISSING, p=MISSING, compute_mode=MISSING, *, o
     return result
 
 
-__CDIST_FORWARD = GuardedOverload("_cdist_forward", ((
-    (('x1', 'Tensor'), ('x2', 'Tensor'), ('p', 'float'), ('compute_mode', 'int?'), '*', ('out', 'Tensor?', None)),
-    _cdist_forward,
-),))
+__CDIST_FORWARD = GuardedOverload("_cdist_forward", (((('x1', 'Tensor'), ('x2', 'Tensor'), ('p', 'float'), ('compute_mode', 'int?'), '*', ('out', 'Tensor?', None)), _cdist_forward),))
 
 
 def _euclidean_dist(x1=MISSING, x2=MISSING, *, out=None):
@@ -3447,10 +3387,7 @@ def _euclidean_dist(x1=MISSING, x2=MISSING, *, out=None):
     return result
 
 
-__EUCLIDEAN_DIST = GuardedOverload("_euclidean_dist", ((
-    (('x1', 'Tensor'), ('x2', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    _euclidean_dist,
-),))
+__EUCLIDEAN_DIST = GuardedOverload("_euclidean_dist", (((('x1', 'Tensor'), ('x2', 'Tensor'), '*', ('out', 'Tensor?', None)), _euclidean_dist),))
 
 
 def segment_reduce(data=MISSING, reduce=MISSING, *, lengths=None, indices=None, offsets=None, axis=0, unsafe=False, initial=None, out=None):
@@ -3534,12 +3471,7 @@ def segment_reduce(data=MISSING, reduce=MISSING, *, lengths=None, indices=None, 
 
 
 segment_reduce.keyword_only = ("lengths", "indices", "offsets", "axis", "unsafe", "initial",)
-
-
-_SEGMENT_REDUCE = GuardedOverload("segment_reduce", ((
-    (('data', 'Tensor'), ('reduce', 'str'), '*', ('lengths', 'Tensor?', None), ('indices', 'Tensor?', None), ('offsets', 'Tensor?', None), ('axis', 'int', 0), ('unsafe', 'bool', False), ('initial', 'Scalar?', None), ('out', 'Tensor?', None)),
-    segment_reduce,
-),))
+_SEGMENT_REDUCE = GuardedOverload("segment_reduce", (((('data', 'Tensor'), ('reduce', 'str'), '*', ('lengths', 'Tensor?', None), ('indices', 'Tensor?', None), ('offsets', 'Tensor?', None), ('axis', 'int', 0), ('unsafe', 'bool', False), ('initial', 'Scalar?', None), ('out', 'Tensor?', None)), segment_reduce),))
 
 
 def renorm(input=MISSING, p=MISSING, dim=MISSING, maxnorm=MISSING, *, axis=MISSING, out=None):
@@ -3613,10 +3545,7 @@ def renorm(input=MISSING, p=MISSING, dim=MISSING, maxnorm=MISSING, *, axis=MISSI
     return result
 
 
-_RENORM = GuardedOverload("renorm", ((
-    (('self', 'Tensor'), ('p', 'Scalar'), ('dim', 'int'), ('maxnorm', 'Scalar'), '*', ('out', 'Tensor?', None)),
-    renorm,
-),))
+_RENORM = GuardedOverload("renorm", (((('self', 'Tensor'), ('p', 'Scalar'), ('dim', 'int'), ('maxnorm', 'Scalar'), '*', ('out', 'Tensor?', None)), renorm),))
 
 
 def renorm_(input=MISSING, p=MISSING, dim=MISSING, maxnorm=MISSING, *, axis=MISSING):
@@ -3682,10 +3611,7 @@ def renorm_(input=MISSING, p=MISSING, dim=MISSING, maxnorm=MISSING, *, axis=MISS
     return input
 
 
-_RENORM_ = GuardedOverload("renorm_", ((
-    (('self', 'Tensor'), ('p', 'Scalar'), ('dim', 'int'), ('maxnorm', 'Scalar')),
-    renorm_,
-),))
+_RENORM_ = GuardedOverload("renorm_", (((('self', 'Tensor'), ('p', 'Scalar'), ('dim', 'int'), ('maxnorm', 'Scalar')), renorm_),))
 
 
 def trace(input=MISSING, *, out=None):
@@ -3751,10 +3677,7 @@ def trace(input=MISSING, *, out=None):
     return result
 
 
-_TRACE = GuardedOverload("trace", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    trace,
-),))
+_TRACE = GuardedOverload("trace", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), trace),))
 
 
 def diff(input, n=1, dim=-1, prepend=None, append=None, *, out=None):
@@ -3877,10 +3800,7 @@ def bincount(input=MISSING, weights=None, minlength=0, *, out=None):
     return result
 
 
-_BINCOUNT = GuardedOverload("bincount", ((
-    (('self', 'Tensor'), ('weights', 'Tensor?', None), ('minlength', 'int', 0), '*', ('out', 'Tensor?', None)),
-    bincount,
-),))
+_BINCOUNT = GuardedOverload("bincount", (((('self', 'Tensor'), ('weights', 'Tensor?', None), ('minlength', 'int', 0), '*', ('out', 'Tensor?', None)), bincount),))
 
 
 def histc(input=MISSING, bins=100, min=0, max=0, *, out=None):
@@ -3920,10 +3840,7 @@ def histc(input=MISSING, bins=100, min=0, max=0, *, out=None):
     return result
 
 
-_HISTC = GuardedOverload("histc", ((
-    (('self', 'Tensor'), ('bins', 'int', 100), ('min', 'Scalar', 0), ('max', 'Scalar', 0), '*', ('out', 'Tensor?', None)),
-    histc,
-),))
+_HISTC = GuardedOverload("histc", (((('self', 'Tensor'), ('bins', 'int', 100), ('min', 'Scalar', 0), ('max', 'Scalar', 0), '*', ('out', 'Tensor?', None)), histc),))
 
 
 def cov(input=MISSING, *, correction=1, fweights=None, aweights=None):
@@ -3946,12 +3863,7 @@ def cov(input=MISSING, *, correction=1, fweights=None, aweights=None):
 
 
 cov.keyword_only = ("correction", "fweights", "aweights",)
-
-
-_COV = GuardedOverload("cov", ((
-    (('self', 'Tensor'), '*', ('correction', 'int', 1), ('fweights', 'Tensor?', None), ('aweights', 'Tensor?', None)),
-    cov,
-),), composite_reduction_statistics.cov)
+_COV = GuardedOverload("cov", (((('self', 'Tensor'), '*', ('correction', 'int', 1), ('fweights', 'Tensor?', None), ('aweights', 'Tensor?', None)), cov),), composite_reduction_statistics.cov)
 
 
 def corrcoef(input=MISSING):
@@ -3971,10 +3883,7 @@ def corrcoef(input=MISSING):
     return composite_reduction_statistics.corrcoef(input)
 
 
-_CORRCOEF = GuardedOverload("corrcoef", ((
-    (('self', 'Tensor'),),
-    corrcoef,
-),), composite_reduction_statistics.corrcoef)
+_CORRCOEF = GuardedOverload("corrcoef", (((('self', 'Tensor'),), corrcoef),), composite_reduction_statistics.corrcoef)
 
 
 def gradient_scalarint(input, spacing=None, dim=None, edge_order=1):

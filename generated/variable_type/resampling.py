@@ -35,49 +35,20 @@ from gradloom.kernels.resampling import grid as kernels_resampling_grid, padding
 from gradloom.composite import resampling as composite_resampling
 from gradloom.formulas.resampling import grid_sampler_backward_jvp, grid_sampler_jvp
 from gradloom.generated.functions.resampling import (
-    AffineGridGeneratorBackward0,
-    GridSampler2DBackward0,
-    GridSampler2DBackwardBackward0,
-    GridSampler3DBackward0,
-    GridSampler3DBackwardBackward0,
-    ReflectionPad1DBackward0,
-    ReflectionPad1DBackwardBackward0,
-    ReflectionPad2DBackward0,
-    ReflectionPad2DBackwardBackward0,
-    ReflectionPad3DBackward0,
-    ReflectionPad3DBackwardBackward0,
-    ReplicationPad1DBackward0,
-    ReplicationPad1DBackwardBackward0,
-    ReplicationPad2DBackward0,
-    ReplicationPad2DBackwardBackward0,
-    ReplicationPad3DBackward0,
-    ReplicationPad3DBackwardBackward0,
-    UpsampleBicubic2DAaBackward0,
-    UpsampleBicubic2DAaBackwardBackward0,
-    UpsampleBicubic2DBackward0,
-    UpsampleBicubic2DBackwardBackward0,
-    UpsampleBilinear2DAaBackward0,
-    UpsampleBilinear2DAaBackwardBackward0,
-    UpsampleBilinear2DBackward0,
-    UpsampleBilinear2DBackwardBackward0,
-    UpsampleLanczos2DAaBackward0,
-    UpsampleLanczos2DAaBackwardBackward0,
-    UpsampleLinear1DBackward0,
-    UpsampleLinear1DBackwardBackward0,
-    UpsampleNearest1DBackward0,
-    UpsampleNearest1DBackwardBackward0,
-    UpsampleNearest2DBackward0,
-    UpsampleNearest2DBackwardBackward0,
-    UpsampleNearest3DBackward0,
-    UpsampleNearest3DBackwardBackward0,
-    UpsampleNearestExact1DBackward0,
-    UpsampleNearestExact1DBackwardBackward0,
-    UpsampleNearestExact2DBackward0,
-    UpsampleNearestExact2DBackwardBackward0,
-    UpsampleNearestExact3DBackward0,
-    UpsampleNearestExact3DBackwardBackward0,
-    UpsampleTrilinear3DBackward0,
-    UpsampleTrilinear3DBackwardBackward0,
+    AffineGridGeneratorBackward0, GridSampler2DBackward0, GridSampler2DBackwardBackward0, GridSampler3DBackward0,
+    GridSampler3DBackwardBackward0, ReflectionPad1DBackward0, ReflectionPad1DBackwardBackward0,
+    ReflectionPad2DBackward0, ReflectionPad2DBackwardBackward0, ReflectionPad3DBackward0,
+    ReflectionPad3DBackwardBackward0, ReplicationPad1DBackward0, ReplicationPad1DBackwardBackward0,
+    ReplicationPad2DBackward0, ReplicationPad2DBackwardBackward0, ReplicationPad3DBackward0,
+    ReplicationPad3DBackwardBackward0, UpsampleBicubic2DAaBackward0, UpsampleBicubic2DAaBackwardBackward0,
+    UpsampleBicubic2DBackward0, UpsampleBicubic2DBackwardBackward0, UpsampleBilinear2DAaBackward0,
+    UpsampleBilinear2DAaBackwardBackward0, UpsampleBilinear2DBackward0, UpsampleBilinear2DBackwardBackward0,
+    UpsampleLanczos2DAaBackward0, UpsampleLanczos2DAaBackwardBackward0, UpsampleLinear1DBackward0,
+    UpsampleLinear1DBackwardBackward0, UpsampleNearest1DBackward0, UpsampleNearest1DBackwardBackward0,
+    UpsampleNearest2DBackward0, UpsampleNearest2DBackwardBackward0, UpsampleNearest3DBackward0,
+    UpsampleNearest3DBackwardBackward0, UpsampleNearestExact1DBackward0, UpsampleNearestExact1DBackwardBackward0,
+    UpsampleNearestExact2DBackward0, UpsampleNearestExact2DBackwardBackward0, UpsampleNearestExact3DBackward0,
+    UpsampleNearestExact3DBackwardBackward0, UpsampleTrilinear3DBackward0, UpsampleTrilinear3DBackwardBackward0,
 )
 
 
@@ -2659,10 +2630,7 @@ def grid_sampler(input=MISSING, grid=MISSING, interpolation_mode=MISSING, paddin
     return composite_resampling.grid_sampler(input, grid, interpolation_mode, padding_mode, align_corners)
 
 
-_GRID_SAMPLER = GuardedOverload("grid_sampler", ((
-    (('input', 'Tensor'), ('grid', 'Tensor'), ('interpolation_mode', 'int'), ('padding_mode', 'int'), ('align_corners', 'bool')),
-    grid_sampler,
-),), composite_resampling.grid_sampler)
+_GRID_SAMPLER = GuardedOverload("grid_sampler", (((('input', 'Tensor'), ('grid', 'Tensor'), ('interpolation_mode', 'int'), ('padding_mode', 'int'), ('align_corners', 'bool')), grid_sampler),), composite_resampling.grid_sampler)
 
 
 def grid_sampler_2d(input=MISSING, grid=MISSING, interpolation_mode=MISSING, padding_mode=MISSING, align_corners=MISSING, *, out=None):
@@ -2743,10 +2711,7 @@ def grid_sampler_2d(input=MISSING, grid=MISSING, interpolation_mode=MISSING, pad
     return result
 
 
-_GRID_SAMPLER_2D = GuardedOverload("grid_sampler_2d", ((
-    (('input', 'Tensor'), ('grid', 'Tensor'), ('interpolation_mode', 'int'), ('padding_mode', 'int'), ('align_corners', 'bool'), '*', ('out', 'Tensor?', None)),
-    grid_sampler_2d,
-),))
+_GRID_SAMPLER_2D = GuardedOverload("grid_sampler_2d", (((('input', 'Tensor'), ('grid', 'Tensor'), ('interpolation_mode', 'int'), ('padding_mode', 'int'), ('align_corners', 'bool'), '*', ('out', 'Tensor?', None)), grid_sampler_2d),))
 
 
 def grid_sampler_2d_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask):
@@ -2907,10 +2872,7 @@ def grid_sampler_3d(input=MISSING, grid=MISSING, interpolation_mode=MISSING, pad
     return result
 
 
-_GRID_SAMPLER_3D = GuardedOverload("grid_sampler_3d", ((
-    (('input', 'Tensor'), ('grid', 'Tensor'), ('interpolation_mode', 'int'), ('padding_mode', 'int'), ('align_corners', 'bool'), '*', ('out', 'Tensor?', None)),
-    grid_sampler_3d,
-),))
+_GRID_SAMPLER_3D = GuardedOverload("grid_sampler_3d", (((('input', 'Tensor'), ('grid', 'Tensor'), ('interpolation_mode', 'int'), ('padding_mode', 'int'), ('align_corners', 'bool'), '*', ('out', 'Tensor?', None)), grid_sampler_3d),))
 
 
 def grid_sampler_3d_backward(grad_output, input, grid, interpolation_mode, padding_mode, align_corners, output_mask):

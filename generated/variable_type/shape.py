@@ -35,79 +35,20 @@ from gradloom.kernels.shape import copies as kernels_shape_copies, joins as kern
 from gradloom.composite.shape import joins as composite_shape_joins, memory as composite_shape_memory, parts as composite_shape_parts, reshapes as composite_shape_reshapes
 from gradloom.formulas.shape import as_strided_scatter_tangent, as_strided_tangent
 from gradloom.generated.functions.shape import (
-    AliasBackward0,
-    AliasBackward0_copy,
-    AsStridedBackward0,
-    AsStridedBackward0_copy,
-    AsStridedBackward1,
-    AsStridedScatterBackward0,
-    BlockDiagBackward0,
-    CatBackward0,
-    ChannelShuffleBackward0,
-    CloneBackward0,
-    ConstantPadNdBackward0,
-    CopyBackwards,
-    DiagEmbedBackward0,
-    DiagonalBackward0,
-    DiagonalBackward0_copy,
-    DiagonalBackwardBackward0,
-    DiagonalScatterBackward0,
-    ExpandBackward0,
-    ExpandBackward0_copy,
-    FlipBackward0,
-    NarrowCopyBackward0,
-    PermuteBackward0,
-    PermuteBackward0_copy,
-    PixelShuffleBackward0,
-    PixelUnshuffleBackward0,
-    RepeatBackward0,
-    ReshapeAliasBackward0,
-    RollBackward0,
-    Rot90Backward0,
-    SelectBackward0,
-    SelectBackward0_copy,
-    SelectBackwardBackward0,
-    SelectScatterBackward0,
-    SliceBackward0,
-    SliceBackward0_copy,
-    SliceBackwardBackward0,
-    SliceScatterBackward0,
-    SplitBackward0,
-    SplitBackward0_copy,
-    SplitWithSizesBackward0,
-    SplitWithSizesBackward0_copy,
-    SqueezeBackward0,
-    SqueezeBackward0_copy,
-    SqueezeBackward1,
-    SqueezeBackward1_copy,
-    SqueezeBackward2,
-    SqueezeBackward2_copy,
-    SqueezeBackward3,
-    SqueezeBackward4,
-    SqueezeBackward5,
-    StackBackward0,
-    TBackward0,
-    TBackward0_copy,
-    TBackward1,
-    ToCopyBackward0,
-    TransposeBackward0,
-    TransposeBackward0_copy,
-    TransposeBackward1,
-    TrilBackward0,
-    TriuBackward0,
-    UnbindBackward0,
-    UnbindBackward0_copy,
-    UnfoldBackward0,
-    UnfoldBackward0_copy,
-    UnfoldBackwardBackward0,
-    UnsafeSplitBackward0,
-    UnsafeSplitWithSizesBackward0,
-    UnsafeViewBackward0,
-    UnsqueezeBackward0,
-    UnsqueezeBackward0_copy,
-    UnsqueezeBackward1,
-    ViewBackward0,
-    ViewBackward0_copy,
+    AliasBackward0, AliasBackward0_copy, AsStridedBackward0, AsStridedBackward0_copy, AsStridedBackward1,
+    AsStridedScatterBackward0, BlockDiagBackward0, CatBackward0, ChannelShuffleBackward0, CloneBackward0,
+    ConstantPadNdBackward0, CopyBackwards, DiagEmbedBackward0, DiagonalBackward0, DiagonalBackward0_copy,
+    DiagonalBackwardBackward0, DiagonalScatterBackward0, ExpandBackward0, ExpandBackward0_copy, FlipBackward0,
+    NarrowCopyBackward0, PermuteBackward0, PermuteBackward0_copy, PixelShuffleBackward0, PixelUnshuffleBackward0,
+    RepeatBackward0, ReshapeAliasBackward0, RollBackward0, Rot90Backward0, SelectBackward0, SelectBackward0_copy,
+    SelectBackwardBackward0, SelectScatterBackward0, SliceBackward0, SliceBackward0_copy, SliceBackwardBackward0,
+    SliceScatterBackward0, SplitBackward0, SplitBackward0_copy, SplitWithSizesBackward0, SplitWithSizesBackward0_copy,
+    SqueezeBackward0, SqueezeBackward0_copy, SqueezeBackward1, SqueezeBackward1_copy, SqueezeBackward2,
+    SqueezeBackward2_copy, SqueezeBackward3, SqueezeBackward4, SqueezeBackward5, StackBackward0, TBackward0,
+    TBackward0_copy, TBackward1, ToCopyBackward0, TransposeBackward0, TransposeBackward0_copy, TransposeBackward1,
+    TrilBackward0, TriuBackward0, UnbindBackward0, UnbindBackward0_copy, UnfoldBackward0, UnfoldBackward0_copy,
+    UnfoldBackwardBackward0, UnsafeSplitBackward0, UnsafeSplitWithSizesBackward0, UnsafeViewBackward0,
+    UnsqueezeBackward0, UnsqueezeBackward0_copy, UnsqueezeBackward1, ViewBackward0, ViewBackward0_copy,
 )
 
 
@@ -132,10 +73,7 @@ def detach(input=MISSING):
     return composite_shape_memory.detach(input)
 
 
-_DETACH = GuardedOverload("detach", ((
-    (('self', 'Tensor'),),
-    detach,
-),), composite_shape_memory.detach)
+_DETACH = GuardedOverload("detach", (((('self', 'Tensor'),), detach),), composite_shape_memory.detach)
 
 
 def detach_(input=MISSING):
@@ -155,10 +93,7 @@ def detach_(input=MISSING):
     return composite_shape_memory.detach_(input)
 
 
-_DETACH_ = GuardedOverload("detach_", ((
-    (('self', 'Tensor'),),
-    detach_,
-),), composite_shape_memory.detach_)
+_DETACH_ = GuardedOverload("detach_", (((('self', 'Tensor'),), detach_),), composite_shape_memory.detach_)
 
 
 def detach_copy(input=MISSING, *, out=None):
@@ -201,10 +136,7 @@ def detach_copy(input=MISSING, *, out=None):
     return result
 
 
-_DETACH_COPY = GuardedOverload("detach_copy", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    detach_copy,
-),))
+_DETACH_COPY = GuardedOverload("detach_copy", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), detach_copy),))
 
 
 def clone(input, memory_format=None, *, out=None):
@@ -335,10 +267,7 @@ def copy_(self=MISSING, src=MISSING, non_blocking=False):
     return self
 
 
-_COPY_ = GuardedOverload("copy_", ((
-    (('self', 'Tensor'), ('src', 'Tensor|number'), ('non_blocking', 'bool', False)),
-    copy_,
-),))
+_COPY_ = GuardedOverload("copy_", (((('self', 'Tensor'), ('src', 'Tensor|number'), ('non_blocking', 'bool', False)), copy_),))
 
 
 def contiguous(self, memory_format=None):
@@ -496,10 +425,7 @@ def type_as(self=MISSING, other=MISSING):
     return composite_shape_memory.type_as(self, other)
 
 
-_TYPE_AS = GuardedOverload("type_as", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    type_as,
-),), composite_shape_memory.type_as)
+_TYPE_AS = GuardedOverload("type_as", (((('self', 'Tensor'), ('other', 'Tensor')), type_as),), composite_shape_memory.type_as)
 
 
 def alias(input=MISSING):
@@ -560,10 +486,7 @@ def alias(input=MISSING):
     return result
 
 
-_ALIAS = GuardedOverload("alias", ((
-    (('self', 'Tensor'),),
-    alias,
-),))
+_ALIAS = GuardedOverload("alias", (((('self', 'Tensor'),), alias),))
 
 
 def alias_copy(input=MISSING, *, out=None):
@@ -628,10 +551,7 @@ def alias_copy(input=MISSING, *, out=None):
     return result
 
 
-_ALIAS_COPY = GuardedOverload("alias_copy", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    alias_copy,
-),))
+_ALIAS_COPY = GuardedOverload("alias_copy", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), alias_copy),))
 
 
 def view(self, size):
@@ -949,10 +869,7 @@ def view_as(self=MISSING, other=MISSING):
     return composite_shape_reshapes.view_as(self, other)
 
 
-_VIEW_AS = GuardedOverload("view_as", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    view_as,
-),), composite_shape_reshapes.view_as)
+_VIEW_AS = GuardedOverload("view_as", (((('self', 'Tensor'), ('other', 'Tensor')), view_as),), composite_shape_reshapes.view_as)
 
 
 def reshape(input, shape):
@@ -983,10 +900,7 @@ def reshape_as(self=MISSING, other=MISSING):
     return composite_shape_reshapes.reshape_as(self, other)
 
 
-_RESHAPE_AS = GuardedOverload("reshape_as", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    reshape_as,
-),), composite_shape_reshapes.reshape_as)
+_RESHAPE_AS = GuardedOverload("reshape_as", (((('self', 'Tensor'), ('other', 'Tensor')), reshape_as),), composite_shape_reshapes.reshape_as)
 
 
 def flatten(input=MISSING, start_dim=0, end_dim=-1):
@@ -1008,10 +922,7 @@ def flatten(input=MISSING, start_dim=0, end_dim=-1):
     return composite_shape_reshapes.flatten(input, start_dim, end_dim)
 
 
-_FLATTEN_USING_INTS = GuardedOverload("flatten", ((
-    (('self', 'Tensor'), ('start_dim', 'int', 0), ('end_dim', 'int', -1)),
-    flatten,
-),), composite_shape_reshapes.flatten)
+_FLATTEN_USING_INTS = GuardedOverload("flatten", (((('self', 'Tensor'), ('start_dim', 'int', 0), ('end_dim', 'int', -1)), flatten),), composite_shape_reshapes.flatten)
 
 
 def unflatten_int(input, dim, sizes):
@@ -1042,10 +953,7 @@ def ravel(input=MISSING):
     return composite_shape_reshapes.ravel(input)
 
 
-_RAVEL = GuardedOverload("ravel", ((
-    (('self', 'Tensor'),),
-    ravel,
-),), composite_shape_reshapes.ravel)
+_RAVEL = GuardedOverload("ravel", (((('self', 'Tensor'),), ravel),), composite_shape_reshapes.ravel)
 
 
 def expand(self, size, implicit=False):
@@ -1183,10 +1091,7 @@ def expand_as(self=MISSING, other=MISSING):
     return composite_shape_reshapes.expand_as(self, other)
 
 
-_EXPAND_AS = GuardedOverload("expand_as", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    expand_as,
-),), composite_shape_reshapes.expand_as)
+_EXPAND_AS = GuardedOverload("expand_as", (((('self', 'Tensor'), ('other', 'Tensor')), expand_as),), composite_shape_reshapes.expand_as)
 
 
 def broadcast_to(input, size):
@@ -1404,10 +1309,7 @@ def transpose(input=MISSING, dim0=MISSING, dim1=MISSING):
     return result
 
 
-_TRANSPOSE_INT = GuardedOverload("transpose", ((
-    (('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int')),
-    transpose,
-),))
+_TRANSPOSE_INT = GuardedOverload("transpose", (((('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int')), transpose),))
 
 
 def transpose_copy(input=MISSING, dim0=MISSING, dim1=MISSING, *, out=None):
@@ -1476,10 +1378,7 @@ def transpose_copy(input=MISSING, dim0=MISSING, dim1=MISSING, *, out=None):
     return result
 
 
-_TRANSPOSE_COPY_INT = GuardedOverload("transpose_copy", ((
-    (('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int'), '*', ('out', 'Tensor?', None)),
-    transpose_copy,
-),))
+_TRANSPOSE_COPY_INT = GuardedOverload("transpose_copy", (((('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int'), '*', ('out', 'Tensor?', None)), transpose_copy),))
 
 
 def transpose_(self=MISSING, dim0=MISSING, dim1=MISSING):
@@ -1543,10 +1442,7 @@ def transpose_(self=MISSING, dim0=MISSING, dim1=MISSING):
     return self
 
 
-_TRANSPOSE_ = GuardedOverload("transpose_", ((
-    (('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int')),
-    transpose_,
-),))
+_TRANSPOSE_ = GuardedOverload("transpose_", (((('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int')), transpose_),))
 
 
 def t(input=MISSING):
@@ -1607,10 +1503,7 @@ def t(input=MISSING):
     return result
 
 
-_T = GuardedOverload("t", ((
-    (('self', 'Tensor'),),
-    t,
-),))
+_T = GuardedOverload("t", (((('self', 'Tensor'),), t),))
 
 
 def t_copy(input=MISSING, *, out=None):
@@ -1675,10 +1568,7 @@ def t_copy(input=MISSING, *, out=None):
     return result
 
 
-_T_COPY = GuardedOverload("t_copy", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    t_copy,
-),))
+_T_COPY = GuardedOverload("t_copy", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), t_copy),))
 
 
 def t_(self=MISSING):
@@ -1738,10 +1628,7 @@ def t_(self=MISSING):
     return self
 
 
-_T_ = GuardedOverload("t_", ((
-    (('self', 'Tensor'),),
-    t_,
-),))
+_T_ = GuardedOverload("t_", (((('self', 'Tensor'),), t_),))
 
 
 def swapaxes(input=MISSING, axis0=MISSING, axis1=MISSING):
@@ -1763,10 +1650,7 @@ def swapaxes(input=MISSING, axis0=MISSING, axis1=MISSING):
     return composite_shape_reshapes.swapdims(input, axis0, axis1)
 
 
-_SWAPAXES = GuardedOverload("swapaxes", ((
-    (('self', 'Tensor'), ('axis0', 'int'), ('axis1', 'int')),
-    swapaxes,
-),), composite_shape_reshapes.swapdims)
+_SWAPAXES = GuardedOverload("swapaxes", (((('self', 'Tensor'), ('axis0', 'int'), ('axis1', 'int')), swapaxes),), composite_shape_reshapes.swapdims)
 
 
 def swapaxes_(self=MISSING, axis0=MISSING, axis1=MISSING):
@@ -1788,10 +1672,7 @@ def swapaxes_(self=MISSING, axis0=MISSING, axis1=MISSING):
     return composite_shape_reshapes.swapdims_(self, axis0, axis1)
 
 
-_SWAPAXES_ = GuardedOverload("swapaxes_", ((
-    (('self', 'Tensor'), ('axis0', 'int'), ('axis1', 'int')),
-    swapaxes_,
-),), composite_shape_reshapes.swapdims_)
+_SWAPAXES_ = GuardedOverload("swapaxes_", (((('self', 'Tensor'), ('axis0', 'int'), ('axis1', 'int')), swapaxes_),), composite_shape_reshapes.swapdims_)
 
 
 def swapdims(input=MISSING, dim0=MISSING, dim1=MISSING):
@@ -1813,10 +1694,7 @@ def swapdims(input=MISSING, dim0=MISSING, dim1=MISSING):
     return composite_shape_reshapes.swapdims(input, dim0, dim1)
 
 
-_SWAPDIMS = GuardedOverload("swapdims", ((
-    (('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int')),
-    swapdims,
-),), composite_shape_reshapes.swapdims)
+_SWAPDIMS = GuardedOverload("swapdims", (((('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int')), swapdims),), composite_shape_reshapes.swapdims)
 
 
 def swapdims_(self=MISSING, dim0=MISSING, dim1=MISSING):
@@ -1838,10 +1716,7 @@ def swapdims_(self=MISSING, dim0=MISSING, dim1=MISSING):
     return composite_shape_reshapes.swapdims_(self, dim0, dim1)
 
 
-_SWAPDIMS_ = GuardedOverload("swapdims_", ((
-    (('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int')),
-    swapdims_,
-),), composite_shape_reshapes.swapdims_)
+_SWAPDIMS_ = GuardedOverload("swapdims_", (((('self', 'Tensor'), ('dim0', 'int'), ('dim1', 'int')), swapdims_),), composite_shape_reshapes.swapdims_)
 
 
 def movedim_intlist(input, source, destination):
@@ -1905,10 +1780,7 @@ def numpy_T(input=MISSING):
     return composite_shape_reshapes.numpy_T(input)
 
 
-_NUMPY_T = GuardedOverload("numpy_T", ((
-    (('self', 'Tensor'),),
-    numpy_T,
-),), composite_shape_reshapes.numpy_T)
+_NUMPY_T = GuardedOverload("numpy_T", (((('self', 'Tensor'),), numpy_T),), composite_shape_reshapes.numpy_T)
 
 
 def matrix_H(input=MISSING):
@@ -1928,10 +1800,7 @@ def matrix_H(input=MISSING):
     return composite_shape_reshapes.matrix_H(input)
 
 
-_MATRIX_H = GuardedOverload("matrix_H", ((
-    (('self', 'Tensor'),),
-    matrix_H,
-),), composite_shape_reshapes.matrix_H)
+_MATRIX_H = GuardedOverload("matrix_H", (((('self', 'Tensor'),), matrix_H),), composite_shape_reshapes.matrix_H)
 
 
 def mT(self=MISSING):
@@ -1951,10 +1820,7 @@ def mT(self=MISSING):
     return composite_shape_reshapes.mT(self)
 
 
-_MT = GuardedOverload("mT", ((
-    (('self', 'Tensor'),),
-    mT,
-),), composite_shape_reshapes.mT)
+_MT = GuardedOverload("mT", (((('self', 'Tensor'),), mT),), composite_shape_reshapes.mT)
 
 
 def mH(self=MISSING):
@@ -1974,10 +1840,7 @@ def mH(self=MISSING):
     return composite_shape_reshapes.mH(self)
 
 
-_MH = GuardedOverload("mH", ((
-    (('self', 'Tensor'),),
-    mH,
-),), composite_shape_reshapes.mH)
+_MH = GuardedOverload("mH", (((('self', 'Tensor'),), mH),), composite_shape_reshapes.mH)
 
 
 def adjoint(input=MISSING):
@@ -1997,10 +1860,7 @@ def adjoint(input=MISSING):
     return composite_shape_reshapes.adjoint(input)
 
 
-_ADJOINT = GuardedOverload("adjoint", ((
-    (('self', 'Tensor'),),
-    adjoint,
-),), composite_shape_reshapes.adjoint)
+_ADJOINT = GuardedOverload("adjoint", (((('self', 'Tensor'),), adjoint),), composite_shape_reshapes.adjoint)
 
 
 def squeeze(input):
@@ -2601,10 +2461,7 @@ def unsqueeze(input=MISSING, dim=MISSING, *, axis=MISSING):
     return result
 
 
-_UNSQUEEZE = GuardedOverload("unsqueeze", ((
-    (('self', 'Tensor'), ('dim', 'int')),
-    unsqueeze,
-),))
+_UNSQUEEZE = GuardedOverload("unsqueeze", (((('self', 'Tensor'), ('dim', 'int')), unsqueeze),))
 
 
 def unsqueeze_copy(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
@@ -2672,10 +2529,7 @@ def unsqueeze_copy(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
     return result
 
 
-_UNSQUEEZE_COPY = GuardedOverload("unsqueeze_copy", ((
-    (('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor?', None)),
-    unsqueeze_copy,
-),))
+_UNSQUEEZE_COPY = GuardedOverload("unsqueeze_copy", (((('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor?', None)), unsqueeze_copy),))
 
 
 def unsqueeze_(self=MISSING, dim=MISSING, *, axis=MISSING):
@@ -2738,10 +2592,7 @@ def unsqueeze_(self=MISSING, dim=MISSING, *, axis=MISSING):
     return self
 
 
-_UNSQUEEZE_ = GuardedOverload("unsqueeze_", ((
-    (('self', 'Tensor'), ('dim', 'int')),
-    unsqueeze_,
-),))
+_UNSQUEEZE_ = GuardedOverload("unsqueeze_", (((('self', 'Tensor'), ('dim', 'int')), unsqueeze_),))
 
 
 def as_strided(input, size, stride, storage_offset=None):
@@ -3007,10 +2858,7 @@ def select(input=MISSING, dim=MISSING, index=MISSING, *, axis=MISSING):
     return result
 
 
-_SELECT_INT = GuardedOverload("select", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'int')),
-    select,
-),))
+_SELECT_INT = GuardedOverload("select", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'int')), select),))
 
 
 def select_copy(input=MISSING, dim=MISSING, index=MISSING, *, axis=MISSING, out=None):
@@ -3080,10 +2928,7 @@ def select_copy(input=MISSING, dim=MISSING, index=MISSING, *, axis=MISSING, out=
     return result
 
 
-_SELECT_COPY_INT = GuardedOverload("select_copy", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('index', 'int'), '*', ('out', 'Tensor?', None)),
-    select_copy,
-),))
+_SELECT_COPY_INT = GuardedOverload("select_copy", (((('self', 'Tensor'), ('dim', 'int'), ('index', 'int'), '*', ('out', 'Tensor?', None)), select_copy),))
 
 
 def select_backward(grad_output, input_sizes, dim, index, *, out=None):
@@ -3429,10 +3274,7 @@ def narrow_copy(input=MISSING, dim=MISSING, start=MISSING, length=MISSING, *, ax
     return result
 
 
-_NARROW_COPY = GuardedOverload("narrow_copy", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('start', 'int'), ('length', 'int'), '*', ('out', 'Tensor?', None)),
-    narrow_copy,
-),))
+_NARROW_COPY = GuardedOverload("narrow_copy", (((('self', 'Tensor'), ('dim', 'int'), ('start', 'int'), ('length', 'int'), '*', ('out', 'Tensor?', None)), narrow_copy),))
 
 
 def diagonal(input=MISSING, offset=0, dim1=0, dim2=1):
@@ -3499,10 +3341,7 @@ def diagonal(input=MISSING, offset=0, dim1=0, dim2=1):
     return result
 
 
-_DIAGONAL = GuardedOverload("diagonal", ((
-    (('self', 'Tensor'), ('offset', 'int', 0), ('dim1', 'int', 0), ('dim2', 'int', 1)),
-    diagonal,
-),))
+_DIAGONAL = GuardedOverload("diagonal", (((('self', 'Tensor'), ('offset', 'int', 0), ('dim1', 'int', 0), ('dim2', 'int', 1)), diagonal),))
 
 
 def diagonal_copy(input=MISSING, offset=0, dim1=0, dim2=1, *, out=None):
@@ -3573,10 +3412,7 @@ def diagonal_copy(input=MISSING, offset=0, dim1=0, dim2=1, *, out=None):
     return result
 
 
-_DIAGONAL_COPY = GuardedOverload("diagonal_copy", ((
-    (('self', 'Tensor'), ('offset', 'int', 0), ('dim1', 'int', 0), ('dim2', 'int', 1), '*', ('out', 'Tensor?', None)),
-    diagonal_copy,
-),))
+_DIAGONAL_COPY = GuardedOverload("diagonal_copy", (((('self', 'Tensor'), ('offset', 'int', 0), ('dim1', 'int', 0), ('dim2', 'int', 1), '*', ('out', 'Tensor?', None)), diagonal_copy),))
 
 
 def fill_diagonal_(self, fill_value, wrap_=False):
@@ -3673,12 +3509,7 @@ def linalg_diagonal(A=MISSING, *, offset=0, dim1=-2, dim2=-1):
 
 
 linalg_diagonal.keyword_only = ("offset", "dim1", "dim2",)
-
-
-_LINALG_DIAGONAL = GuardedOverload("linalg_diagonal", ((
-    (('A', 'Tensor'), '*', ('offset', 'int', 0), ('dim1', 'int', -2), ('dim2', 'int', -1)),
-    linalg_diagonal,
-),), composite_shape_joins.linalg_diagonal)
+_LINALG_DIAGONAL = GuardedOverload("linalg_diagonal", (((('A', 'Tensor'), '*', ('offset', 'int', 0), ('dim1', 'int', -2), ('dim2', 'int', -1)), linalg_diagonal),), composite_shape_joins.linalg_diagonal)
 
 
 def unfold(self=MISSING, dimension=MISSING, size=MISSING, step=MISSING):
@@ -3745,10 +3576,7 @@ def unfold(self=MISSING, dimension=MISSING, size=MISSING, step=MISSING):
     return result
 
 
-_UNFOLD = GuardedOverload("unfold", ((
-    (('self', 'Tensor'), ('dimension', 'int'), ('size', 'int'), ('step', 'int')),
-    unfold,
-),))
+_UNFOLD = GuardedOverload("unfold", (((('self', 'Tensor'), ('dimension', 'int'), ('size', 'int'), ('step', 'int')), unfold),))
 
 
 def unfold_copy(input=MISSING, dimension=MISSING, size=MISSING, step=MISSING, *, out=None):
@@ -3819,10 +3647,7 @@ def unfold_copy(input=MISSING, dimension=MISSING, size=MISSING, step=MISSING, *,
     return result
 
 
-_UNFOLD_COPY = GuardedOverload("unfold_copy", ((
-    (('self', 'Tensor'), ('dimension', 'int'), ('size', 'int'), ('step', 'int'), '*', ('out', 'Tensor?', None)),
-    unfold_copy,
-),))
+_UNFOLD_COPY = GuardedOverload("unfold_copy", (((('self', 'Tensor'), ('dimension', 'int'), ('size', 'int'), ('step', 'int'), '*', ('out', 'Tensor?', None)), unfold_copy),))
 
 
 def unfold_backward(grad_in, input_sizes, dim, size, step, *, out=None):
@@ -4553,10 +4378,7 @@ def select_scatter(input=MISSING, src=MISSING, dim=MISSING, index=MISSING, *, ax
     return result
 
 
-_SELECT_SCATTER = GuardedOverload("select_scatter", ((
-    (('self', 'Tensor'), ('src', 'Tensor'), ('dim', 'int'), ('index', 'int'), '*', ('out', 'Tensor?', None)),
-    select_scatter,
-),))
+_SELECT_SCATTER = GuardedOverload("select_scatter", (((('self', 'Tensor'), ('src', 'Tensor'), ('dim', 'int'), ('index', 'int'), '*', ('out', 'Tensor?', None)), select_scatter),))
 
 
 def slice_scatter(input, src, dim=0, start=None, end=None, step=1, *, out=None):
@@ -4710,10 +4532,7 @@ def diagonal_scatter(input=MISSING, src=MISSING, offset=0, dim1=0, dim2=1, *, ou
     return result
 
 
-_DIAGONAL_SCATTER = GuardedOverload("diagonal_scatter", ((
-    (('self', 'Tensor'), ('src', 'Tensor'), ('offset', 'int', 0), ('dim1', 'int', 0), ('dim2', 'int', 1), '*', ('out', 'Tensor?', None)),
-    diagonal_scatter,
-),))
+_DIAGONAL_SCATTER = GuardedOverload("diagonal_scatter", (((('self', 'Tensor'), ('src', 'Tensor'), ('offset', 'int', 0), ('dim1', 'int', 0), ('dim2', 'int', 1), '*', ('out', 'Tensor?', None)), diagonal_scatter),))
 
 
 def as_strided_scatter(input, src, size, stride, storage_offset=None, *, out=None):
@@ -5531,10 +5350,7 @@ def fliplr(input=MISSING):
     return composite_shape_joins.fliplr(input)
 
 
-_FLIPLR = GuardedOverload("fliplr", ((
-    (('self', 'Tensor'),),
-    fliplr,
-),), composite_shape_joins.fliplr)
+_FLIPLR = GuardedOverload("fliplr", (((('self', 'Tensor'),), fliplr),), composite_shape_joins.fliplr)
 
 
 def flipud(input=MISSING):
@@ -5554,10 +5370,7 @@ def flipud(input=MISSING):
     return composite_shape_joins.flipud(input)
 
 
-_FLIPUD = GuardedOverload("flipud", ((
-    (('self', 'Tensor'),),
-    flipud,
-),), composite_shape_joins.flipud)
+_FLIPUD = GuardedOverload("flipud", (((('self', 'Tensor'),), flipud),), composite_shape_joins.flipud)
 
 
 def rot90(input, k=1, dims=(0, 1), *, out=None):
@@ -5687,10 +5500,7 @@ def tril(input=MISSING, diagonal=0, *, out=None):
     return result
 
 
-_TRIL = GuardedOverload("tril", ((
-    (('self', 'Tensor'), ('diagonal', 'int', 0), '*', ('out', 'Tensor?', None)),
-    tril,
-),))
+_TRIL = GuardedOverload("tril", (((('self', 'Tensor'), ('diagonal', 'int', 0), '*', ('out', 'Tensor?', None)), tril),))
 
 
 def tril_(input=MISSING, diagonal=0):
@@ -5750,10 +5560,7 @@ def tril_(input=MISSING, diagonal=0):
     return input
 
 
-_TRIL_ = GuardedOverload("tril_", ((
-    (('self', 'Tensor'), ('diagonal', 'int', 0)),
-    tril_,
-),))
+_TRIL_ = GuardedOverload("tril_", (((('self', 'Tensor'), ('diagonal', 'int', 0)), tril_),))
 
 
 def triu(input=MISSING, diagonal=0, *, out=None):
@@ -5821,10 +5628,7 @@ def triu(input=MISSING, diagonal=0, *, out=None):
     return result
 
 
-_TRIU = GuardedOverload("triu", ((
-    (('self', 'Tensor'), ('diagonal', 'int', 0), '*', ('out', 'Tensor?', None)),
-    triu,
-),))
+_TRIU = GuardedOverload("triu", (((('self', 'Tensor'), ('diagonal', 'int', 0), '*', ('out', 'Tensor?', None)), triu),))
 
 
 def triu_(input=MISSING, diagonal=0):
@@ -5884,10 +5688,7 @@ def triu_(input=MISSING, diagonal=0):
     return input
 
 
-_TRIU_ = GuardedOverload("triu_", ((
-    (('self', 'Tensor'), ('diagonal', 'int', 0)),
-    triu_,
-),))
+_TRIU_ = GuardedOverload("triu_", (((('self', 'Tensor'), ('diagonal', 'int', 0)), triu_),))
 
 
 def diag(input=MISSING, diagonal=0, *, out=None):
@@ -5911,10 +5712,7 @@ def diag(input=MISSING, diagonal=0, *, out=None):
     return composite_shape_joins.diag(input, diagonal)
 
 
-_DIAG = GuardedOverload("diag", ((
-    (('self', 'Tensor'), ('diagonal', 'int', 0), '*', ('out', 'Tensor?', None)),
-    diag,
-),), composite_shape_joins.diag)
+_DIAG = GuardedOverload("diag", (((('self', 'Tensor'), ('diagonal', 'int', 0), '*', ('out', 'Tensor?', None)), diag),), composite_shape_joins.diag)
 
 
 def diag_embed(input=MISSING, offset=0, dim1=-2, dim2=-1, *, out=None):
@@ -5984,10 +5782,7 @@ def diag_embed(input=MISSING, offset=0, dim1=-2, dim2=-1, *, out=None):
     return result
 
 
-_DIAG_EMBED = GuardedOverload("diag_embed", ((
-    (('self', 'Tensor'), ('offset', 'int', 0), ('dim1', 'int', -2), ('dim2', 'int', -1), '*', ('out', 'Tensor?', None)),
-    diag_embed,
-),))
+_DIAG_EMBED = GuardedOverload("diag_embed", (((('self', 'Tensor'), ('offset', 'int', 0), ('dim1', 'int', -2), ('dim2', 'int', -1), '*', ('out', 'Tensor?', None)), diag_embed),))
 
 
 def diagflat(input=MISSING, offset=0):
@@ -6009,10 +5804,7 @@ def diagflat(input=MISSING, offset=0):
     return composite_shape_joins.diagflat(input, offset)
 
 
-_DIAGFLAT = GuardedOverload("diagflat", ((
-    (('self', 'Tensor'), ('offset', 'int', 0)),
-    diagflat,
-),), composite_shape_joins.diagflat)
+_DIAGFLAT = GuardedOverload("diagflat", (((('self', 'Tensor'), ('offset', 'int', 0)), diagflat),), composite_shape_joins.diagflat)
 
 
 def meshgrid(tensors):
@@ -6067,10 +5859,7 @@ def combinations(input=MISSING, r=2, with_replacement=False):
     return composite_shape_joins.combinations(input, r, with_replacement)
 
 
-_COMBINATIONS = GuardedOverload("combinations", ((
-    (('self', 'Tensor'), ('r', 'int', 2), ('with_replacement', 'bool', False)),
-    combinations,
-),), composite_shape_joins.combinations)
+_COMBINATIONS = GuardedOverload("combinations", (((('self', 'Tensor'), ('r', 'int', 2), ('with_replacement', 'bool', False)), combinations),), composite_shape_joins.combinations)
 
 
 def constant_pad_nd(input, pad, value=0, *, out=None):
@@ -6199,10 +5988,7 @@ def pixel_shuffle(input=MISSING, upscale_factor=MISSING, *, out=None):
     return result
 
 
-_PIXEL_SHUFFLE = GuardedOverload("pixel_shuffle", ((
-    (('self', 'Tensor'), ('upscale_factor', 'int'), '*', ('out', 'Tensor?', None)),
-    pixel_shuffle,
-),))
+_PIXEL_SHUFFLE = GuardedOverload("pixel_shuffle", (((('self', 'Tensor'), ('upscale_factor', 'int'), '*', ('out', 'Tensor?', None)), pixel_shuffle),))
 
 
 def pixel_unshuffle(input=MISSING, downscale_factor=MISSING, *, out=None):
@@ -6270,10 +6056,7 @@ def pixel_unshuffle(input=MISSING, downscale_factor=MISSING, *, out=None):
     return result
 
 
-_PIXEL_UNSHUFFLE = GuardedOverload("pixel_unshuffle", ((
-    (('self', 'Tensor'), ('downscale_factor', 'int'), '*', ('out', 'Tensor?', None)),
-    pixel_unshuffle,
-),))
+_PIXEL_UNSHUFFLE = GuardedOverload("pixel_unshuffle", (((('self', 'Tensor'), ('downscale_factor', 'int'), '*', ('out', 'Tensor?', None)), pixel_unshuffle),))
 
 
 def native_channel_shuffle(input=MISSING, groups=MISSING):
@@ -6295,10 +6078,7 @@ def native_channel_shuffle(input=MISSING, groups=MISSING):
     return composite_shape_reshapes.native_channel_shuffle(input, groups)
 
 
-_NATIVE_CHANNEL_SHUFFLE = GuardedOverload("native_channel_shuffle", ((
-    (('self', 'Tensor'), ('groups', 'int')),
-    native_channel_shuffle,
-),), composite_shape_reshapes.native_channel_shuffle)
+_NATIVE_CHANNEL_SHUFFLE = GuardedOverload("native_channel_shuffle", (((('self', 'Tensor'), ('groups', 'int')), native_channel_shuffle),), composite_shape_reshapes.native_channel_shuffle)
 
 
 def channel_shuffle(input=MISSING, groups=MISSING, *, out=None):
@@ -6366,10 +6146,7 @@ def channel_shuffle(input=MISSING, groups=MISSING, *, out=None):
     return result
 
 
-_CHANNEL_SHUFFLE = GuardedOverload("channel_shuffle", ((
-    (('self', 'Tensor'), ('groups', 'int'), '*', ('out', 'Tensor?', None)),
-    channel_shuffle,
-),))
+_CHANNEL_SHUFFLE = GuardedOverload("channel_shuffle", (((('self', 'Tensor'), ('groups', 'int'), '*', ('out', 'Tensor?', None)), channel_shuffle),))
 
 
 # The rule of autocast for the arguments: the key `autocast` of the entry.

@@ -35,14 +35,8 @@ from gradloom.kernels import sorting as kernels_sorting
 from gradloom.composite import sorting as composite_sorting
 from gradloom.formulas.reduction import gather_with_keepdimed_indices
 from gradloom.generated.functions.sorting import (
-    SortBackward0,
-    SortBackward1,
-    TopkBackward0,
-    Unique2Backward0,
-    UniqueBackward0,
-    UniqueConsecutiveBackward0,
-    UniqueDimBackward0,
-    UniqueDimConsecutiveBackward0,
+    SortBackward0, SortBackward1, TopkBackward0, Unique2Backward0, UniqueBackward0, UniqueConsecutiveBackward0,
+    UniqueDimBackward0, UniqueDimConsecutiveBackward0,
 )
 
 
@@ -217,10 +211,7 @@ def msort(input=MISSING, *, out=None):
     return composite_sorting.msort(input)
 
 
-_MSORT = GuardedOverload("msort", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    msort,
-),), composite_sorting.msort)
+_MSORT = GuardedOverload("msort", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), msort),), composite_sorting.msort)
 
 
 def topk(input, k, dim=-1, largest=True, sorted=True, *, out=None):
@@ -334,10 +325,7 @@ def _unique(input=MISSING, sorted=True, return_inverse=False):
     return (result0, result1)
 
 
-__UNIQUE = GuardedOverload("_unique", ((
-    (('self', 'Tensor'), ('sorted', 'bool', True), ('return_inverse', 'bool', False)),
-    _unique,
-),))
+__UNIQUE = GuardedOverload("_unique", (((('self', 'Tensor'), ('sorted', 'bool', True), ('return_inverse', 'bool', False)), _unique),))
 
 
 def _unique2(input=MISSING, sorted=True, return_inverse=False, return_counts=False):
@@ -392,10 +380,7 @@ def _unique2(input=MISSING, sorted=True, return_inverse=False, return_counts=Fal
     return (result0, result1, result2)
 
 
-__UNIQUE2 = GuardedOverload("_unique2", ((
-    (('self', 'Tensor'), ('sorted', 'bool', True), ('return_inverse', 'bool', False), ('return_counts', 'bool', False)),
-    _unique2,
-),))
+__UNIQUE2 = GuardedOverload("_unique2", (((('self', 'Tensor'), ('sorted', 'bool', True), ('return_inverse', 'bool', False), ('return_counts', 'bool', False)), _unique2),))
 
 
 def unique_dim(input=MISSING, dim=MISSING, sorted=True, return_inverse=False, return_counts=False, *, axis=MISSING):
@@ -450,10 +435,7 @@ def unique_dim(input=MISSING, dim=MISSING, sorted=True, return_inverse=False, re
     return (result0, result1, result2)
 
 
-_UNIQUE_DIM = GuardedOverload("unique_dim", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('sorted', 'bool', True), ('return_inverse', 'bool', False), ('return_counts', 'bool', False)),
-    unique_dim,
-),))
+_UNIQUE_DIM = GuardedOverload("unique_dim", (((('self', 'Tensor'), ('dim', 'int'), ('sorted', 'bool', True), ('return_inverse', 'bool', False), ('return_counts', 'bool', False)), unique_dim),))
 
 
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
@@ -556,10 +538,7 @@ def unique_dim_consecutive(input=MISSING, dim=MISSING, return_inverse=False, ret
     return (result0, result1, result2)
 
 
-_UNIQUE_DIM_CONSECUTIVE = GuardedOverload("unique_dim_consecutive", ((
-    (('self', 'Tensor'), ('dim', 'int'), ('return_inverse', 'bool', False), ('return_counts', 'bool', False)),
-    unique_dim_consecutive,
-),))
+_UNIQUE_DIM_CONSECUTIVE = GuardedOverload("unique_dim_consecutive", (((('self', 'Tensor'), ('dim', 'int'), ('return_inverse', 'bool', False), ('return_counts', 'bool', False)), unique_dim_consecutive),))
 
 
 silence(globals())

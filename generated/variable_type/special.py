@@ -37,22 +37,9 @@ from gradloom.composite import special as composite_special
 from gradloom.formulas.elementwise import xlogy_other_backward
 from gradloom.formulas.special import erfcx_slope, i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, only_second, xlog1py_self_backward
 from gradloom.generated.functions.special import (
-    I0Backward0,
-    IgammaBackward0,
-    IgammacBackward0,
-    SpecialEntrBackward0,
-    SpecialErfcxBackward0,
-    SpecialI0EBackward0,
-    SpecialI1Backward0,
-    SpecialI1EBackward0,
-    SpecialLogNdtrBackward0,
-    SpecialNdtriBackward0,
-    SpecialXlog1PyBackward0,
-    SpecialXlog1PyBackward1,
-    SpecialXlog1PyBackward2,
-    SpecialZetaBackward0,
-    SpecialZetaBackward1,
-    SpecialZetaBackward2,
+    I0Backward0, IgammaBackward0, IgammacBackward0, SpecialEntrBackward0, SpecialErfcxBackward0, SpecialI0EBackward0,
+    SpecialI1Backward0, SpecialI1EBackward0, SpecialLogNdtrBackward0, SpecialNdtriBackward0, SpecialXlog1PyBackward0,
+    SpecialXlog1PyBackward1, SpecialXlog1PyBackward2, SpecialZetaBackward0, SpecialZetaBackward1, SpecialZetaBackward2,
 )
 
 
@@ -126,10 +113,7 @@ def i0(input=MISSING, *, out=None):
     return result
 
 
-_I0 = GuardedOverload("i0", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    i0,
-),))
+_I0 = GuardedOverload("i0", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), i0),))
 
 
 def i0_(input=MISSING):
@@ -193,10 +177,7 @@ def i0_(input=MISSING):
     return input
 
 
-_I0_ = GuardedOverload("i0_", ((
-    (('self', 'Tensor'),),
-    i0_,
-),))
+_I0_ = GuardedOverload("i0_", (((('self', 'Tensor'),), i0_),))
 
 
 def special_i0e(input=MISSING, *, out=None):
@@ -266,10 +247,7 @@ def special_i0e(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_I0E = GuardedOverload("special_i0e", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_i0e,
-),))
+_SPECIAL_I0E = GuardedOverload("special_i0e", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_i0e),))
 
 
 def special_i1(input=MISSING, *, out=None):
@@ -340,10 +318,7 @@ def special_i1(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_I1 = GuardedOverload("special_i1", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_i1,
-),))
+_SPECIAL_I1 = GuardedOverload("special_i1", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_i1),))
 
 
 def special_i1e(input=MISSING, *, out=None):
@@ -414,10 +389,7 @@ def special_i1e(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_I1E = GuardedOverload("special_i1e", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_i1e,
-),))
+_SPECIAL_I1E = GuardedOverload("special_i1e", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_i1e),))
 
 
 def igamma(input=MISSING, other=MISSING, *, out=None):
@@ -497,10 +469,7 @@ def igamma(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_IGAMMA = GuardedOverload("igamma", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    igamma,
-),))
+_IGAMMA = GuardedOverload("igamma", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), igamma),))
 
 
 def igamma_(input=MISSING, other=MISSING):
@@ -573,10 +542,7 @@ def igamma_(input=MISSING, other=MISSING):
     return input
 
 
-_IGAMMA_ = GuardedOverload("igamma_", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    igamma_,
-),))
+_IGAMMA_ = GuardedOverload("igamma_", (((('self', 'Tensor'), ('other', 'Tensor')), igamma_),))
 
 
 def igammac(input=MISSING, other=MISSING, *, out=None):
@@ -656,10 +622,7 @@ def igammac(input=MISSING, other=MISSING, *, out=None):
     return result
 
 
-_IGAMMAC = GuardedOverload("igammac", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    igammac,
-),))
+_IGAMMAC = GuardedOverload("igammac", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), igammac),))
 
 
 def igammac_(input=MISSING, other=MISSING):
@@ -732,10 +695,7 @@ def igammac_(input=MISSING, other=MISSING):
     return input
 
 
-_IGAMMAC_ = GuardedOverload("igammac_", ((
-    (('self', 'Tensor'), ('other', 'Tensor')),
-    igammac_,
-),))
+_IGAMMAC_ = GuardedOverload("igammac_", (((('self', 'Tensor'), ('other', 'Tensor')), igammac_),))
 
 
 def special_entr(input=MISSING, *, out=None):
@@ -805,10 +765,7 @@ def special_entr(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_ENTR = GuardedOverload("special_entr", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_entr,
-),))
+_SPECIAL_ENTR = GuardedOverload("special_entr", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_entr),))
 
 
 def special_erfcx(input=MISSING, *, out=None):
@@ -879,10 +836,7 @@ def special_erfcx(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_ERFCX = GuardedOverload("special_erfcx", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_erfcx,
-),))
+_SPECIAL_ERFCX = GuardedOverload("special_erfcx", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_erfcx),))
 
 
 def special_ndtri(input=MISSING, *, out=None):
@@ -950,10 +904,7 @@ def special_ndtri(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_NDTRI = GuardedOverload("special_ndtri", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_ndtri,
-),))
+_SPECIAL_NDTRI = GuardedOverload("special_ndtri", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_ndtri),))
 
 
 def special_log_ndtr(input=MISSING, *, out=None):
@@ -1024,10 +975,7 @@ def special_log_ndtr(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_LOG_NDTR = GuardedOverload("special_log_ndtr", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_log_ndtr,
-),))
+_SPECIAL_LOG_NDTR = GuardedOverload("special_log_ndtr", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_log_ndtr),))
 
 
 def special_ndtr(input=MISSING, *, out=None):
@@ -1049,10 +997,7 @@ def special_ndtr(input=MISSING, *, out=None):
     return composite_special.ndtr(input)
 
 
-_SPECIAL_NDTR = GuardedOverload("special_ndtr", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_ndtr,
-),), composite_special.ndtr)
+_SPECIAL_NDTR = GuardedOverload("special_ndtr", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_ndtr),), composite_special.ndtr)
 
 
 def special_xlog1py(input, other, *, out=None):
@@ -1491,10 +1436,7 @@ def special_bessel_j0(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_BESSEL_J0 = GuardedOverload("special_bessel_j0", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_bessel_j0,
-),))
+_SPECIAL_BESSEL_J0 = GuardedOverload("special_bessel_j0", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_bessel_j0),))
 
 
 def special_bessel_j1(input=MISSING, *, out=None):
@@ -1534,10 +1476,7 @@ def special_bessel_j1(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_BESSEL_J1 = GuardedOverload("special_bessel_j1", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_bessel_j1,
-),))
+_SPECIAL_BESSEL_J1 = GuardedOverload("special_bessel_j1", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_bessel_j1),))
 
 
 def special_bessel_y0(input=MISSING, *, out=None):
@@ -1577,10 +1516,7 @@ def special_bessel_y0(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_BESSEL_Y0 = GuardedOverload("special_bessel_y0", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_bessel_y0,
-),))
+_SPECIAL_BESSEL_Y0 = GuardedOverload("special_bessel_y0", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_bessel_y0),))
 
 
 def special_bessel_y1(input=MISSING, *, out=None):
@@ -1620,10 +1556,7 @@ def special_bessel_y1(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_BESSEL_Y1 = GuardedOverload("special_bessel_y1", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_bessel_y1,
-),))
+_SPECIAL_BESSEL_Y1 = GuardedOverload("special_bessel_y1", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_bessel_y1),))
 
 
 def special_modified_bessel_k0(input=MISSING, *, out=None):
@@ -1663,10 +1596,7 @@ def special_modified_bessel_k0(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_MODIFIED_BESSEL_K0 = GuardedOverload("special_modified_bessel_k0", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_modified_bessel_k0,
-),))
+_SPECIAL_MODIFIED_BESSEL_K0 = GuardedOverload("special_modified_bessel_k0", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_modified_bessel_k0),))
 
 
 def special_modified_bessel_k1(input=MISSING, *, out=None):
@@ -1706,10 +1636,7 @@ def special_modified_bessel_k1(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_MODIFIED_BESSEL_K1 = GuardedOverload("special_modified_bessel_k1", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_modified_bessel_k1,
-),))
+_SPECIAL_MODIFIED_BESSEL_K1 = GuardedOverload("special_modified_bessel_k1", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_modified_bessel_k1),))
 
 
 def special_scaled_modified_bessel_k0(x=MISSING, *, out=None):
@@ -1749,10 +1676,7 @@ def special_scaled_modified_bessel_k0(x=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_SCALED_MODIFIED_BESSEL_K0 = GuardedOverload("special_scaled_modified_bessel_k0", ((
-    (('x', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_scaled_modified_bessel_k0,
-),))
+_SPECIAL_SCALED_MODIFIED_BESSEL_K0 = GuardedOverload("special_scaled_modified_bessel_k0", (((('x', 'Tensor'), '*', ('out', 'Tensor?', None)), special_scaled_modified_bessel_k0),))
 
 
 def special_scaled_modified_bessel_k1(x=MISSING, *, out=None):
@@ -1792,10 +1716,7 @@ def special_scaled_modified_bessel_k1(x=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_SCALED_MODIFIED_BESSEL_K1 = GuardedOverload("special_scaled_modified_bessel_k1", ((
-    (('x', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_scaled_modified_bessel_k1,
-),))
+_SPECIAL_SCALED_MODIFIED_BESSEL_K1 = GuardedOverload("special_scaled_modified_bessel_k1", (((('x', 'Tensor'), '*', ('out', 'Tensor?', None)), special_scaled_modified_bessel_k1),))
 
 
 def special_airy_ai(x=MISSING, *, out=None):
@@ -1835,10 +1756,7 @@ def special_airy_ai(x=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_AIRY_AI = GuardedOverload("special_airy_ai", ((
-    (('x', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_airy_ai,
-),))
+_SPECIAL_AIRY_AI = GuardedOverload("special_airy_ai", (((('x', 'Tensor'), '*', ('out', 'Tensor?', None)), special_airy_ai),))
 
 
 def special_spherical_bessel_j0(x=MISSING, *, out=None):
@@ -1878,10 +1796,7 @@ def special_spherical_bessel_j0(x=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_SPHERICAL_BESSEL_J0 = GuardedOverload("special_spherical_bessel_j0", ((
-    (('x', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_spherical_bessel_j0,
-),))
+_SPECIAL_SPHERICAL_BESSEL_J0 = GuardedOverload("special_spherical_bessel_j0", (((('x', 'Tensor'), '*', ('out', 'Tensor?', None)), special_spherical_bessel_j0),))
 
 
 def special_modified_bessel_i0(input=MISSING, *, out=None):
@@ -1921,10 +1836,7 @@ def special_modified_bessel_i0(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_MODIFIED_BESSEL_I0 = GuardedOverload("special_modified_bessel_i0", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_modified_bessel_i0,
-),))
+_SPECIAL_MODIFIED_BESSEL_I0 = GuardedOverload("special_modified_bessel_i0", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_modified_bessel_i0),))
 
 
 def special_modified_bessel_i1(input=MISSING, *, out=None):
@@ -1964,10 +1876,7 @@ def special_modified_bessel_i1(input=MISSING, *, out=None):
     return result
 
 
-_SPECIAL_MODIFIED_BESSEL_I1 = GuardedOverload("special_modified_bessel_i1", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_modified_bessel_i1,
-),))
+_SPECIAL_MODIFIED_BESSEL_I1 = GuardedOverload("special_modified_bessel_i1", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_modified_bessel_i1),))
 
 
 def special_chebyshev_polynomial_t(x, n, *, out=None):
@@ -2853,10 +2762,7 @@ def special_i0(input=MISSING, *, out=None):
     return composite_special.i0(input)
 
 
-_SPECIAL_I0 = GuardedOverload("special_i0", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_i0,
-),), composite_special.i0)
+_SPECIAL_I0 = GuardedOverload("special_i0", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_i0),), composite_special.i0)
 
 
 def special_gammainc(input=MISSING, other=MISSING, *, out=None):
@@ -2878,10 +2784,7 @@ def special_gammainc(input=MISSING, other=MISSING, *, out=None):
     return composite_special.gammainc(input, other)
 
 
-_SPECIAL_GAMMAINC = GuardedOverload("special_gammainc", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_gammainc,
-),), composite_special.gammainc)
+_SPECIAL_GAMMAINC = GuardedOverload("special_gammainc", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), special_gammainc),), composite_special.gammainc)
 
 
 def special_gammaincc(input=MISSING, other=MISSING, *, out=None):
@@ -2903,10 +2806,7 @@ def special_gammaincc(input=MISSING, other=MISSING, *, out=None):
     return composite_special.gammaincc(input, other)
 
 
-_SPECIAL_GAMMAINCC = GuardedOverload("special_gammaincc", ((
-    (('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_gammaincc,
-),), composite_special.gammaincc)
+_SPECIAL_GAMMAINCC = GuardedOverload("special_gammaincc", (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), special_gammaincc),), composite_special.gammaincc)
 
 
 def special_exp2(input=MISSING, *, out=None):
@@ -2928,10 +2828,7 @@ def special_exp2(input=MISSING, *, out=None):
     return composite_special.exp2(input)
 
 
-_SPECIAL_EXP2 = GuardedOverload("special_exp2", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_exp2,
-),), composite_special.exp2)
+_SPECIAL_EXP2 = GuardedOverload("special_exp2", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_exp2),), composite_special.exp2)
 
 
 def special_expm1(input=MISSING, *, out=None):
@@ -2953,10 +2850,7 @@ def special_expm1(input=MISSING, *, out=None):
     return composite_special.expm1(input)
 
 
-_SPECIAL_EXPM1 = GuardedOverload("special_expm1", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_expm1,
-),), composite_special.expm1)
+_SPECIAL_EXPM1 = GuardedOverload("special_expm1", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_expm1),), composite_special.expm1)
 
 
 def special_log1p(input=MISSING, *, out=None):
@@ -2978,10 +2872,7 @@ def special_log1p(input=MISSING, *, out=None):
     return composite_special.log1p(input)
 
 
-_SPECIAL_LOG1P = GuardedOverload("special_log1p", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_log1p,
-),), composite_special.log1p)
+_SPECIAL_LOG1P = GuardedOverload("special_log1p", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_log1p),), composite_special.log1p)
 
 
 def special_erf(input=MISSING, *, out=None):
@@ -3003,10 +2894,7 @@ def special_erf(input=MISSING, *, out=None):
     return composite_special.erf(input)
 
 
-_SPECIAL_ERF = GuardedOverload("special_erf", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_erf,
-),), composite_special.erf)
+_SPECIAL_ERF = GuardedOverload("special_erf", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_erf),), composite_special.erf)
 
 
 def special_erfc(input=MISSING, *, out=None):
@@ -3028,10 +2916,7 @@ def special_erfc(input=MISSING, *, out=None):
     return composite_special.erfc(input)
 
 
-_SPECIAL_ERFC = GuardedOverload("special_erfc", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_erfc,
-),), composite_special.erfc)
+_SPECIAL_ERFC = GuardedOverload("special_erfc", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_erfc),), composite_special.erfc)
 
 
 def special_erfinv(input=MISSING, *, out=None):
@@ -3053,10 +2938,7 @@ def special_erfinv(input=MISSING, *, out=None):
     return composite_special.erfinv(input)
 
 
-_SPECIAL_ERFINV = GuardedOverload("special_erfinv", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_erfinv,
-),), composite_special.erfinv)
+_SPECIAL_ERFINV = GuardedOverload("special_erfinv", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_erfinv),), composite_special.erfinv)
 
 
 def special_expit(input=MISSING, *, out=None):
@@ -3078,10 +2960,7 @@ def special_expit(input=MISSING, *, out=None):
     return composite_special.expit(input)
 
 
-_SPECIAL_EXPIT = GuardedOverload("special_expit", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_expit,
-),), composite_special.expit)
+_SPECIAL_EXPIT = GuardedOverload("special_expit", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_expit),), composite_special.expit)
 
 
 def special_logit(input=MISSING, eps=None, *, out=None):
@@ -3105,10 +2984,7 @@ def special_logit(input=MISSING, eps=None, *, out=None):
     return composite_special.logit(input, eps)
 
 
-_SPECIAL_LOGIT = GuardedOverload("special_logit", ((
-    (('self', 'Tensor'), ('eps', 'float?', None), '*', ('out', 'Tensor?', None)),
-    special_logit,
-),), composite_special.logit)
+_SPECIAL_LOGIT = GuardedOverload("special_logit", (((('self', 'Tensor'), ('eps', 'float?', None), '*', ('out', 'Tensor?', None)), special_logit),), composite_special.logit)
 
 
 def special_sinc(input=MISSING, *, out=None):
@@ -3130,10 +3006,7 @@ def special_sinc(input=MISSING, *, out=None):
     return composite_special.sinc(input)
 
 
-_SPECIAL_SINC = GuardedOverload("special_sinc", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_sinc,
-),), composite_special.sinc)
+_SPECIAL_SINC = GuardedOverload("special_sinc", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_sinc),), composite_special.sinc)
 
 
 def special_psi(input=MISSING, *, out=None):
@@ -3155,10 +3028,7 @@ def special_psi(input=MISSING, *, out=None):
     return composite_special.psi(input)
 
 
-_SPECIAL_PSI = GuardedOverload("special_psi", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_psi,
-),), composite_special.psi)
+_SPECIAL_PSI = GuardedOverload("special_psi", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_psi),), composite_special.psi)
 
 
 def special_digamma(input=MISSING, *, out=None):
@@ -3180,10 +3050,7 @@ def special_digamma(input=MISSING, *, out=None):
     return composite_special.digamma(input)
 
 
-_SPECIAL_DIGAMMA = GuardedOverload("special_digamma", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_digamma,
-),), composite_special.digamma)
+_SPECIAL_DIGAMMA = GuardedOverload("special_digamma", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_digamma),), composite_special.digamma)
 
 
 def special_gammaln(input=MISSING, *, out=None):
@@ -3205,10 +3072,7 @@ def special_gammaln(input=MISSING, *, out=None):
     return composite_special.gammaln(input)
 
 
-_SPECIAL_GAMMALN = GuardedOverload("special_gammaln", ((
-    (('self', 'Tensor'), '*', ('out', 'Tensor?', None)),
-    special_gammaln,
-),), composite_special.gammaln)
+_SPECIAL_GAMMALN = GuardedOverload("special_gammaln", (((('self', 'Tensor'), '*', ('out', 'Tensor?', None)), special_gammaln),), composite_special.gammaln)
 
 
 def special_polygamma(n, self, *, out=None):
@@ -3245,10 +3109,7 @@ def special_multigammaln(input=MISSING, p=MISSING, *, out=None):
     return composite_special.multigammaln(input, p)
 
 
-_SPECIAL_MULTIGAMMALN = GuardedOverload("special_multigammaln", ((
-    (('self', 'Tensor'), ('p', 'int'), '*', ('out', 'Tensor?', None)),
-    special_multigammaln,
-),), composite_special.multigammaln)
+_SPECIAL_MULTIGAMMALN = GuardedOverload("special_multigammaln", (((('self', 'Tensor'), ('p', 'int'), '*', ('out', 'Tensor?', None)), special_multigammaln),), composite_special.multigammaln)
 
 
 def special_round(input=MISSING, *, decimals=0, out=None):
@@ -3273,12 +3134,7 @@ def special_round(input=MISSING, *, decimals=0, out=None):
 
 
 special_round.keyword_only = ("decimals",)
-
-
-_SPECIAL_ROUND = GuardedOverload("special_round", ((
-    (('self', 'Tensor'), '*', ('decimals', 'int', 0), ('out', 'Tensor?', None)),
-    special_round,
-),), composite_special.round)
+_SPECIAL_ROUND = GuardedOverload("special_round", (((('self', 'Tensor'), '*', ('decimals', 'int', 0), ('out', 'Tensor?', None)), special_round),), composite_special.round)
 
 
 def special_xlogy(input, other, *, out=None):

@@ -20,6 +20,7 @@ from ..kernels._common.errors import size_mismatch
 from ..types.silence import module_name
 
 _COMMENT = re.compile(r"\s*# (?P<key>[\w, ]+): (?P<formula>.+)")
+_ASSIGNMENT = re.compile(r"\s*grad_of_(?P<key>\w+) = (?P<formula>.+?)( if edges\[\d+\] is not NO_EDGE else None)?$")
 _HINTED = re.compile("retain_graph=True|set_detect_anomaly")  # messages that already name a remedy
 _SHAPE = re.compile(r"\(([\d, ]*)\)")
 _CALLERS_OF_HOOKS = [f.__code__ for f in (hook_calls.on_tensors, hook_calls.before, hook_calls.after)]
@@ -251,11 +252,15 @@ def _generated_frame(inner):
 
 
 def _formula(code, line: int) -> tuple[str, str] | None:
-    """Return the key and the formula from the comment above the line of generated code that raised."""
-    for text in reversed(linecache.getlines(code.co_filename)[code.co_firstlineno : line]):
-        if match := _COMMENT.match(text):
-            return match["key"], match["formula"]
-    return None
+    """Return the key and the formula of the line of generated code that raised.
+
+    They are in the comment above it, or, where the code is the formula, in the line itself.
+    """
+    lines = linecache.getlines(code.co_filename)[code.co_firstlineno : line]
+    own = _ASSIGNMENT.match(lines[-1]) if lines else None
+    comment = next(filter(None, map(_COMMENT.match, reversed(lines))), None)
+    found = own if own is not None and (comment is None or comment["key"] != own["key"]) else comment
+    return None if found is None else (found["key"], found["formula"])
 
 
 def entry_place(globals_: Mapping[str, Any], name: str, key: str | None = None) -> str | None:

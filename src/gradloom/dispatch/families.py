@@ -7,6 +7,8 @@ family with the objects. `gradloom.binding.families` binds the operators of a fa
 `gradloom`, on Tensor, in `gradloom.dispatch._operators`. It does so when a name is first looked up there and is not
 found, or, on Tensor, found as a placeholder. From then on the name is an ordinary attribute, so that calls cost
 nothing more.
+
+Tables are texts of names, by family or by module, which the functions below turn into dictionaries.
 """
 
 from __future__ import annotations
@@ -14,6 +16,34 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
+
+from .overloads import overloaded_method
+
+
+def by_name(names: dict[str, str]) -> dict[str, str]:
+    """Return {name: family} for {family: its names}."""
+    return {name: family for family, text in names.items() for name in text.split()}
+
+
+def named(module: ModuleType, text: str) -> dict[str, Any]:
+    """Return objects of a module by their names; "name=other" gives the object `other` another name."""
+    objects, found = vars(module), {}
+    for word in text.split():
+        if "=" in word:
+            name, _, other = word.partition("=")
+            found[name] = objects[other]
+        else:
+            found[word] = objects[word]
+    return found
+
+
+def methods_of(entries: Mapping[str, tuple[Any, ...]], text: str) -> dict[str, Any]:
+    """Return methods with these overloads; "name=1,2" takes some of them, by their positions."""
+    words = [word.partition("=") for word in text.split()]
+    chosen = {
+        name: [entries[name][int(i)] for i in some.split(",")] if some else entries[name] for name, _, some in words
+    }
+    return {name: overloaded_method(name, tuple(overloads)) for name, overloads in chosen.items()}
 
 
 class FamilyTable(Mapping[str, Any]):
