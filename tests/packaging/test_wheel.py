@@ -73,7 +73,7 @@ def test_the_wheel_holds_every_source_file_once(checkout, wheel):
         for path in (checkout / folder).rglob("*"):
             if folder == "generated" and (checkout / STUBS) in path.parents:
                 continue
-            if path.suffix in (".py", ".pyi", ".jinja", ".yaml") or path.name == "py.typed":
+            if path.suffix in (".py", ".pyi", ".jinja", ".yaml", ".xz") or path.name == "py.typed":
                 expected.add(f"{package}/{path.relative_to(checkout / folder).as_posix()}")
     expected |= {f"gradloom/_spec/{name}" for name in YAML}
     found = {path.relative_to(wheel).as_posix() for path in wheel.rglob("*") if path.is_file()}

@@ -19,6 +19,7 @@ COMMANDS = {
     "generate": "write generated/ anew from the two YAML files",
     "verify": "check derivatives numerically: reverse mode, forward mode, second derivatives, variants, dtypes",
     "audit": "find wrong derivatives of PyTorch, of other libraries or of gradloom, with a program that shows each",
+    "upstream": "compare two releases of PyTorch, and list what gradloom lacks of the second",
     "explain": "show where an operator comes from, its derivative, and what it saves and supports",
     "check": "fail, with a diff, if generated/ is not what the YAML files give",
     "new": "start a package of your own operators",
