@@ -138,6 +138,8 @@ def conj(e: Expr) -> Expr:
         return transpose(e.args[0])
     if e.kind in ("sum", "product", "quotient", "matmul") and any(_has_conj(a) for a in e.args):
         return rebuild(e, [conj(a) for a in e.args])
+    if e.kind == "power" and _has_conj(e.args[0]) and value_of(e.args[1]) is not None:
+        return rebuild(e, [conj(e.args[0]), e.args[1]])
     if e.kind == "cases":
         return cases([(conj(v), c) for v, c in _pairs(e)], conj(e.args[-1]))
     return Expr("conj", (e,))

@@ -37,27 +37,30 @@ class PolarBackward0(Node):
     """polar(Tensor abs, Tensor angle) -> Tensor"""
 
     _entry = "polar"
-    __slots__ = ('saved_result',)
-    _saved_fields = ('result',)
-    _raw_fields = ('result',)
+    __slots__ = ('saved_abs', 'saved_angle')
+    _saved_fields = ('abs', 'angle')
+    _raw_fields = ('abs', 'angle')
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # abs, angle: polar_backward(grad, result, grad_input_mask)
+        # abs, angle: polar_backward(grad, abs, angle, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
+            abs = fn.saved_abs
+            if abs._vc is not None:
+                abs = unpack(abs, fn)
+            angle = fn.saved_angle
+            if angle._vc is not None:
+                angle = unpack(angle, fn)
             grad_input_mask = (edges[0] is not NO_EDGE, edges[1] is not NO_EDGE,)
-            grad_of_abs, grad_of_angle = polar_backward(grad, result, grad_input_mask)
+            grad_of_abs, grad_of_angle = polar_backward(grad, abs, angle, grad_input_mask)
         else:
             grad_of_abs = grad_of_angle = None
         return (grad_of_abs, grad_of_angle,)
 
     def release_variables(fn):
-        fn.saved_result = RELEASED
+        fn.saved_abs = fn.saved_angle = RELEASED
 
 
 class AngleBackward0(Node):

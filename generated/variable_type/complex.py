@@ -123,8 +123,8 @@ _COMPLEX = GuardedOverload("complex", (((('real', 'Tensor'), ('imag', 'Tensor'),
 def polar(abs=MISSING, angle=MISSING, *, out=None):
     """polar(Tensor abs, Tensor angle) -> Tensor
 
-    ∂L/∂abs = Re(g* · sgn(z))
-    ∂L/∂angle = Re(i · g* · z)
+    ∂L/∂abs = Re(g) · cos(angle) + Im(g) · sin(angle)
+    ∂L/∂angle = abs · (Im(g) · cos(angle) − Re(g) · sin(angle))
     dz = complex(dabs · cos(angle) − abs · dangle · sin(angle), dabs · sin(angle) + abs · dangle · cos(angle))
     where z = result, g = ∂L/∂z
 
@@ -165,6 +165,8 @@ def polar(abs=MISSING, angle=MISSING, *, out=None):
             fn.next_edges = (edge_abs, edge_angle)
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
+            fn.saved_abs = abs if abs._vc is None and not flags else save(abs)
+            fn.saved_angle = angle if angle._vc is None and not flags else save(angle)
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result_.shape, result_.dtype)
@@ -172,7 +174,6 @@ def polar(abs=MISSING, angle=MISSING, *, out=None):
                 result._edge = fn
             else:
                 raise no_gradients(result_)
-            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
     if flags and flags & FORWARD_AD:
         abs_t = tangent_of(abs)
         angle_t = tangent_of(angle)

@@ -1032,7 +1032,7 @@ def div_Tensor(input, other, *, out=None):
 
     z = x / y
     ∂L/∂x = g / y*
-    ∂L/∂y = −g · (x / y²)*
+    ∂L/∂y = −g / y* · (x / y)*
     dz = (dx − dy · z) / y
     where x = self, y = other, z = result, g = ∂L/∂z
 
@@ -1295,7 +1295,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
     """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor
 
     ∂L/∂x = g / y* if rounding_mode = None, else 0
-    ∂L/∂y = −g · (x / y²)* if rounding_mode = None, else 0
+    ∂L/∂y = −g / y* · (x / y)* if rounding_mode = None, else 0
     dz = dx / y − dy · x / y / y if rounding_mode = None, else 0
     where x = self, y = other, z = result, g = ∂L/∂z
 
@@ -2807,7 +2807,7 @@ def addcdiv(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1, out
     z = x + value · tensor₁ / tensor₂
     ∂L/∂x = g
     ∂L/∂tensor₁ = g · (value / tensor₂)*
-    ∂L/∂tensor₂ = −g · (value · tensor₁ / tensor₂ / tensor₂)*
+    ∂L/∂tensor₂ = −g / tensor₂* · (value · tensor₁ / tensor₂)*
     dz = dx + value · (dtensor₁ − dtensor₂ · tensor₁ / tensor₂) / tensor₂
     where x = self, z = result, g = ∂L/∂z
 
@@ -5860,7 +5860,7 @@ def reciprocal(input=MISSING, *, out=None):
     """reciprocal(Tensor self) -> Tensor
 
     z = 1 / x
-    ∂L/∂x = −g · (z²)*
+    ∂L/∂x = −g · (z*)²
     dz = −dx · z²
     where x = self, z = result, g = ∂L/∂z
 
@@ -5913,7 +5913,7 @@ def reciprocal(input=MISSING, *, out=None):
             state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (-self_t.conj() * (result * result).conj()).conj()
+                result_tangent = (-self_t.conj() * result.conj() * result.conj()).conj()
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -5976,7 +5976,7 @@ def reciprocal_(input=MISSING):
             state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (-self_t.conj() * (input * input).conj()).conj()
+                result_tangent = (-self_t.conj() * input.conj() * input.conj()).conj()
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)

@@ -264,6 +264,10 @@ LIMITS = {  # function, point, first derivative, second one (its diagonal, or al
     "logaddexp2, far": (lambda v: torch.logaddexp2(v[0], v[1]), [-3000, 1], [0, 1], [0, 0]),
     "std": (torch.std, [1, 1, 1], [0, 0, 0], [0, 0, 0]),
     "std_mean": (lambda v: sum(torch.std_mean(v)), [1, 1], [0.5, 0.5], [0, 0]),
+    "polar": (
+        lambda v: torch.view_as_real(torch.polar(v, v - 1)).sum(), [0, 1, -1], [-0.301168679, 2, -1.818594854],
+        [2.763546581, 1, -0.339143083],
+    ),
     "prelu": (lambda v: F.prelu(v, number(0.2)).sum(), [0, 1, -1], [0.2, 1, 0.2], [0, 0, 0]),
     "log_ndtr": (
         lambda v: torch.special.log_ndtr(v).sum(), [-1e3, 0, 1e3], [1000.000999998, math.sqrt(2 / math.pi), 0],
@@ -394,6 +398,25 @@ def test_slopes_where_squares_are_out_of_range(function, dtype, point, expected)
     for transform in (torch.func.jacrev, torch.func.jacfwd):
         found = transform(lambda v: function(v).sum())(x).double().numpy()
         np.testing.assert_allclose(found, expected, rtol=8 * torch.finfo(dtype).eps, atol=0)
+
+
+OF_DEGREE_ZERO = {  # functions that do not change when both numbers do by one factor
+    "div": lambda v: v[0] / v[1],
+    "div with a mode": lambda v: torch.div(v[0], v[1], rounding_mode=None),
+    "addcdiv": lambda v: torch.addcdiv(number(1.0), v[0], v[1]),
+    "reciprocal": lambda v: v[0] * torch.reciprocal(v[1]),
+    "gradient": lambda v: torch.gradient(v[[0, 1, 0]], spacing=(v[[1, 0, 1]].cumsum(0),))[0].sum(),
+}  # fmt: skip
+
+
+@second
+@pytest.mark.parametrize("name", OF_DEGREE_ZERO)
+def test_second_derivatives_of_quotients_of_any_size(name, mode):
+    function, x = OF_DEGREE_ZERO[name], number([3.0, 2.0])
+    expected = SECOND[mode](function)(x).numpy()
+    for size in (1e200, 1e-200):
+        found = SECOND[mode](lambda v, size=size: function(v * size))(x).numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-13, atol=0)
 
 
 @second

@@ -6,11 +6,11 @@ from ..dispatch import _operators as ops
 from .elementwise import quotient_or_zero
 
 
-def polar_backward(grad, result, grad_input_mask):
-    """With z = r e^(i t): g_r = Re(conj(g) e^(i t)), g_t = Re(conj(g) i z)."""
-    turned = grad.conj()
-    of_abs = ops.real(turned * result.sgn()) if grad_input_mask[0] else None
-    return (of_abs, ops.real(turned * (result * 1j)) if grad_input_mask[1] else None)
+def polar_backward(grad, abs, angle, grad_input_mask):
+    """With z = r e^(i t): g_r = Re(conj(g) e^(i t)), g_t = r Re(conj(g) i e^(i t)), by parts, also at r = 0."""
+    cos, sin, x, y = angle.cos(), angle.sin(), ops.real(grad), ops.imag(grad)
+    of_abs = x * cos + y * sin if grad_input_mask[0] else None
+    return of_abs, abs * (y * cos - x * sin) if grad_input_mask[1] else None
 
 
 def polar_jvp(abs_t, angle_t, abs, angle):

@@ -92,15 +92,10 @@ def _between_points(at, places, gaps, place, length=1):
         low, high = (at(i, 1) for i in places)
         return (high - low) / gaps[0]
     near, far = gaps
-    both = near + far
-    if place == 0:
-        factors = -(near + both) / (near * both), both / (near * far), -near / (far * both)
-    elif place == 1:
-        factors = -far / (near * both), (far - near) / (near * far), near / (far * both)
-    else:
-        factors = far / (near * both), -both / (near * far), (far + both) / (far * both)
-    high, mid, low = [f * at(i, length) for f, i in zip(factors[::-1], places[::-1], strict=True)]
-    return low + mid + high
+    first, middle, last = (at(i, length) for i in places)
+    left, right = (middle - first) / near, (last - middle) / far
+    bend = (right - left) / (near + far)  # half of the second derivative
+    return left - near * bend if place == 0 else left + near * bend if place == 1 else right + far * bend
 
 
 def diff(self, n, dim, prepend, append):

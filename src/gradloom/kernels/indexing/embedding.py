@@ -119,8 +119,8 @@ def embedding_bag(
     padding_idx=-1,
 ):
     """Return the rows of `weight` (rows, features) at the indices (n), reduced over bags that begin at the offsets.
-    Raises RuntimeError for indices or offsets of a wrong dtype or out of range, and for a weight that is complex or not
-    a matrix.
+    Raises RuntimeError for indices or offsets of a wrong dtype or out of range, for a weight that is complex or not
+    a matrix, and for factors of the rows of a mean or maximum.
 
     Args:
         mode: 0 for sums, 1 for means, 2 for maxima; an empty bag gives zeros.
@@ -134,6 +134,8 @@ def embedding_bag(
         that attains each (otherwise the sizes again).
     """
     _check(weight, indices, offsets)
+    if per_sample_weights is not None and mode != SUM:
+        raise RuntimeError("embedding_bag: per_sample_weights only supported with mode='sum'")
     ends = offsets[1:] if include_last_offset else np.append(offsets[1:], indices.size)
     starts = offsets[:-1] if include_last_offset else offsets
     bags = starts.size
