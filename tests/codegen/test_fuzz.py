@@ -2,7 +2,7 @@
 
 Every case is a small checkout with a few mutations. It must end within a time limit, without a traceback; either all
 generated files are there, compile and name nothing that does not exist, or nothing was written and every message has
-a place and a hint. 150 cases here; `make fuzz` runs 10,000, GRADLOOM_FUZZ=n as many as you like. Besides, every key
+a place and a hint. 50 cases here; `make fuzz` runs 10,000, GRADLOOM_FUZZ=n as many as you like. Besides, every key
 gets every value of a list of junk.
 """
 
@@ -22,7 +22,7 @@ from tests.codegen.fuzz_checkout import FILES, Checkout
 from tests.codegen.generated_code import problems
 from tests.codegen.mutations import KINDS, mutate
 
-CASES = int(os.environ.get("GRADLOOM_FUZZ", "150"))
+CASES = int(os.environ.get("GRADLOOM_FUZZ", "50"))
 SECONDS = 20  # of the processor for one case, which takes a tenth of one
 
 NUMBERS = st.integers(0, 9999)

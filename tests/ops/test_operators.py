@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -29,8 +30,12 @@ SAMPLES = Path(gradloom.tools.verify.samples.__file__).parent
 
 @pytest.mark.parametrize("operator", own_operators(), ids=lambda o: o.name)
 def test_operator(operator):
-    """Variants, first and second derivatives, both modes: nothing is wrong, and nothing is missing."""
-    result = verify_operator(operator)
+    """Variants, first and second derivatives, both modes: nothing is wrong, and nothing is missing.
+
+    One operator in three gets all checks of `gradloom verify`, the others those of `--fast`; GRADLOOM_ALL_SAMPLES=1
+    gives them to all.
+    """
+    result = verify_operator(operator, "default" if ALL or zlib.crc32(operator.name.encode()) % 3 == 0 else "fast")
     assert result.counts, "nothing was checked"
     undeclared = operator.joined.strategy == "not_implemented"  # as in PyTorch, it has no entry in derivatives.yaml
     wrong = [f for f in result.findings if f.severity == WRONG or not undeclared]
