@@ -3,7 +3,7 @@
 A file `sessions/<subject>.txt` is a list of sections: a title underlined with dashes, then prompts with their
 output as in an interactive session, warnings included. Each section is a test of its own, before which a
 first section called "Setup" runs; in its namespace `torch`, `nn`, `F` and `optim` are the library under test.
-The files are recorded from PyTorch (tests/conformance/test_sessions.py fails when they are not what it says);
+The files are recorded from PyTorch (tests/conformance/test_examples.py fails when they are not what it says);
 write new prompts without output and record with
 
     python -m tests.sessions tests/nn/sessions/hooks.txt

@@ -13,7 +13,7 @@ from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.types.silence import silence
-from gradloom.formulas.elementwise import acosh_backward, asinh_slope, atan2_backward, clamp_backward, clamp_max_backward, clamp_min_backward, div_mode_other_backward, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_backward_self, quotient_or_zero, sgn_backward, sinc_backward, xlogy_other_backward, xlogy_self_backward
+from gradloom.formulas.elementwise import acosh_backward, asinh_slope, atan2_backward, clamp_backward, clamp_max_backward, clamp_min_backward, clamp_self_backward, div_mode_other_backward, div_mode_self_backward, fmax_keeps_first, fmin_keeps_first, logit_slope, maybe_multiply, mvlgamma_backward, pow_backward, pow_backward_exponent, pow_backward_self, quotient_or_zero, sgn_backward, sinc_backward, xlogy_other_backward, xlogy_self_backward
 
 
 class AddBackward0(Node):
@@ -1804,18 +1804,18 @@ class FmaxBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # other: grad.masked_fill(fmax_keeps_first(self, other), 0)
+        # other: where(other == self, grad / 2, where(fmax_keeps_first(self, other), 0, grad))
         if edges[1] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_other = grad.masked_fill(fmax_keeps_first(self, other), 0)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_other = ops.where(other == self, ops.div_Scalar(grad, 2), ops.where(fmax_keeps_first(self, other), 0, grad))
         else:
             grad_of_other = None
-        # self: grad.masked_fill(logical_not(fmax_keeps_first(self, other)), 0)
+        # self: where(self == other, grad / 2, where(fmax_keeps_first(self, other), grad, 0))
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -1823,7 +1823,7 @@ class FmaxBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_self = grad.masked_fill(ops.logical_not(fmax_keeps_first(self, other)), 0)
+            grad_of_self = ops.where(self == other, ops.div_Scalar(grad, 2), ops.where(fmax_keeps_first(self, other), grad, 0))
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -1844,18 +1844,18 @@ class FminBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # other: grad.masked_fill(fmin_keeps_first(self, other), 0)
+        # other: where(other == self, grad / 2, where(fmin_keeps_first(self, other), 0, grad))
         if edges[1] is not NO_EDGE:
-            self = fn.saved_self
-            if self._vc is not None:
-                self = unpack(self, fn)
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_other = grad.masked_fill(fmin_keeps_first(self, other), 0)
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            grad_of_other = ops.where(other == self, ops.div_Scalar(grad, 2), ops.where(fmin_keeps_first(self, other), 0, grad))
         else:
             grad_of_other = None
-        # self: grad.masked_fill(logical_not(fmin_keeps_first(self, other)), 0)
+        # self: where(self == other, grad / 2, where(fmin_keeps_first(self, other), grad, 0))
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -1863,7 +1863,7 @@ class FminBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_self = grad.masked_fill(ops.logical_not(fmin_keeps_first(self, other)), 0)
+            grad_of_self = ops.where(self == other, ops.div_Scalar(grad, 2), ops.where(fmin_keeps_first(self, other), grad, 0))
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -2385,7 +2385,7 @@ class ClampBackward0(Node):
             grad_of_min = clamp_min_backward(grad, self, min, max)
         else:
             grad_of_min = None
-        # self: clamp_backward(grad, self, min, max)
+        # self: clamp_self_backward(grad, self, min, max)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -2396,7 +2396,7 @@ class ClampBackward0(Node):
             max = fn.saved_max
             if max is not None and max._vc is not None:
                 max = unpack(max, fn)
-            grad_of_self = clamp_backward(grad, self, min, max)
+            grad_of_self = clamp_self_backward(grad, self, min, max)
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_min, grad_of_max,)
@@ -2444,12 +2444,12 @@ class ClampMinBackward0(Node):
         grad = grads[0]
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: where(self >= min, grad, 0)
+        # self: where(self > min, grad, 0)
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
         min = fn.saved_min
-        grad_of_self = ops.where(self >= min, grad, 0)
+        grad_of_self = ops.where(self > min, grad, 0)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -2468,7 +2468,7 @@ class ClampMinBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # min: where(self < min, grad, 0)
+        # min: where(self == min, grad / 2, grad).masked_fill(self > min, 0)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -2476,10 +2476,10 @@ class ClampMinBackward1(Node):
             min = fn.saved_min
             if min._vc is not None:
                 min = unpack(min, fn)
-            grad_of_min = ops.where(self < min, grad, 0)
+            grad_of_min = ops.where(self == min, ops.div_Scalar(grad, 2), grad).masked_fill(self > min, 0)
         else:
             grad_of_min = None
-        # self: where(self >= min, grad, 0)
+        # self: where(self == min, grad / 2, grad).masked_fill(self < min, 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -2487,7 +2487,7 @@ class ClampMinBackward1(Node):
             min = fn.saved_min
             if min._vc is not None:
                 min = unpack(min, fn)
-            grad_of_self = ops.where(self >= min, grad, 0)
+            grad_of_self = ops.where(self == min, ops.div_Scalar(grad, 2), grad).masked_fill(self < min, 0)
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_min,)
@@ -2509,12 +2509,12 @@ class ClampMaxBackward0(Node):
         grad = grads[0]
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: where(self <= max, grad, 0)
+        # self: where(self < max, grad, 0)
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
         max = fn.saved_max
-        grad_of_self = ops.where(self <= max, grad, 0)
+        grad_of_self = ops.where(self < max, grad, 0)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -2533,7 +2533,7 @@ class ClampMaxBackward1(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # max: where(self > max, grad, 0)
+        # max: where(self == max, grad / 2, grad).masked_fill(self < max, 0)
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -2541,10 +2541,10 @@ class ClampMaxBackward1(Node):
             max = fn.saved_max
             if max._vc is not None:
                 max = unpack(max, fn)
-            grad_of_max = ops.where(self > max, grad, 0)
+            grad_of_max = ops.where(self == max, ops.div_Scalar(grad, 2), grad).masked_fill(self < max, 0)
         else:
             grad_of_max = None
-        # self: where(self <= max, grad, 0)
+        # self: where(self == max, grad / 2, grad).masked_fill(self > max, 0)
         if edges[0] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -2552,7 +2552,7 @@ class ClampMaxBackward1(Node):
             max = fn.saved_max
             if max._vc is not None:
                 max = unpack(max, fn)
-            grad_of_self = ops.where(self <= max, grad, 0)
+            grad_of_self = ops.where(self == max, ops.div_Scalar(grad, 2), grad).masked_fill(self > max, 0)
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_max,)

@@ -574,6 +574,8 @@ GRADIENTS = {
     "LdexpBackward0": (('grad * exp2(other)', ('other',), ()), ('grad * result * 0.6931471805599453', ('result',), ())),
     "LerpBackward0": (('grad * (1 - weight)', (), ('weight',)), ('grad * weight', (), ('weight',))),
     "LerpBackward1": (('grad * (1 - weight)', ('weight',), ()), ('grad * weight', ('weight',), ()), ('grad * (end - self)', ('end', 'self'), ())),
+    "ClampMinBackward1": (('where(self < min, 0, where(self == min, grad / 2, grad))', ('min', 'self'), ()), ('where(self > min, 0, where(self == min, grad / 2, grad))', ('min', 'self'), ())),
+    "ClampMaxBackward1": (('where(self > max, 0, where(self == max, grad / 2, grad))', ('max', 'self'), ()), ('where(self < max, 0, where(self == max, grad / 2, grad))', ('max', 'self'), ())),
     "SigmoidBackwardBackward0": (('grad * conj((1 - output) * output)', ('output',), ()), ('grad * grad_output * (1 - 2 * output)', ('grad_output', 'output'), ())),
     "TanhBackwardBackward0": (('grad * conj(1 - output * output)', ('output',), ()), ('grad * (-2 * output * grad_output)', ('grad_output', 'output'), ())),
 }

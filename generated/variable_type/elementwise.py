@@ -11184,9 +11184,9 @@ def fmax(input=MISSING, other=MISSING, *, out=None):
     """fmax(Tensor self, Tensor other) -> Tensor
 
     z = fmax(x, y)
-    ∂L/∂x = 0 if not (x ≥ y or y is NaN), else g
-    ∂L/∂y = 0 if (x ≥ y or y is NaN), else g
-    dz = dx if (x ≥ y or y is NaN), else dy
+    ∂L/∂x = g / 2 if x = y, g if (x ≥ y or y is NaN), else 0
+    ∂L/∂y = g / 2 if y = x, 0 if (x ≥ y or y is NaN), else g
+    dz = (dx + dy) / 2 if x = y, dx if (x ≥ y or y is NaN), else dy
     where x = self, y = other, z = result, g = ∂L/∂z
 
     FmaxBackward0, from the entry fmax of derivatives.yaml.
@@ -11246,8 +11246,8 @@ def fmax(input=MISSING, other=MISSING, *, out=None):
                     other_t = zeros_for(other)
                 self_p = input
                 other_p = other
-                # result: where(fmax_keeps_first(self_p, other_p), self_t, other_t)
-                result_tangent = ops.where(fmax_keeps_first(self_p, other_p), self_t, other_t)
+                # result: where(self_p == other_p, (self_t + other_t) / 2, where(fmax_keeps_first(self_p, other_p), self_t, other_t))
+                result_tangent = ops.where(self_p == other_p, ops.div_Scalar(self_t + other_t, 2), ops.where(fmax_keeps_first(self_p, other_p), self_t, other_t))
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -11263,9 +11263,9 @@ def fmin(input=MISSING, other=MISSING, *, out=None):
     """fmin(Tensor self, Tensor other) -> Tensor
 
     z = fmin(x, y)
-    ∂L/∂x = 0 if not (x ≤ y or y is NaN), else g
-    ∂L/∂y = 0 if (x ≤ y or y is NaN), else g
-    dz = dx if (x ≤ y or y is NaN), else dy
+    ∂L/∂x = g / 2 if x = y, g if (x ≤ y or y is NaN), else 0
+    ∂L/∂y = g / 2 if y = x, 0 if (x ≤ y or y is NaN), else g
+    dz = (dx + dy) / 2 if x = y, dx if (x ≤ y or y is NaN), else dy
     where x = self, y = other, z = result, g = ∂L/∂z
 
     FminBackward0, from the entry fmin of derivatives.yaml.
@@ -11325,8 +11325,8 @@ def fmin(input=MISSING, other=MISSING, *, out=None):
                     other_t = zeros_for(other)
                 self_p = input
                 other_p = other
-                # result: where(fmin_keeps_first(self_p, other_p), self_t, other_t)
-                result_tangent = ops.where(fmin_keeps_first(self_p, other_p), self_t, other_t)
+                # result: where(self_p == other_p, (self_t + other_t) / 2, where(fmin_keeps_first(self_p, other_p), self_t, other_t))
+                result_tangent = ops.where(self_p == other_p, ops.div_Scalar(self_t + other_t, 2), ops.where(fmin_keeps_first(self_p, other_p), self_t, other_t))
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -13278,14 +13278,13 @@ def clamp_Tensor(input, min=None, max=None, *, out=None):
     """clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor
 
     z = minimum(maximum(x, min), max) if (min ≠ None and max ≠ None), minimum(x, max) if min = None, else maximum(x, min)
-    ∂L/∂x = clamp_backward(g, x, min, max)
-    ∂L/∂min = clamp_min_backward(g, x, min, max)
-    ∂L/∂max = clamp_max_backward(g, x, min, max)
-    dz = (dx if x ≥ min, else dmin) if max = None, (dx if x ≤ max, else dmax) if min = None, dmax if min > max, dmin if x < min, dmax if x > max, else dx
+    ∂L/∂x = clamp_self_backward(g, x, min, max)
+    ∂L/∂min = (0 if x > min, g / 2 if x = min, else g) if max = None, g / 2 if (x = min and min < max), g if (x < min and min ≤ max), else 0
+    ∂L/∂max = (0 if x < max, g / 2 if x = max, else g) if min = None, g / 2 if (x = max and min < max), g if ((x > max and min ≤ max) or max < min), else 0
+    dz = clamp_jvp(x, dx, min, dmin, max, dmax)
     where x = self, z = result, g = ∂L/∂z
-    clamp_backward: g where the value lies within its bounds (tensors, numbers or None), end points included.
-    clamp_min_backward: the gradient of a lower bound: g where it took effect; an upper bound that is less has precedence.
-    clamp_max_backward: the gradient of an upper bound: g where it took effect.
+    clamp_self_backward: the gradient of the value between bounds that are tensors or None: g between them, and g / 2 at one.
+    clamp_jvp: the tangent of whichever of input and bounds the result equals: half of the sum where the input equals a bound, the input's where it equals both, and the upper bound's where the lower one is greater.
 
     ClampBackward0, from the entry clamp.Tensor of derivatives.yaml.
     """
@@ -13438,7 +13437,7 @@ def clamp(input, min=None, max=None, *, out=None):
     ∂L/∂x = clamp_backward(g, x, min, max)
     dz = clamp_backward(dx*, x, min, max)*
     where x = self, z = result, g = ∂L/∂z
-    clamp_backward: g where the value lies within its bounds (tensors, numbers or None), end points included.
+    clamp_backward: g where the value lies between its bounds (numbers or None), end points excluded.
 
     ClampBackward1, from the entry clamp of derivatives.yaml.
     """
@@ -13564,8 +13563,8 @@ def clamp_min(input, min, *, out=None):
     """clamp_min(Tensor self, Scalar min) -> Tensor
 
     z = maximum(min, x)
-    ∂L/∂x = g if x ≥ min, else 0
-    dz = dx if x ≥ min, else 0
+    ∂L/∂x = g if x > min, else 0
+    dz = dx if x > min, else 0
     where x = self, z = result, g = ∂L/∂z
 
     ClampMinBackward0, from the entry clamp_min of derivatives.yaml.
@@ -13617,7 +13616,7 @@ def clamp_min(input, min, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = ops.where(self_p >= min, self_t.conj(), 0).conj()
+                result_tangent = ops.where(self_p > min, self_t.conj(), 0).conj()
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -13679,7 +13678,7 @@ def clamp_min_(input, min):
             state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = ops.where(self_p >= min, self_t.conj(), 0).conj()
+                result_tangent = ops.where(self_p > min, self_t.conj(), 0).conj()
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
@@ -13690,9 +13689,9 @@ def clamp_min_Tensor(input, min, *, out=None):
     """clamp_min.Tensor(Tensor self, Tensor min) -> Tensor
 
     z = maximum(x, min)
-    ∂L/∂x = g if x ≥ min, else 0
-    ∂L/∂min = g if x < min, else 0
-    dz = dx if x ≥ min, else dmin
+    ∂L/∂x = 0 if x < min, g / 2 if x = min, else g
+    ∂L/∂min = 0 if x > min, g / 2 if x = min, else g
+    dz = (dx + dmin) / 2 if x = min, dx if x > min, else dmin
     where x = self, z = result, g = ∂L/∂z
 
     ClampMinBackward1, from the entry clamp_min.Tensor of derivatives.yaml.
@@ -13750,8 +13749,8 @@ def clamp_min_Tensor(input, min, *, out=None):
                     min_t = zeros_for(min)
                 self_p = input
                 min_p = min
-                # result: where(self_p >= min_p, self_t, min_t)
-                result_tangent = ops.where(self_p >= min_p, self_t, min_t)
+                # result: where(self_p == min_p, (self_t + min_t) / 2, where(self_p > min_p, self_t, min_t))
+                result_tangent = ops.where(self_p == min_p, ops.div_Scalar(self_t + min_t, 2), ops.where(self_p > min_p, self_t, min_t))
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -13819,8 +13818,8 @@ def clamp_min__Tensor(input, min):
                 if min_t is None:
                     min_t = zeros_for(min)
                 min_p = min
-                # result: where(self_p >= min_p, self_t, min_t)
-                result_tangent = ops.where(self_p >= min_p, self_t, min_t)
+                # result: where(self_p == min_p, (self_t + min_t) / 2, where(self_p > min_p, self_t, min_t))
+                result_tangent = ops.where(self_p == min_p, ops.div_Scalar(self_t + min_t, 2), ops.where(self_p > min_p, self_t, min_t))
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
@@ -13831,8 +13830,8 @@ def clamp_max(input, max, *, out=None):
     """clamp_max(Tensor self, Scalar max) -> Tensor
 
     z = minimum(max, x)
-    ∂L/∂x = g if x ≤ max, else 0
-    dz = dx if x ≤ max, else 0
+    ∂L/∂x = g if x < max, else 0
+    dz = dx if x < max, else 0
     where x = self, z = result, g = ∂L/∂z
 
     ClampMaxBackward0, from the entry clamp_max of derivatives.yaml.
@@ -13884,7 +13883,7 @@ def clamp_max(input, max, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = ops.where(self_p <= max, self_t.conj(), 0).conj()
+                result_tangent = ops.where(self_p < max, self_t.conj(), 0).conj()
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -13946,7 +13945,7 @@ def clamp_max_(input, max):
             state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = ops.where(self_p <= max, self_t.conj(), 0).conj()
+                result_tangent = ops.where(self_p < max, self_t.conj(), 0).conj()
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
@@ -13957,9 +13956,9 @@ def clamp_max_Tensor(input, max, *, out=None):
     """clamp_max.Tensor(Tensor self, Tensor max) -> Tensor
 
     z = minimum(x, max)
-    ∂L/∂x = g if x ≤ max, else 0
-    ∂L/∂max = g if x > max, else 0
-    dz = dx if x ≤ max, else dmax
+    ∂L/∂x = 0 if x > max, g / 2 if x = max, else g
+    ∂L/∂max = 0 if x < max, g / 2 if x = max, else g
+    dz = (dx + dmax) / 2 if x = max, dx if x < max, else dmax
     where x = self, z = result, g = ∂L/∂z
 
     ClampMaxBackward1, from the entry clamp_max.Tensor of derivatives.yaml.
@@ -14017,8 +14016,8 @@ def clamp_max_Tensor(input, max, *, out=None):
                     max_t = zeros_for(max)
                 self_p = input
                 max_p = max
-                # result: where(self_p <= max_p, self_t, max_t)
-                result_tangent = ops.where(self_p <= max_p, self_t, max_t)
+                # result: where(self_p == max_p, (self_t + max_t) / 2, where(self_p < max_p, self_t, max_t))
+                result_tangent = ops.where(self_p == max_p, ops.div_Scalar(self_t + max_t, 2), ops.where(self_p < max_p, self_t, max_t))
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -14086,8 +14085,8 @@ def clamp_max__Tensor(input, max):
                 if max_t is None:
                     max_t = zeros_for(max)
                 max_p = max
-                # result: where(self_p <= max_p, self_t, max_t)
-                result_tangent = ops.where(self_p <= max_p, self_t, max_t)
+                # result: where(self_p == max_p, (self_t + max_t) / 2, where(self_p < max_p, self_t, max_t))
+                result_tangent = ops.where(self_p == max_p, ops.div_Scalar(self_t + max_t, 2), ops.where(self_p < max_p, self_t, max_t))
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)

@@ -10,12 +10,7 @@ from gradloom.tools.audit.findings import Finding
 from gradloom.tools.audit.libraries import load
 from gradloom.tools.verify import own_operators
 
-KNOWN = {
-    "cumprod": {"forward over forward"},
-    "as_strided_scatter": {"reverse"},
-    "cholesky_inverse": {"forward"},
-    "fmax": {"forward"},
-}
+KNOWN = {"cumprod": {"forward over forward"}, "as_strided_scatter": {"reverse"}, "cholesky_inverse": {"forward"}}
 RIGHT = ("relu", "frac")  # kinks and jumps
 
 

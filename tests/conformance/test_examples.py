@@ -1,4 +1,4 @@
-"""`--compare` of the examples: their losses are PyTorch's."""
+"""Examples, those of the library reference and recorded sessions: what they print and the losses are PyTorch's."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import signal
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 import training
 
+from tests.docs.test_examples import MODULES, api, failures
 from tests.examples.idx_files import write_mnist
+from tests.sessions import record, sections
 from tests.waiting import LIMIT
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
+
+SESSIONS = sorted(Path(__file__).parents[1].glob("*/sessions/*.txt"))
 
 # Sums of float32 are taken in another order than PyTorch's; the losses of the others are float64.
 TOLERANCES = {
@@ -48,3 +53,15 @@ def test_the_losses_of_transformers_are_pytorchs():
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout.splitlines()[-1].rpartition(" ")[2]) < 1e-4
+
+
+@pytest.mark.parametrize("path", SESSIONS, ids=lambda path: f"{path.parents[1].name}/{path.stem}")
+def test_recorded_sessions_are_what_pytorch_says(path):
+    assert sections(path), "the file has sections"
+    assert record(path) == path.read_text()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_of_the_reference_print_what_pytorch_prints(module):
+    found = failures(torch, api.examples(module))
+    assert not found, found

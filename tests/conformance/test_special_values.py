@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,6 +28,7 @@ import yaml
 from torch.testing._internal.common_methods_invocations import op_db
 
 import gradloom
+from tests.releases import pytorch_before
 
 from .autograd_checks import _Pass
 from .case import UNDEFINED_VALUES, Case, describe
@@ -38,7 +40,13 @@ from .proxy import callable_for, candidate_library
 from .records import TensorRecord, Unconvertible, dtype_name, map_leaves, numpy_dtype
 
 KNOWN = yaml.safe_load(Path(__file__).with_name("known_special_values.yaml").read_text(encoding="utf-8"))
-PATTERNS = [pattern for patterns in KNOWN.values() for pattern in patterns]
+# What a release changed has the reason `since 2.15: ...` and counts for older ones.
+PATTERNS = [
+    pattern
+    for reason, patterns in KNOWN.items()
+    if not (release := re.match(r"since (\d+\.\d+): ", reason)) or pytorch_before(release[1])
+    for pattern in patterns
+]
 #: Numbers put into tensors; each list is one call for an elementwise operator, and one filling for others.
 FLOATS = {
     "zeros": [0.0, -0.0],

@@ -1,6 +1,6 @@
 """The library reference: each name has a page with a short, true example, and docstrings become Markdown.
 
-tests/conformance/test_api_examples.py runs the examples with PyTorch.
+tests/conformance/test_examples.py runs the examples with PyTorch.
 """
 
 from __future__ import annotations

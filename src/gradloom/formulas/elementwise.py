@@ -235,39 +235,58 @@ def xlogy_other_backward(grad, self, other):
 
 
 def clamp_backward(grad, self, min, max):
-    """Return g where the value lies within its bounds (tensors, numbers or None), end points included."""
-    inside = _inside(self, min, max)
-    return grad if inside is None else ops.where(inside, grad, 0)
-
-
-def _inside(self, min, max):
+    """Return g where the value lies between its bounds (numbers or None), end points excluded."""
     if min is None:
-        return None if max is None else self <= max
-    above = self >= min
-    return above if max is None else ops.logical_and(above, self <= max)
+        return grad if max is None else ops.where(self < max, grad, 0)
+    above = self > min
+    return ops.where(above if max is None else ops.logical_and(above, self < max), grad, 0)
+
+
+def clamp_self_backward(grad, self, min, max):
+    """Return the gradient of the value between bounds that are tensors or None: g between them, and g / 2 at one."""
+    if min is None or max is None:
+        bound = max if min is None else min
+        outside = self > bound if min is None else self < bound
+        return ops.masked_fill(ops.where(self == bound, grad / 2, grad), outside, 0)
+    outside = ops.logical_or(self < min, self > max)
+    return ops.masked_fill(ops.where(_at_one_of(self, min, max), grad / 2, grad), outside, 0)
 
 
 def clamp_min_backward(grad, self, min, max):
-    """Return the gradient of a lower bound: g where it took effect; an upper bound that is less has precedence."""
-    below = self < min
-    return ops.where(below if max is None else ops.logical_and(below, min <= max), grad, 0)
+    """Return the gradient of a lower bound: g where it took effect, g / 2 where the value equals it; an upper bound
+    that is less has precedence."""
+    if max is None:
+        return ops.masked_fill(ops.where(self == min, grad / 2, grad), self > min, 0)
+    took_effect = ops.logical_and(self < min, min <= max)
+    return ops.where(ops.logical_and(self == min, min < max), grad / 2, ops.where(took_effect, grad, 0))
 
 
 def clamp_max_backward(grad, self, min, max):
-    """Return the gradient of an upper bound: g where it took effect."""
-    above = self > max
-    return ops.where(above if min is None else ops.logical_or(above, max < min), grad, 0)
+    """Return the gradient of an upper bound: g where it took effect, g / 2 where the value equals it."""
+    if min is None:
+        return ops.masked_fill(ops.where(self == max, grad / 2, grad), self < max, 0)
+    took_effect = ops.logical_or(ops.logical_and(self > max, min <= max), max < min)
+    return ops.where(ops.logical_and(self == max, min < max), grad / 2, ops.where(took_effect, grad, 0))
+
+
+def _at_one_of(self, min, max):
+    """Return where the value equals one of two bounds that leave room between them."""
+    return ops.logical_and(ops.logical_or(self == min, self == max), min < max)
 
 
 def clamp_jvp(self, self_t, min, min_t, max, max_t):
-    """Return the tangent of whichever of input and bounds the result equals: the input's where it equals a bound, and
-    the upper bound's where the lower one is greater."""
+    """Return the tangent of whichever of input and bounds the result equals: half of the sum where the input equals a
+    bound, the input's where it equals both, and the upper bound's where the lower one is greater."""
     if max is None:
-        return ops.where(self >= min, self_t, _tangent(min_t, min))
+        min_t = _tangent(min_t, min)
+        return ops.where(self == min, (self_t + min_t) / 2, ops.where(self > min, self_t, min_t))
     max_t = _tangent(max_t, max)
     if min is None:
-        return ops.where(self <= max, self_t, max_t)
-    inside = ops.where(self < min, _tangent(min_t, min), ops.where(self > max, max_t, self_t))
+        return ops.where(self == max, (self_t + max_t) / 2, ops.where(self < max, self_t, max_t))
+    min_t = _tangent(min_t, min)
+    inside = ops.where(self < min, min_t, ops.where(self > max, max_t, self_t))
+    bound_t = ops.where(self == min, min_t, max_t)
+    inside = ops.where(_at_one_of(self, min, max), (self_t + bound_t) / 2, inside)
     return ops.where(min > max, max_t, inside)
 
 
