@@ -214,3 +214,138 @@ def test_an_input_that_is_returned_as_it_is_cannot_be_saved_by_setup_context(tor
     x = leaf(torch, 3.0)
     saves_itself.apply(x).sum().backward()
     assert x.grad.tolist() == [3.0]
+
+
+# --- the dtype of gradients, and gradients that others have computed ------------------------------------------------
+
+
+def dtypes_in_backward(torch, *declared, outputs=1, forward=None):
+    seen = []
+
+    def multiples(ctx, x):
+        ctx.set_output_grad_dtype(*declared)
+        return tuple([x * (i + 1) for i in range(outputs)])
+
+    def backward(ctx, *grads):
+        seen.append([None if g is None else g.dtype for g in grads])
+        return grads[0].float()
+
+    x = leaf(torch, 1.0, 2.0)
+    found = make(torch, forward or multiples, backward).apply(x)
+    sum(y.sum() for y in found if y.grad_fn is not None).backward()
+    return seen[0], x.grad.dtype
+
+
+@pytest.mark.since("2.15")
+def test_backward_gets_gradients_in_the_dtypes_that_forward_declares(torch):
+    wide, narrow = torch.float64, torch.float32
+    assert dtypes_in_backward(torch, wide) == ([wide], narrow)
+    assert dtypes_in_backward(torch, None) == ([narrow], narrow)
+    assert dtypes_in_backward(torch, None, wide, narrow, outputs=3) == ([narrow, wide, narrow], narrow)
+
+    def marked(ctx, x):
+        y, z = x * 2, x * 3
+        ctx.mark_non_differentiable(z)
+        ctx.set_output_grad_dtype(wide, None)
+        return y, z
+
+    assert dtypes_in_backward(torch, forward=marked) == ([wide, narrow], narrow)
+
+
+@pytest.mark.since("2.15")
+def test_a_declared_dtype_is_that_of_roots_hooks_and_retained_gradients(torch):
+    def forward(ctx, x):
+        ctx.set_output_grad_dtype(torch.float64)
+        return x * 2
+
+    seen = []
+    x = leaf(torch, 1.0, 2.0)
+    y = make(torch, forward, lambda ctx, g: seen.append(g.dtype) or g.float()).apply(x)
+    assert y.dtype is torch.float32 and y.grad_dtype is torch.float64 and (x * 2).grad_dtype is torch.float32
+    y.retain_grad()
+    y.register_hook(lambda grad: seen.append(grad.dtype))
+    y.backward(torch.ones(2, dtype=torch.float16))
+    assert seen == [torch.float64] * 2 and y.grad.dtype is torch.float64 and x.grad.dtype is torch.float32
+
+
+@pytest.mark.since("2.15")
+@pytest.mark.parametrize(
+    "declared, message",
+    [
+        (("float64", "float64"), "the Function returned 1 values but 2 declarations were provided"),
+        ((), "the Function returned 1 values but 0 declarations were provided"),
+        (("text",), "expects each declaration to be a torch.dtype or None, but got str"),
+    ],
+)
+def test_declarations_that_do_not_fit_the_outputs_are_errors(torch, declared, message):
+    with pytest.raises(RuntimeError, match=message):
+        dtypes_in_backward(torch, *[getattr(torch, d, d) for d in declared])
+
+
+@pytest.mark.since("2.15")
+def test_a_dtype_is_declared_once_and_for_outputs_with_gradients(torch):
+    def twice(ctx, x):
+        ctx.set_output_grad_dtype(None)
+        ctx.set_output_grad_dtype(None)
+
+    with pytest.raises(RuntimeError, match="set_output_grad_dtype can only be called once"):
+        dtypes_in_backward(torch, forward=twice)
+
+    def with_text(ctx, x):
+        ctx.set_output_grad_dtype(None, torch.float64)
+        return x * 2, "text"
+
+    with pytest.raises(
+        RuntimeError, match="got a concrete dtype for output 1, but that output is not a differentiable"
+    ):
+        dtypes_in_backward(torch, forward=with_text)
+
+
+@pytest.mark.since("2.15")
+@pytest.mark.parametrize("is_leaf", [True, False])
+def test_backward_adds_to_the_gradients_that_others_have_computed(torch, is_leaf):
+    seen = []
+
+    def backward(ctx, g):
+        waiting, of_w, of_number = ctx.input_grad_buffers
+        seen.append((waiting is not None, of_w, of_number))
+        if waiting is None:
+            return g * 2, g, None
+        waiting.add_(g * 2)
+        return None, g, None
+
+    function = make(torch, lambda ctx, x, w, k: x * w, backward)
+    x, w = leaf(torch, 1.0, 2.0), leaf(torch, 1.0, 1.0)
+    a = x if is_leaf else x * 1
+    (function.apply(a, w, 3) + a.exp() + a.sin()).sum().backward()  # exp and sin run first
+    assert seen.pop() == (True, None, None)
+    torch.testing.assert_close(x.grad, 2 + x.detach().exp() + x.detach().cos())
+    x.grad = None
+    a = x if is_leaf else x * 1
+    (a.exp() + function.apply(a, w, 3)).sum().backward()  # exp runs last
+    assert seen.pop() == (False, None, None)
+    torch.testing.assert_close(x.grad, 2 + x.detach().exp())
+
+
+@pytest.mark.since("2.15")
+def test_waiting_gradients_cannot_be_read_everywhere(torch):
+    kept = []
+
+    def backward(ctx, g):
+        kept.append(ctx)
+        kept.append(ctx.input_grad_buffers)
+        return g
+
+    function = make(torch, lambda ctx, x: x * 1, backward)
+    x = leaf(torch, 1.0)
+    torch.autograd.grad(function.apply(x), x)
+    with pytest.raises(RuntimeError, match="can only be accessed while autograd is executing backward"):
+        kept[0].input_grad_buffers  # noqa: B018
+    with pytest.raises(RuntimeError, match="does not support create_graph=True"):
+        torch.autograd.grad(function.apply(x), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="does not support anomaly detection"), torch.autograd.detect_anomaly():
+        torch.autograd.grad(function.apply(x), x)
+    y = function.apply(x)
+    y.grad_fn.register_hook(lambda *grads: None)
+    with pytest.raises(RuntimeError, match="does not support post-hooks"):
+        torch.autograd.grad(y, x)

@@ -335,3 +335,83 @@ def test_increment_version_makes_saved_tensors_stale(torch):
             increment(wrong)
     with torch.inference_mode():
         increment(torch.ones(1))  # has no version to increment
+
+
+# --- hooks on the creation of nodes ---------------------------------------------------------------------------------
+
+
+def created(torch, program):
+    """The nodes that a program makes: their names and those of the nodes behind them."""
+    found = []
+    with torch.autograd.graph.node_creation_hook(
+        lambda node: found.append((node.name(), [n and n.name() for n, _ in node.next_functions]))
+    ):
+        program()
+    return found
+
+
+class _Double:
+    """A custom function of a library, made where it is needed."""
+
+    def __new__(cls, torch):
+        methods = {"forward": staticmethod(lambda ctx, x: x * 2), "backward": staticmethod(lambda ctx, g: g * 2)}
+        return type("Double", (torch.autograd.Function,), methods)
+
+
+@pytest.mark.since("2.15")
+def test_a_hook_is_told_of_each_node_that_is_made(torch):
+    x = leaf(torch, 1.0, 2.0)
+    leaf_name = "torch::autograd::AccumulateGrad"
+    assert created(torch, lambda: x * 2) == [(leaf_name, []), ("MulBackward0", [leaf_name, None])]
+    y = x * 2
+    assert created(torch, lambda: x * 2) == [("MulBackward0", [leaf_name, None])]
+    assert created(torch, lambda: (y.detach() * 2, y.sin().exp())) == [
+        ("SinBackward0", ["MulBackward0"]),
+        ("ExpBackward0", ["SinBackward0"]),
+    ]
+    assert created(torch, lambda: y.split(1)) == [("SplitBackward0", ["MulBackward0"])]
+    assert created(torch, lambda: _Double(torch).apply(y)) == [("DoubleBackward", ["MulBackward0"])]
+    assert created(torch, lambda: torch.nn.functional.cross_entropy(y[None], torch.tensor([1]))) == [
+        ("UnsqueezeBackward0", ["MulBackward0"]),
+        ("LogSoftmaxBackward0", ["UnsqueezeBackward0"]),
+        ("NllLossBackward0", ["LogSoftmaxBackward0"]),
+    ]
+
+
+@pytest.mark.since("2.15")
+def test_nodes_that_backward_makes_are_reported_and_may_be_written_to(torch):
+    x = leaf(torch, 1.0, 2.0)
+    y = (x * x).sum()
+    found = created(torch, lambda: torch.autograd.grad(y, x, create_graph=True))
+    assert [name for name, _ in found] == ["MulBackward0", "MulBackward0", "AddBackward0"]
+    with torch.autograd.graph.node_creation_hook(lambda node: node.metadata.update(region="a")):
+        z = x.sin()
+    assert z.grad_fn.metadata == {"region": "a"}
+
+
+@pytest.mark.since("2.15")
+def test_creation_hooks_nest_and_refuse_values_and_new_nodes(torch):
+    hook, x, order = torch.autograd.graph.node_creation_hook, leaf(torch, 1.0) * 1, []
+    with hook(lambda node: order.append("outer")), hook(lambda node: order.append("inner")):
+        x.sin()
+    assert order == ["outer", "inner"]
+    with pytest.raises(RuntimeError, match="new autograd node from inside a node creation hook"), hook(lambda n: x * 5):
+        x.sin()
+    with pytest.raises(RuntimeError, match="node creation hook must return None, got int"), hook(lambda n: 1):
+        x.sin()
+    with pytest.raises(TypeError), hook(3):
+        pass
+    assert [name for name, _ in created(torch, x.sin)] == ["SinBackward0"]
+
+
+@pytest.mark.since("2.15")
+def test_callbacks_that_are_queued_in_backward_run_at_its_end(torch):
+    x, order = leaf(torch, 1.0), []
+    queue = torch.autograd.graph.queue_callback
+    y = x * 2
+    y.register_hook(lambda grad: queue(lambda: order.append("callback")))
+    x.register_hook(lambda grad: order.append("leaf"))
+    y.sum().backward()
+    assert order == ["leaf", "callback"]
+    with pytest.raises(RuntimeError, match="Final callbacks can only be installed during backward pass"):
+        queue(order.clear)

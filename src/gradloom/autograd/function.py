@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 from ..core import late
 from ..core.anomaly import remember
 from ..core.edge import DEAD_EDGE, gradient_edge
+from ..core.engine import sum_so_far
 from ..core.node import NO_EDGE, Error, Node, as_pair, next_sequence_nr
 from ..core.saved_variable import FREED_MESSAGE, SavedVariable, raw_saved, unpack
 from ..core.tensor import Tensor
 from ..dispatch import _operators
 from ..dispatch.state import ANOMALY, FORWARD_AD, GRAD_OFF, state
 from .function_outputs import propagate_tangents, save_tensors, wrap_outputs
+from .node_hooks import tell_of_results
 
 _Result = TypeVar("_Result")
 
@@ -34,6 +36,10 @@ class FunctionCtx:
 
     if TYPE_CHECKING:
         saved_tensors: tuple[Any, ...]
+        output_grad_dtypes: Any
+        hooks: Any
+        next_edges: Any
+        _is_tensor: Any
         needs_input_grad: tuple[bool, ...]
 
         def __getattr__(self, name: str) -> Any: ...
@@ -74,6 +80,44 @@ class FunctionCtx:
             )
         self.materialize_grads: bool = value
 
+    def set_output_grad_dtype(self, *dtypes: Any) -> None:
+        """Declare the dtype in which backward receives the gradient of each output, instead of the output's own.
+
+        Args:
+            dtypes: for each returned value a dtype to which the gradient is converted, or None: it comes as it is. For
+                values that are no tensors, or have no gradient, None.
+
+        Raises RuntimeError for a second call. `apply` raises it for what does not fit the outputs.
+        """
+        if self.output_grad_dtypes is not None:
+            raise RuntimeError("set_output_grad_dtype can only be called once")
+        self.output_grad_dtypes = dtypes
+
+    @property
+    def input_grad_buffers(self) -> tuple[Any, ...]:
+        """In backward: the gradients of forward's arguments that other nodes have computed so far, or None.
+
+        It is None where there is no such gradient, or something else refers to it. Backward may add its own gradient to
+        the tensor in place, and return None for that argument. The tensor must not be kept.
+
+        Raises RuntimeError outside of this node's backward, with create_graph=True or anomaly detection, and if the
+        node has hooks for its results.
+        """
+        task = state.graph_task
+        if task is None or task.node is not self:
+            raise RuntimeError("input_grad_buffers can only be accessed while autograd is executing backward()")
+        if task.create_graph:
+            raise RuntimeError("input_grad_buffers does not support create_graph=True")
+        if state.flags & ANOMALY:
+            raise RuntimeError("input_grad_buffers does not support anomaly detection")
+        if self.hooks is not None and self.hooks.post:
+            raise RuntimeError(
+                "input_grad_buffers does not support post-hooks on the producing autograd node because directly "
+                "accumulated gradients are returned as None and cannot be observed or replaced by those hooks"
+            )
+        edges = iter(self.next_edges)
+        return tuple([sum_so_far(task, next(edges)) if is_tensor else None for is_tensor in self._is_tensor])
+
     def mark_shared_storage(self, *pairs: Any) -> None:
         """Warn and do nothing: shared memory is detected automatically."""
         import warnings
@@ -107,6 +151,8 @@ class BackwardCFunction(FunctionCtx, Node):
 
     _forward_cls = None
     to_save = saved_for_forward = dirty_tensors = non_differentiable = None
+    output_grad_dtypes = None
+    _output_metadata = None  # with set_output_grad_dtype: `input_metadata` without what it declares
     materialize_grads = True
     _materialize_non_diff_grads = True  # False: outputs that are not differentiable get None, whatever the others get
     _undifferentiated = ()  # their numbers, in that case
@@ -167,7 +213,9 @@ class BackwardCFunction(FunctionCtx, Node):
         call = vjp if vjp is not Function.vjp else backward
         if self.materialize_grads:
             grads = [
-                _zeros(self.input_metadata, i) if g is None and i not in self._undifferentiated else g
+                _zeros(self._output_metadata or self.input_metadata, i)
+                if g is None and i not in self._undifferentiated
+                else g
                 for i, g in enumerate(grads)
             ]
         found = call(self, grads) if function.boxed_grads_call else call(self, *grads)
@@ -352,6 +400,8 @@ class Function(metaclass=FunctionMeta):
             save_tensors(ctx, wrapped)
         if flags & FORWARD_AD:
             propagate_tangents(cls, ctx, args, is_tensor, outputs, wrapped)
+        if records and state.node_hooks:
+            tell_of_results(wrapped, ctx.sequence_nr)
         ctx.saved_for_forward = ctx.dirty_tensors = ctx.non_differentiable = None  # results, which refer to ctx
         return wrapped if isinstance(output, tuple) else wrapped[0]
 

@@ -17,6 +17,7 @@ from ..core.views import (
 )
 from ..dispatch import _operators
 from ..dispatch.state import FORWARD_AD, disabled_torch_function, state
+from ..types.dtype import FLOATING, dtype
 
 
 def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool, separate: bool) -> tuple:
@@ -79,9 +80,45 @@ def wrap_outputs(ctx, inputs: list, outputs: tuple, records: bool, separate: boo
         ctx._undifferentiated = [
             nr for nr, out in enumerate(wrapped) if isinstance(out, Tensor) and out._edge is NO_EDGE
         ]
+    if ctx.output_grad_dtypes is not None:
+        _declare_dtypes(ctx, outputs, unmarked)
     for view in views:
         view.creation = MULTI_OUTPUT if differentiable_outputs > 1 else CUSTOM_FUNCTION
     return tuple(wrapped)
+
+
+def _declare_dtypes(ctx, outputs: tuple, unmarked) -> None:
+    """Put the dtypes of `set_output_grad_dtype` into the node's metadata."""
+    declared, ctx.output_grad_dtypes = ctx.output_grad_dtypes, None
+    if len(declared) != len(outputs):
+        raise RuntimeError(
+            "set_output_grad_dtype expected the number of declarations to match the number of outputs: the Function "
+            f"returned {len(outputs)} values but {len(declared)} declarations were provided"
+        )
+    metadata = list(ctx.input_metadata)
+    for nr, (wanted, out) in enumerate(zip(declared, outputs, strict=True)):
+        if wanted is not None and not isinstance(wanted, dtype):
+            raise RuntimeError(
+                "set_output_grad_dtype expects each declaration to be a torch.dtype or None, but got "
+                f"{type(wanted).__name__}"
+            )
+        own = metadata[2 * nr + 1]
+        if own is None or own.kind not in "fcV" or id(out) in unmarked:
+            if wanted is not None:
+                raise RuntimeError(
+                    f"set_output_grad_dtype: got a concrete dtype for output {nr}, but that output is not a "
+                    "differentiable tensor (it is a non-tensor, was marked non-differentiable, or has a "
+                    f"non-differentiable dtype). Pass None for output {nr} instead."
+                )
+        elif wanted is None:
+            metadata[2 * nr + 1] = None
+        elif wanted.category < FLOATING:
+            raise RuntimeError(
+                f"set_output_grad_dtype: gradients are floating point or complex; {wanted} for output {nr} is neither"
+            )
+        else:
+            metadata[2 * nr + 1] = wanted.numpy
+    ctx._output_metadata, ctx.input_metadata = ctx.input_metadata, tuple(metadata)
 
 
 def _tuple_of(ctx, name: str) -> tuple:

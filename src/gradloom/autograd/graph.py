@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, finalize, r
 
 from ..core import late
 from ..core.edge import gradient_edge
-from ..core.engine import will_run
+from ..core.engine import queue_callback, will_run
 from ..core.node import NO_EDGE, Node, RemovableHandle, as_pair
 from ..core.roots import is_edge
 from ..core.saved_variable import check_callable, modified_message
@@ -19,6 +19,7 @@ from ..memory.locks import new_lock
 from ..memory.metadata import Metadata
 from ..memory.ownership import address
 from ..types.public import found_in as _found_in
+from .node_hooks import node_creation_hook
 from .passes import increment_version
 from .variable import Variable
 
@@ -29,6 +30,8 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "node_creation_hook",
+    "queue_callback",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
@@ -423,4 +426,4 @@ def allow_mutation_on_saved_tensors() -> Iterator[_AllowMutationOnSavedContext]:
             context._active = False
 
 
-_found_in(__name__, Node, increment_version)
+_found_in(__name__, Node, increment_version, node_creation_hook, queue_callback)

@@ -21,10 +21,11 @@ from __future__ import annotations
 from typing import Any
 from weakref import ref
 
+from ..dispatch.state import state
 from ..memory.locks import new_lock
 from .accumulate_grad import AccumulateGrad
 from .attributes import copy_fields
-from .node import NO_EDGE
+from .node import NO_EDGE, tell_created
 
 # The edge of a tensor that requires grad although no node takes its gradient; told from NO_EDGE by identity.
 DEAD_EDGE = tuple([None, 0])  # noqa: C409  (a literal would be the same object as NO_EDGE)
@@ -67,6 +68,8 @@ def leaf_edge(tensor):
             if node is None:
                 node = AccumulateGrad(tensor)
                 tensor._accumulator = ref(node)
+        if state.node_hooks:
+            tell_created(node)
     return node
 
 

@@ -384,6 +384,15 @@ def own_array(entry: list, nr: int):
     return None
 
 
+def sum_so_far(task: GraphTask, edge):
+    """Return the gradient that waits at an edge, if it may be added to in place, else None."""
+    node, nr = as_pair(edge)
+    entry = None if node is None else task.pending.get(node)
+    if entry is None or entry[1] is None or entry[1][nr] is None:
+        return None
+    return None if own_array(entry, nr) is None else entry[1][nr]
+
+
 def _added(total, grad):
     """Return the sum. A sparse total comes second, as in PyTorch: only a dense tensor adds one of the other kind."""
     return _operators.add(grad, total) if total.is_sparse else _operators.add(total, grad)

@@ -258,6 +258,29 @@ class Node:
         return False  # with equal numbers, the engine's heap takes the node that came first
 
 
+def tell_created(node: Node) -> None:
+    """Call this thread's node creation hooks with a new node; see `autograd.graph.node_creation_hook`.
+
+    Raises RuntimeError if a hook returns a value or makes a node.
+    """
+    hooks, state.node_hooks = state.node_hooks, (_refuse_nodes,)
+    try:
+        for hook in hooks:
+            found = hook(node)
+            if found is not None:
+                raise RuntimeError(f"node creation hook must return None, got {type(found).__name__}")
+    finally:
+        state.node_hooks = hooks
+
+
+def _refuse_nodes(node):
+    raise RuntimeError(
+        "Creating a new autograd node from inside a node creation hook is not supported. Node creation hooks should "
+        "only observe the node (e.g. record it, stash metadata, or register backward hooks on it); got a new node of "
+        f"type {node.name()} while a hook was running."
+    )
+
+
 def operator_name(node: Any) -> str:
     """Return the name of a node in messages: `Exp` for ExpBackward0, `Squeeze3` for SqueezeBackward3."""
     name = node.name()

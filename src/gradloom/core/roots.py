@@ -10,6 +10,7 @@ import numpy as np
 from ..dispatch import _operators
 from ..dispatch.state import overrides_operators, state
 from .edge import gradient_edge
+from .gradient_checks import validate_gradient
 from .node import Error, as_pair
 
 UNUSED = (
@@ -99,8 +100,12 @@ def roots_and_gradients(tensors: tuple, gradients) -> tuple[list, list]:
     roots = []
     for i, tensor in enumerate(tensors):
         edge = tensor._edge or gradient_edge(tensor) if isinstance(tensor, _operators.Tensor) else _checked_edge(tensor)
-        if as_pair(edge)[0] is None:
+        node, nr = as_pair(edge)
+        if node is None:
             raise RuntimeError(f"element {i} of tensors does not require grad and does not have a grad_fn")
+        declared = node.input_metadata[2 * nr + 1 :]  # differs after `set_output_grad_dtype`
+        if declared and declared[0] is not None and declared[0] is not vectors[i]._array.dtype:
+            vectors[i] = validate_gradient(vectors[i], vectors[i]._array.shape, declared[0], node, i)
         roots.append(edge)
     return roots, vectors
 

@@ -320,13 +320,15 @@ class Tensor(TensorBase):
 
     @property
     def grad_dtype(self) -> _dtype | None:
-        """The dtype of `grad`: that of this leaf unless another was set; None for any.
+        """The dtype of the gradient: that of the tensor unless another was set; None for any. It may be set on leaves.
 
         Raises:
-            RuntimeError: for a tensor that is not a leaf; when set to another dtype than that of the present gradient.
+            RuntimeError: when set on a tensor that is not a leaf, or to another dtype than the present gradient's.
         """
         if not self.is_leaf:
-            raise RuntimeError("grad_dtype can only be accessed on leaf tensors.")
+            node, nr = as_pair(gradient_edge(self))
+            found = node.input_metadata[2 * nr + 1]
+            return None if found is None else TYPE_OF[found]
         if self._grad_dtype is None:
             return self.dtype
         return TYPE_OF[self._grad_dtype[0]] if self._grad_dtype[0] is not None else None

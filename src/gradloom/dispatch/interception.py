@@ -11,6 +11,7 @@ that it reads anyway:
 
 It then passes the call, one overload with normalised arguments, to `intercept`. The handlers of the dispatch keys below
 are called in PyTorch's order; REPLAY records how views were made, TRACE records the graphs that the compiler makes,
+NODES reports the nodes that join a graph (gradloom.autograd.node_hooks),
 ZEROS stands for tangents that are known to be zero, SPARSE for tensors in the COO format; META computes shapes of
 tensors without data; FLOAT8 refuses arithmetic (Note [Float8 tensors]).
 A handler returns NotImplemented to fall through to the next, and redispatches with `call.below(KEY)`. Autograd stands
@@ -33,8 +34,8 @@ from .records import name_of
 from .state import AUTOCAST, GIVEN_RESULT, INTERCEPT, REDISPATCH, state
 
 # Dispatch keys, in the order of their handlers.
-PROFILER, VMAP, CASTS, REPLAY, TRACE, PYTHON, ZEROS, SPARSE, META, FLOAT8 = range(10)
-_handlers: list[Any] = [None] * 10
+PROFILER, VMAP, CASTS, REPLAY, TRACE, NODES, PYTHON, ZEROS, SPARSE, META, FLOAT8 = range(11)
+_handlers: list[Any] = [None] * 11
 
 
 def register(key: int, handler: Callable[[Call], Any]) -> None:
@@ -153,7 +154,7 @@ def attend(thread: dict[str, Any] | None = None) -> None:
     if thread is None:
         thread = state.__dict__
     watching = thread.get("profiler") is not None or thread.get("tracer") is not None
-    wanted = watching or any(map(thread.get, ("dispatch_modes", "batching", "view_replay")))
+    wanted = watching or any(map(thread.get, ("dispatch_modes", "batching", "view_replay", "node_hooks")))
     flags = thread.get("flags", state.__class__.flags)
     thread["flags"] = flags | INTERCEPT if wanted else flags & ~INTERCEPT
 

@@ -76,6 +76,7 @@ class ThreadState(threading.local):
     profiler: Any = None  # the Recorder of the profile in progress; see Note [Profiling]
     forward_grad = True  # whether operators compute tangents in a dual level; see _C._set_fwd_grad_enabled
     grad_layout = True  # see autograd.grad_mode.enforce_grad_layout_policy
+    node_hooks: tuple = ()  # functions that are told of each node; see autograd.node_hooks
     view_replay = False  # see _C._set_view_replay_enabled
     batching: tuple = ()  # levels of the vmaps that are running, outermost first
     float8 = False  # whether kernels may read float8 arrays; see Note [Float8 tensors]
