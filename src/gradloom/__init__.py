@@ -108,7 +108,7 @@ if _typing.TYPE_CHECKING:
         torch_version,
         types,
     )
-    from . import ao, distributed, export, fx, hub, onnx, package, quasirandom, sparse, utils, version, xpu
+    from . import ao, distributed, export, foreach, fx, hub, onnx, package, quasirandom, sparse, utils, version, xpu
     from ._stubs.functions import *
     from .amp.autocast_mode import autocast as autocast
     from .amp.grad_scaler import GradScaler as GradScaler
@@ -135,7 +135,7 @@ if _typing.TYPE_CHECKING:
     from .compat.legacy_types import LongTensor as LongTensor, ShortTensor as ShortTensor
     from .compat.legacy_types import set_default_tensor_type as set_default_tensor_type
     from .types.without_tensors import bits16 as bits16, bits1x8 as bits1x8, bits2x4 as bits2x4
-    from .types.without_tensors import bits4x2 as bits4x2, bits8 as bits8, chalf as chalf
+    from .types.without_tensors import bcomplex32 as bcomplex32, bits4x2 as bits4x2, bits8 as bits8, chalf as chalf
     from .types.without_tensors import complex32 as complex32, float4_e2m1fn_x2 as float4_e2m1fn_x2, int1 as int1
     from .types.without_tensors import int2 as int2, int3 as int3, int4 as int4
     from .types.without_tensors import int5 as int5, int6 as int6, int7 as int7
@@ -244,7 +244,7 @@ if _typing.TYPE_CHECKING:
 
 _LAZY_MODULES = frozenset(
     """
-    fx onnx export hub quasirandom package
+    fx onnx export hub quasirandom package foreach
     nn optim utils linalg fft masked sparse special random func return_types signal types ops _ops library _C
     serialization amp cpu cuda distributions profiler overrides __config__ accelerator backends compiler jit mps mtia
     testing torch_version __future__ version xpu futures multiprocessing distributed _dynamo _tensor_str
@@ -294,8 +294,8 @@ _LAZY = {
         ".jit": "ScriptFunction ScriptModule",
         ".types.device": "sparse_bsc sparse_bsr sparse_csc sparse_csr",
         ".types.without_tensors": """
-            bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 int1 int2 int3 int4 int5 int6
-            int7 qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5 uint6 uint7
+            bcomplex32 bits16 bits1x8 bits2x4 bits4x2 bits8 chalf complex32 float4_e2m1fn_x2 int1 int2 int3 int4 int5
+            int6 int7 qint32 qint8 quint2x4 quint4x2 quint8 uint1 uint2 uint3 uint4 uint5 uint6 uint7
             """,
         ".compat.refused_names": "Event PyTorchFileReader PyTorchFileWriter Stream",
         ".sparse": "sparse_coo_tensor spmm",

@@ -277,3 +277,33 @@ def test_a_part_that_computes_by_forward_mode_stops_early_when_it_runs_again(tor
     (expected,) = torch.autograd.grad(part(x).sum(), x)
     (found,) = torch.autograd.grad(cp.checkpoint(part, x, use_reentrant=False).sum(), x)
     assert torch.allclose(found, expected)
+
+
+@pytest.mark.since("2.15")
+def test_checkpoint_decorates_functions_and_methods(torch, cp):
+    runs = []
+
+    @cp.checkpoint(use_reentrant=False)
+    def part(x, factor=2):
+        """Multiply."""
+        runs.append(1)
+        return (x * factor).sin().exp()
+
+    class Part:
+        factor = 3
+
+        @cp.checkpoint(use_reentrant=False, preserve_rng_state=False)
+        def run(self, x):
+            runs.append(1)
+            return (x * self.factor).sin().exp()
+
+    x = torch.ones(2, requires_grad=True)
+    for call in (part, Part().run):
+        runs.clear()
+        call(x).sum().backward()
+        assert len(runs) == 2
+    assert (part.__name__, part.__doc__, Part.run.__name__) == ("part", "Multiply.", "run")
+    with pytest.raises(ValueError, match="Unexpected keyword arguments: other"):
+        cp.checkpoint(other=1)
+    with pytest.raises(ValueError, match="`respect_saved_tensors_hooks` is only supported when use_reentrant=False"):
+        cp.checkpoint(use_reentrant=True, respect_saved_tensors_hooks=True)(part)(x)

@@ -1,5 +1,6 @@
 """Selective checkpoints: a policy says which operators' results are kept; those do not run again in backward."""
 
+import warnings
 from functools import partial
 from importlib import import_module
 
@@ -250,3 +251,29 @@ def test_an_answer_that_is_no_policy_is_refused(gradloom):
     cp = import_module("gradloom.utils.checkpoint")
     with pytest.raises(TypeError, match="should return a CheckpointPolicy or a bool, and returned str for aten.mm.def"):
         selective(gradloom, cp, lambda *args, **kwargs: "save")
+
+
+@pytest.mark.since("2.15")
+@pytest.mark.parametrize("respects", [None, True, False])
+def test_the_hooks_of_saved_tensors_see_what_is_kept_if_asked_to(torch, cp, respects):
+    packed = []
+    contexts = partial(cp.create_selective_checkpoint_contexts, [torch.ops.aten.mm.default])
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        with torch.autograd.graph.saved_tensors_hooks(lambda x: packed.append(x) or x + 1, lambda x: x - 1):
+            x = torch.eye(2, requires_grad=True)
+            y = cp.checkpoint(
+                lambda x: x.mm(x).sin().exp(),
+                x,
+                use_reentrant=False,
+                context_fn=contexts,
+                respect_saved_tensors_hooks=respects,
+            )
+            y.sum().backward()
+    told = [
+        str(w.message) for w in found if "saved_tensors_hooks context (e.g. save_on_cpu) is active" in str(w.message)
+    ]
+    assert len(packed) == (2 if respects else 1) and len(told) == (respects is None)
+    z = x.detach().requires_grad_()
+    z.mm(z).sin().exp().sum().backward()
+    torch.testing.assert_close(x.grad, z.grad)

@@ -1,6 +1,7 @@
 """Saved states of optimizers: numbers in place of tensors, as PyTorch 1.x saved them, and the dtype of step counts."""
 
 import copy
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -117,3 +118,94 @@ def test_a_state_without_a_step_count_is_refused(torch, name):
     del state["state"][0]["step"]
     with pytest.raises(KeyError, match="step"):
         made(torch, name, {}).load_state_dict(state)
+
+
+# --- optimizers as functions, and L-BFGS that maximizes -------------------------------------------------------------
+
+BETAS = {"beta1": 0.9, "beta2": 0.99}
+STEPS = {  # function: optimizer, lists, numbers of the function, those of the optimizer where they differ
+    "adadelta": ("Adadelta", "square_avg acc_delta step", {"rho": 0.9, "eps": 1e-6, "weight_decay": 0.1}, None),
+    "adagrad": ("Adagrad", "sum step", {"weight_decay": 0.1, "lr_decay": 0.1, "eps": 1e-6}, None),
+    "adam": (
+        "Adam",
+        "exp_avg exp_avg_sq max_exp_avg_sq step",
+        {"amsgrad": True, **BETAS, "weight_decay": 0.1, "eps": 1e-8},
+        {"amsgrad": True, "betas": (0.9, 0.99), "weight_decay": 0.1},
+    ),
+    "adamax": (
+        "Adamax",
+        "exp_avg exp_inf step",
+        {**BETAS, "eps": 1e-8, "weight_decay": 0.1},
+        {"betas": (0.9, 0.99), "weight_decay": 0.1},
+    ),
+    "asgd": ("ASGD", "ax mu eta step", {"lambd": 0.1, "t0": 1.0, "alpha": 0.75, "weight_decay": 0.1}, None),
+    "nadam": (
+        "NAdam",
+        "exp_avg exp_avg_sq mu_product step",
+        {**BETAS, "weight_decay": 0.1, "momentum_decay": 0.004, "eps": 1e-8},
+        {"betas": (0.9, 0.99), "weight_decay": 0.1},
+    ),
+    "rmsprop": (
+        "RMSprop",
+        "square_avg grad_avg momentum_buffer step",
+        {"alpha": 0.9, "eps": 1e-8, "weight_decay": 0.1, "momentum": 0.9, "centered": True},
+        None,
+    ),
+    "rprop": (
+        "Rprop",
+        "prev step_size step",
+        {"step_size_min": 1e-6, "step_size_max": 50.0, "etaminus": 0.5, "etaplus": 1.2},
+        {},
+    ),
+    "sgd": ("SGD", "momentum_buffer", {"weight_decay": 0.1, "momentum": 0.9, "dampening": 0.0, "nesterov": True}, None),
+}
+
+
+@pytest.mark.since("2.15")
+@pytest.mark.parametrize("name", STEPS)
+def test_a_function_makes_the_second_step_of_its_optimizer(torch, name):
+    kind, lists, numbers, options = STEPS[name]
+    optimizer = made(torch, kind, numbers if options is None else options)
+    take_steps(torch, optimizer, 1)
+    leaves = optimizer.param_groups[0]["params"]
+    states = {key: [optimizer.state[p][key].clone() for p in leaves] for key in lists.split()}
+    parameters, gradients = [p.detach().clone() for p in leaves], [p.detach().cos() for p in leaves]
+    take_steps(torch, optimizer, 1)
+    rest = numbers | ({} if name == "rprop" else {"lr": 0.1})
+    if "maximize" not in rest and name not in ("adamax", "asgd", "nadam", "rmsprop", "rprop"):
+        rest["maximize"] = False
+    function = getattr(import_module(f"{torch.__name__}.optim.functional"), name)
+    assert function(parameters, gradients, *states.values(), **rest) is None
+    for i, p in enumerate(leaves):
+        torch.testing.assert_close(parameters[i], p.detach())
+        for key, values in states.items():
+            torch.testing.assert_close(values[i], optimizer.state[p][key])
+
+
+@pytest.mark.since("2.15")
+def test_a_functional_sgd_fills_in_buffers_that_are_missing(torch):
+    buffers, parameters = [None], [torch.ones(2)]
+    step = import_module(f"{torch.__name__}.optim.functional").sgd
+    options = {"weight_decay": 0.0, "momentum": 0.9, "lr": 0.5, "dampening": 0.0, "nesterov": False, "maximize": True}
+    step(parameters, [torch.ones(2)], buffers, **options)
+    assert parameters[0].tolist() == [1.5, 1.5] and buffers[0].tolist() == [-1, -1]
+
+
+@pytest.mark.since("2.15")
+@pytest.mark.parametrize("search", [None, "strong_wolfe"])
+def test_lbfgs_maximizes_what_it_would_minimize_with_the_other_sign(torch, search):
+    def minimum(sign):
+        x = torch.tensor([1.0, 2.0], dtype=torch.float64, requires_grad=True)
+        further = {"maximize": True} if sign < 0 else {}
+        optimizer = torch.optim.LBFGS([x], lr=0.5, max_iter=5, line_search_fn=search, **further)
+
+        def closure():
+            optimizer.zero_grad()
+            loss = sign * ((x - 3) ** 2 * torch.tensor([1.0, 4.0])).sum()
+            loss.backward()
+            return loss
+
+        return optimizer.step(closure).item(), x.tolist()
+
+    first, found = minimum(1)
+    assert minimum(-1) == (-first, found)

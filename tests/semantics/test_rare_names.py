@@ -294,3 +294,29 @@ def test_matrices_of_bytes_are_multiplied_in_int32(torch):
     ):
         with pytest.raises(kind, match=words):
             torch._int_mm(a, b)
+
+
+@pytest.mark.since("2.15")
+def test_functions_of_lists_have_public_names(torch):
+    foreach = import_module(f"{torch.__name__}.foreach")
+    x = [torch.tensor([1.0, 2.0]), torch.tensor([3.0])]
+    assert [t.tolist() for t in foreach.add(x, x, alpha=2)] == [[3, 6], [9]]
+    assert [t.tolist() for t in foreach.addcmul(x, x, x, value=2)] == [[3, 10], [21]]
+    assert [t.tolist() for t in foreach.norm(x, ord=1)] == [3, 3]
+    assert [t.tolist() for t in foreach.pow(2, x)] == [[2, 4], [8]]
+    y = [t.clone() for t in x]
+    assert foreach.mul_(y, [2, 3]) is y and [t.tolist() for t in y] == [[2, 4], [9]]
+    assert foreach.zero_(y) is y and not any(t.any() for t in y) and foreach.copy_(y, x) is y
+    assert [t.tolist() for t in foreach.clamp_max(x, 2)] == [[1, 2], [2]]
+    for wrong in (lambda: foreach.add(inputs=x, other=1), lambda: foreach.add(x), lambda: foreach.abs(x, 1)):
+        with pytest.raises(TypeError):
+            wrong()
+    assert {"add", "add_", "lerp_", "clone", "mm"} < {*foreach.__all__} and not hasattr(foreach, "clone_")
+
+
+@pytest.mark.since("2.15")
+def test_halves_of_complex_numbers_have_their_dtypes(torch):
+    dtype = torch.bcomplex32
+    assert (dtype.itemsize, dtype.is_complex, dtype.is_floating_point) == (4, True, False)
+    assert dtype.to_real() is torch.bfloat16 and torch.complex32.to_real() is torch.float16
+    assert repr(dtype) == "torch.bcomplex32" and torch.finfo(torch.bfloat16).bits == 16

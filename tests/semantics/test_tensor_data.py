@@ -5,6 +5,7 @@ import collections
 import pickle
 import subprocess
 import sys
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -314,3 +315,17 @@ def test_arrays_with_a_dtype_object_of_their_own_are_ordinary(torch, kind):
     shared = torch.from_numpy(found)
     shared[0, 0] = 5
     assert found[0, 0] == 5
+
+
+@pytest.mark.since("2.15")
+def test_dlpack_exports_memory_that_the_receiver_must_not_write_to(torch):
+    x = torch.arange(4.0)
+    wrapper = import_module(f"{torch.__name__}.utils.dlpack").ReadOnlyTensorWrapper
+    read_only = np.from_dlpack(wrapper(x))
+    assert not read_only.flags.writeable and np.from_dlpack(x).flags.writeable
+    x[0] = 5
+    assert read_only.tolist() == [5, 1, 2, 3] and wrapper(x).__dlpack_device__() == (1, 0)
+    with pytest.raises(BufferError, match="read_only export requires the versioned DLPack protocol"):
+        x.__dlpack__(read_only=True)
+    with pytest.raises(RuntimeError, match="only supports DLPack export; 'add' is not allowed"):
+        wrapper(x) + 1

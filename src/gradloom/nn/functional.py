@@ -42,7 +42,7 @@ _WRITTEN_HERE = {
     name: function
     for family in _FAMILIES
     for name, function in vars(family).items()
-    if not name.startswith("_") and home_of(function) == family.__name__
+    if not name.startswith("_") and home_of(function).endswith(family.__name__.partition(".")[2])
 }
 
 if TYPE_CHECKING:  # names that are bound below, and those that __getattr__ finds

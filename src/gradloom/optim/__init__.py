@@ -39,21 +39,22 @@ __all__ = [
     "RMSprop",
     "Rprop",
     "SparseAdam",
+    "functional",
     "lr_scheduler",
     "swa_utils",
     "swap_in_optimizer_params_and_state",
 ]
 
 if _typing.TYPE_CHECKING:
-    from gradloom.optim import swa_utils as swa_utils
+    from gradloom.optim import functional as functional, swa_utils as swa_utils
 else:
     from gradloom.types.absent import absent as _absent
 
     def __getattr__(name):
-        if name == "swa_utils":  # which imports modules
+        if name in ("functional", "swa_utils"):  # of which the second imports modules
             from importlib import import_module
 
-            return import_module("gradloom.optim.swa_utils")
+            return import_module(f"gradloom.optim.{name}")
         raise _absent(__name__, name)
 
 

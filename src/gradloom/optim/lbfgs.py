@@ -35,6 +35,7 @@ class LBFGS(Optimizer):
         tolerance_change: stop if neither the parameters nor the loss change by more.
         history_size: number of changes kept.
         line_search_fn: "strong_wolfe" or None.
+        maximize: maximize the objective instead of minimizing it.
 
     Raises:
         ValueError: for a negative lr or several parameter groups.
@@ -50,9 +51,11 @@ class LBFGS(Optimizer):
         tolerance_change: float = 1e-9,
         history_size: int = 100,
         line_search_fn: str | None = None,
+        *,
+        maximize: bool = False,
     ) -> None:
         max_eval = max_iter * 5 // 4 if max_eval is None else max_eval
-        names = "lr max_iter max_eval tolerance_grad tolerance_change history_size line_search_fn"
+        names = "lr max_iter max_eval tolerance_grad tolerance_change history_size line_search_fn maximize"
         super().__init__(params, options(locals(), names))
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
@@ -73,7 +76,7 @@ class LBFGS(Optimizer):
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first_loss = closure()
-        loss, gradient = float(first_loss), self._flat_gradient()
+        loss, gradient = self._signed(first_loss), self._flat_gradient()
         evaluations = 1
         state["func_evals"] += 1
         if _largest(gradient) <= group["tolerance_grad"]:
@@ -136,14 +139,14 @@ class LBFGS(Optimizer):
         if search is None:
             self._add(direction, length)
             # The loss after the last iteration is not used.
-            return (loss, gradient, 0) if last else (float(closure()), self._flat_gradient(), 1)
+            return (loss, gradient, 0) if last else (self._signed(closure()), self._flat_gradient(), 1)
         if search != "strong_wolfe":
             raise RuntimeError("only 'strong_wolfe' is supported")
         start = [parameter.clone() for parameter in self._params]
 
         def at(length):
             self._add(direction, length)
-            found = float(closure()), self._flat_gradient()
+            found = self._signed(closure()), self._flat_gradient()
             for parameter, value in zip(self._params, start, strict=True):
                 parameter.copy_(value)
             return found
@@ -159,7 +162,12 @@ class LBFGS(Optimizer):
             gradient = parameter.grad
             part = gl.zeros_like(parameter) if gradient is None else gradient.to_dense()
             parts.append((gl.view_as_real(part) if part.is_complex() else part).reshape(-1))
-        return gl.cat(parts)
+        found = gl.cat(parts)
+        return -found if self.param_groups[0].get("maximize") else found
+
+    def _signed(self, loss):
+        """Return the loss to minimize as a number."""
+        return -float(loss) if self.param_groups[0].get("maximize") else float(loss)
 
     def _add(self, direction, length):
         """Add `length` times the vector `direction` to the parameters."""

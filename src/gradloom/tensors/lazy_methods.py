@@ -188,16 +188,26 @@ def _by_stride(strides) -> tuple[int, ...]:
 
 
 def __dlpack__(self: Tensor, **options: Any) -> Any:
-    """Return a DLPack capsule of the memory; the options are NumPy's.
+    """Return a DLPack capsule of the memory; the options are NumPy's, and `read_only=True`.
 
-    Raises BufferError if the tensor requires grad, or its conjugate or negative bit is set.
+    Raises BufferError if the tensor requires grad, or its conjugate or negative bit is set, and for `read_only` without
+    a `max_version` of (1, 0) or later, the first in which a capsule says so.
     """
     from .interchange import check_shareable
 
     check_shareable(self)
+    array = self._array
+    if options.pop("read_only", False):
+        version = options.get("max_version")
+        if version is None or version[0] < 1:
+            raise BufferError(
+                "read_only export requires the versioned DLPack protocol; pass max_version=(1, 0) or higher"
+            )
+        array = array[...]
+        array.flags.writeable = False
     if options.pop("stream", None) not in (None, -1):
         raise AssertionError("stream should be None on cpu.")
-    return self._array.__dlpack__(**options)
+    return array.__dlpack__(**options)
 
 
 def __dlpack_device__(self: Tensor) -> tuple[Any, int]:

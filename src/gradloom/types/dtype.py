@@ -77,7 +77,7 @@ class dtype:
 
     def to_real(self) -> dtype:
         """Return the type of the real part (complex64 -> float32)."""
-        return _TO_REAL.get(self, self)
+        return REAL_OF.get(self, self)
 
 
 def _extension_type(name: str) -> np.dtype:
@@ -158,7 +158,7 @@ BY_NAME = {str(t)[6:]: t for t in (*ALL, *FLOAT8)} | {
 }
 
 _TO_COMPLEX = {float16: complex64, bfloat16: complex64, float32: complex64, float64: complex128}
-_TO_REAL = {complex64: float32, complex128: float64}
+REAL_OF = {complex64: float32, complex128: float64}
 
 
 class _TypeTable(dict):

@@ -5,7 +5,7 @@ Asking for a tensor of one raises TypeError.
 
 from __future__ import annotations
 
-from .dtype import COMPLEX, FLOATING, INTEGRAL, SCALAR_NAMES, dtype
+from .dtype import COMPLEX, FLOATING, INTEGRAL, REAL_OF, SCALAR_NAMES, bfloat16, dtype, float16
 
 # Name -> itemsize, category.
 _NAMES = {
@@ -15,6 +15,7 @@ _NAMES = {
     "qint32": (4, INTEGRAL),
     "float4_e2m1fn_x2": (1, FLOATING),
     "complex32": (4, COMPLEX),
+    "bcomplex32": (4, COMPLEX),
 }
 
 
@@ -24,9 +25,12 @@ def _make() -> dict[str, dtype]:
         for name, (itemsize, category) in _NAMES.items()
     }
     SCALAR_NAMES.update({d: name[:1].upper() + name[1:] for name, d in found.items()})
+    SCALAR_NAMES[found["bcomplex32"]] = "BComplex32"
+    REAL_OF.update({found["complex32"]: float16, found["bcomplex32"]: bfloat16})
     return found
 
 
+bcomplex32: dtype
 bits16: dtype
 bits1x8: dtype
 bits2x4: dtype

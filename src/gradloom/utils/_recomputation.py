@@ -126,6 +126,7 @@ class Part:
             self.looks.append(_look(tensor))
             return _Place(self, len(self.looks) - 1)
 
+        pack.part = self  # type: ignore[attr-defined]  # tells these hooks from a user's
         return saved_tensors_hooks(pack, lambda place: place.part.tensor(place.number))
 
     def tensor(self, number: int) -> Tensor:

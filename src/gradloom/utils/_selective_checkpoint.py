@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any
 
 from ..core.tensor import Tensor
+from ..dispatch.state import state
 from ..types.public import found_in as _found_in
 from ._python_dispatch import TorchDispatchMode
 from ._pytree import tree_map
@@ -63,16 +64,20 @@ SAC_IGNORED_OPS = _ignored_operators()
 
 
 class _Kept:
-    """A tensor and its version when it was kept."""
+    """A tensor and its version when it was kept, or what the pack hook of `saved_tensors_hooks` made of it."""
 
-    __slots__ = ("tensor", "version")
+    __slots__ = ("tensor", "version", "hooks")
 
-    def __init__(self, tensor: Tensor) -> None:
-        self.tensor = tensor.detach()
+    def __init__(self, tensor: Tensor, hooks: tuple[Any, Any] | None) -> None:
+        self.tensor, self.hooks = tensor.detach(), hooks
         self.version = self.tensor._version
+        if hooks is not None:
+            self.tensor = hooks[0](self.tensor)
 
     def get(self, allow_mutation: bool) -> Tensor:
         """Return the tensor."""
+        if self.hooks is not None:
+            return self.hooks[1](self.tensor)  # type: ignore[no-any-return]
         if self.tensor._version != self.version and not allow_mutation:
             raise RuntimeError("Tensor cached during selective activation checkpoint has been mutated")
         return self.tensor
@@ -85,6 +90,24 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
         super().__init__()
         self.policy_fn, self.storage = policy_fn, storage
         self.func_counter: dict[Any, int] = defaultdict(int)
+        self.respect_saved_tensors_hooks: bool | None = None
+
+    def _users_hooks(self) -> tuple[Any, Any] | None:
+        """Return the user's innermost `saved_tensors_hooks`, if they are to be used."""
+        every: tuple[Any, ...] = state.saved_tensor_hooks
+        found = [hooks for hooks in every if not hasattr(hooks[0], "part")]
+        if found and self.respect_saved_tensors_hooks is None:
+            import warnings
+
+            warnings.warn(
+                "A saved_tensors_hooks context (e.g. save_on_cpu) is active around a selective activation checkpoint "
+                "region. Tensors that SAC saves currently bypass these hooks, but a future release will route them "
+                "through the hooks like any other saved tensor. Silence this warning and choose the behavior "
+                "explicitly by passing respect_saved_tensors_hooks=True|False to torch.utils.checkpoint.checkpoint.",
+                FutureWarning,
+                stacklevel=4,
+            )
+        return found[-1] if found and self.respect_saved_tensors_hooks else None
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
@@ -96,7 +119,8 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
         number = self.func_counter[func]
         self.func_counter[func] += 1
         saves = policy in (CheckpointPolicy.MUST_SAVE, CheckpointPolicy.PREFER_SAVE)
-        self.storage[func][number] = tree_map(_keep, out) if saves else _RECOMPUTE
+        hooks = self._users_hooks() if saves else None
+        self.storage[func][number] = tree_map(lambda value: _keep(value, hooks), out) if saves else _RECOMPUTE
         return out
 
 
@@ -137,8 +161,8 @@ class _CachedTorchDispatchMode(TorchDispatchMode):
         return tree_map(lambda x: x.get(self.allow_cache_entry_mutation) if isinstance(x, _Kept) else x, found)
 
 
-def _keep(value: Any) -> Any:
-    return _Kept(value) if isinstance(value, Tensor) else value
+def _keep(value: Any, hooks: tuple[Any, Any] | None) -> Any:
+    return _Kept(value, hooks) if isinstance(value, Tensor) else value
 
 
 def _policy_from_bool(keep: bool) -> CheckpointPolicy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,17 +56,37 @@ def noop_context_fn() -> tuple[Any, Any]:
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
+class _CheckpointedFunction:
+    """A function, or a method, each of whose calls is checkpointed."""
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        self.function, self.checkpoint_kwargs = function, options
+        functools.update_wrapper(self, function, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return _checkpoint(self.function, args, kwargs, **self.checkpoint_kwargs)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is None or not hasattr(self.function, "__get__"):
+            return self
+        return _CheckpointedFunction(self.function.__get__(instance, owner), self.checkpoint_kwargs)
+
+
 def checkpoint(
-    function: Callable[..., Any],
+    function: Callable[..., Any] | None = None,
     *args: Any,
     use_reentrant: bool | None = None,
+    preserve_rng_state: bool = True,
     context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
     determinism_check: str = "default",
     debug: bool = False,
     early_stop: bool = True,
+    respect_saved_tensors_hooks: bool | None = None,
     **kwargs: Any,
 ) -> Any:
     """Run `function(*args, **kwargs)` and keep only its inputs; backward recomputes the rest.
+
+    Without a function, return a decorator: `@checkpoint(use_reentrant=False)`.
 
     Args:
         function: part of the program. It must do the same each time it runs with the same inputs.
@@ -76,7 +97,9 @@ def checkpoint(
             not.
         debug: list the tensors saved by both runs in the error about a difference.
         early_stop: stop the recomputation once everything needed has been computed.
-        preserve_rng_state: (keyword) draw the same random numbers in both runs; default True.
+        preserve_rng_state: draw the same random numbers in both runs.
+        respect_saved_tensors_hooks: whether what a selective checkpoint keeps passes through the hooks of
+            `saved_tensors_hooks`. None: it does not, with a warning.
 
     Returns:
         The result of `function`.
@@ -85,27 +108,60 @@ def checkpoint(
         ValueError: for keywords that the reentrant variant does not take.
         CheckpointError: in backward, if the recomputation saved other tensors.
     """
+    options: dict[str, Any] = {
+        "use_reentrant": use_reentrant,
+        "preserve_rng_state": preserve_rng_state,
+        "context_fn": context_fn,
+        "determinism_check": determinism_check,
+        "debug": debug,
+        "early_stop": early_stop,
+        "respect_saved_tensors_hooks": respect_saved_tensors_hooks,
+    }
+    if function is None and not args:
+        if kwargs:
+            raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+        return lambda decorated: _CheckpointedFunction(decorated, options)
+    return _checkpoint(function, args, kwargs, **options)
+
+
+def _checkpoint(
+    function: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    use_reentrant: bool | None,
+    preserve_rng_state: bool,
+    context_fn: Callable[[], tuple[Any, Any]],
+    determinism_check: str,
+    debug: bool,
+    early_stop: bool,
+    respect_saved_tensors_hooks: bool | None,
+) -> Any:
     if use_reentrant is None:
         warnings.warn(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly: "
             "use_reentrant=False is recommended, use_reentrant=True is what happens without it.",
-            stacklevel=2,
+            stacklevel=3,
         )
         use_reentrant = True
-    preserve = kwargs.pop("preserve_rng_state", True)
     if use_reentrant:
         if kwargs:
             raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
-        if context_fn is not noop_context_fn or debug:
-            raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
-        return CheckpointFunction.apply(function, preserve, *args)
+        if context_fn is not noop_context_fn or debug or respect_saved_tensors_hooks is not None:
+            raise ValueError(
+                "Passing `context_fn`, `debug`, or `respect_saved_tensors_hooks` is only supported when "
+                "use_reentrant=False."
+            )
+        return CheckpointFunction.apply(function, preserve_rng_state, *args)
     if determinism_check not in ("default", "none"):
         raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
     forward_context, recompute_context = context_fn()
+    if hasattr(forward_context, "respect_saved_tensors_hooks"):  # that of a selective checkpoint
+        forward_context.respect_saved_tensors_hooks = respect_saved_tensors_hooks
     if not is_grad_enabled():
         with forward_context:
             return function(*args, **kwargs)
-    part = Part(function, args, kwargs, recompute_context, preserve)
+    part = Part(function, args, kwargs, recompute_context, preserve_rng_state)
     part.checks = determinism_check == "default"
     part.debug = debug if Settings.debug is None else Settings.debug
     part.early_stop = early_stop and Settings.early_stop

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import Any
 
 import gradloom as gl
 from gradloom import Tensor
@@ -103,6 +104,7 @@ class _SwizzleType(Enum):
 
     NO_SWIZZLE = 0
     SWIZZLE_32_4_4 = 1
+    SWIZZLE_32_8 = 2
 
     def __int__(self) -> int:
         return self.value
@@ -163,6 +165,71 @@ def scaled_mm(
         contraction_dim,
         use_fast_accum,
     )
+
+
+def scaled_addmm(
+    input: Tensor,
+    mat1: Tensor,
+    mat2: Tensor,
+    scale_a: Tensor | list[Tensor],
+    scale_recipe_a: _ScalingType | list[_ScalingType],
+    scale_b: Tensor | list[Tensor],
+    scale_recipe_b: _ScalingType | list[_ScalingType],
+    swizzle_a: _SwizzleType | list[_SwizzleType] | None = None,
+    swizzle_b: _SwizzleType | list[_SwizzleType] | None = None,
+    contraction_dim: Sequence[int] = (),
+    use_fast_accum: bool = False,
+    *,
+    beta: float = 1.0,
+    alpha: float = 1.0,
+) -> Tensor:
+    """Raise NotImplementedError, as PyTorch does on CPUs. `scaled_mm` computes the product, which can then be added.
+
+    Args:
+        input: (n, m), of float32, float16 or bfloat16: the matrix that the product would be added to.
+        mat1: see `mat_a` of `scaled_mm`.
+        mat2: see `mat_b` of `scaled_mm`.
+        scale_a: see `scaled_mm` for this and for the next seven arguments.
+        scale_recipe_a: see `scaled_mm`.
+        scale_b: see `scaled_mm`.
+        scale_recipe_b: see `scaled_mm`.
+        swizzle_a: see `scaled_mm`.
+        swizzle_b: see `scaled_mm`.
+        contraction_dim: see `scaled_mm`.
+        use_fast_accum: see `scaled_mm`.
+        beta: factor of `input`.
+        alpha: factor of the product.
+
+    Shape:
+        output: (n, m).
+
+    Raises:
+        ValueError: for an `input` that is not a contiguous matrix of these dtypes.
+    """
+    if input.dim() != 2:
+        raise ValueError("input must be a matrix")
+    if input.dtype not in (gl.float32, gl.float16, gl.bfloat16):
+        raise ValueError(f"input must have dtype BFloat16, Half, or Float, but got {input.dtype}")
+    if not input.is_contiguous():
+        raise ValueError("input must have canonical contiguous row-major strides")
+    raise NotImplementedError(
+        "Could not run 'aten::_scaled_addmm.out' with arguments from the 'CPU' backend. Compute alpha * "
+        "scaled_mm(mat1, mat2, ...) and add it to beta * input."
+    )
+
+
+def scaled_addmm_(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Raise as `scaled_addmm` does; PyTorch writes the sum to `input` on GPUs.
+
+    Args:
+        input: see `scaled_addmm`.
+        args: the arguments of `scaled_addmm` after the first.
+        kwargs: see `args`.
+
+    Shape:
+        output: that of `input`.
+    """
+    return scaled_addmm(input, *args, **kwargs)
 
 
 def scaled_grouped_mm(
