@@ -29,7 +29,7 @@ from .torch_version import TorchVersion
 from .types.absent import is_absent, refusal
 from .types.public import found_in
 
-VERSION = "2.13.0+gradloom"
+VERSION = "2.15.0+gradloom"
 _OURS, _THEIRS = "gradloom", "torch"
 _FUNCTORCH = "functorch"  # a package of its own that PyTorch installs beside torch
 # Modules of packages with compiled operators, which compat.compiled_packages changes after their import.

@@ -1,4 +1,5 @@
-"""Public names of PyTorch that gradloom does not have: `python -m tests.conformance.absent` writes the lists anew.
+"""Public names of PyTorch that gradloom does not have: `python -m tests.conformance.absent` writes the lists anew, with
+the release that gradloom follows.
 
 There are three: `gradloom.types.absent_names`, by which a missing name has an error of its own; docs/absent.md; and
 the figures in README.md, between two comments. A name is public if its module's `__all__` has it or, where there is
@@ -19,7 +20,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tests.releases import pytorch_before
+
 ROOT = Path(__file__).parents[2]
+REFERENCE = "2.15"  # the release whose names the lists compare with
 MODULES = """
     torch torch.nn torch.nn.functional torch.nn.init torch.nn.utils torch.linalg torch.fft torch.special torch.optim
     torch.optim.lr_scheduler torch.func torch.distributions torch.utils torch.utils.data torch.distributed
@@ -35,7 +39,7 @@ REASONS = {
     r"bundled_inputs|nativert",
     "compressed sparse and nested tensors: the layouts are strided and sparse_coo": r"sparse_(bs|cs|comp)|jagged|"
     r"\.nested$|to_padded_tensor",
-    "other devices: gradloom computes on the CPU": r"privateuse|backend_registration|record_stream|numa$",
+    "other devices: gradloom computes on the CPU": r"privateuse|backend_registration|record_stream|numa$|NCCL",
     "first-class dimensions: vmap maps functions over dimensions": r"Tensor\.index$",
     "tensors of bits and of halves of a complex number": r"\.bit$|chalf",
 }
@@ -115,7 +119,8 @@ def as_page(found: dict[str, tuple[int, list[str]]]) -> str:
     lines = [
         "# What is missing",
         "",
-        "Public names of PyTorch 2.13 that gradloom does not have. The lists are made by comparing the two libraries:",
+        f"Public names of PyTorch {REFERENCE} that gradloom does not have. The lists are made by comparing the two "
+        "libraries:",
         "`python -m tests.conformance.absent`. A name that is here behaves as PyTorch's, except for what",
         "[Differences](differences.md) lists. A program that asks for one of these names gets an",
         "AttributeError that says that gradloom does not have it yet.",
@@ -156,7 +161,7 @@ def as_table(found: dict[str, tuple[int, list[str]]]) -> list[str]:
     total = sum([count for count, _ in found.values()])
     here = total - sum([len(names) for _, names in found.values()])
     rows.append(f"| all | {total} | {here} ({100 * here / total:.0f} %) |")
-    return ["| module | public names in PyTorch 2.13 | in gradloom |", "| --- | --- | --- |", *rows]
+    return [f"| module | public names in PyTorch {REFERENCE} | in gradloom |", "| --- | --- | --- |", *rows]
 
 
 def with_figures(readme: str, found: dict[str, tuple[int, list[str]]]) -> str:
@@ -179,6 +184,7 @@ def files() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
+    assert not pytorch_before(REFERENCE), f"the lists are those of PyTorch {REFERENCE}; this one is older"
     for path, text in files().items():
         path.write_text(text, encoding="utf-8")
         print(path.relative_to(ROOT))

@@ -50,7 +50,7 @@ def test_torch_is_gradloom():
             forward = staticmethod(lambda ctx, x: 2 * x)
         print(type(Twice.apply(torch.ones(1, requires_grad=True)).grad_fn))
         """).splitlines() == [
-        "torch 2.13.0+gradloom <class 'torch.Tensor'> <class 'torch.nn.modules.linear.Linear'>",
+        "torch 2.15.0+gradloom <class 'torch.Tensor'> <class 'torch.nn.modules.linear.Linear'>",
         "tensor([2.7183, 2.7183], grad_fn=<ExpBackward0>)",
         "tensor([inf])",
         "<class 'torch.autograd.function.TwiceBackward'>",
@@ -63,7 +63,7 @@ def test_the_import_system_knows_torch():
         from importlib import metadata, util
         print(metadata.version("torch"), util.find_spec("torch").name, util.find_spec("torch.optim").name)
         print(util.find_spec("torch.no_such_module"), util.find_spec("torch.optim.no_such_module"))
-        """).splitlines() == ["2.13.0+gradloom torch torch.optim", "None None"]
+        """).splitlines() == ["2.15.0+gradloom torch torch.optim", "None None"]
 
 
 def test_files_name_torch():
@@ -231,7 +231,7 @@ def test_processes_that_a_program_starts_find_gradloom(program):
             subprocess.run([sys.executable, "-c", "import torch.nn as nn; print(nn.Linear.__module__)"], check=True)
         """)
     done = python("-m", "gradloom", "run", str(path))
-    assert done.stdout == "2.13.0+gradloom torch\ntorch.nn.modules.linear\n", done.stderr
+    assert done.stdout == "2.15.0+gradloom torch\ntorch.nn.modules.linear\n", done.stderr
 
 
 def test_run_refuses_what_is_not_there(tmp_path):
@@ -386,7 +386,7 @@ def test_modules_have_what_pytorchs_import():
         import functorch
         from functorch import make_functional, vmap
         print(functorch.__version__, functorch.vmap.__module__)
-        """).splitlines() == ["True True True", "True False False", "2.13.0+gradloom torch._functorch.deprecated"]
+        """).splitlines() == ["True True True", "True False False", "2.15.0+gradloom torch._functorch.deprecated"]
 
 
 def test_the_version_compares_by_its_numbers():
@@ -394,4 +394,4 @@ def test_the_version_compares_by_its_numbers():
         import gradloom.as_torch
         import torch
         print(torch.__version__ >= (2, 13), torch.__version__ > "2.9", str(torch.__version__))
-        """).split() == ["True", "True", "2.13.0+gradloom"]
+        """).split() == ["True", "True", "2.15.0+gradloom"]

@@ -20,7 +20,7 @@ from .make_functional import (
     FunctionalModuleWithBuffers as FunctionalModuleWithBuffers,
 )
 
-__version__ = "2.13.0+gradloom"
+__version__ = "2.15.0+gradloom"
 
 
 def _deprecated(function: Callable[..., Any], successor: str) -> Callable[..., Any]:

@@ -23,13 +23,17 @@ NAMES = {
     "torch.nn": """
         backends cpp intrinsic qat quantizable quantized
     """,
+    "torch.linalg": """
+        matrix_sqrth polar
+    """,
     "torch.utils": """
         backend_registration bundled_inputs cpp_backtrace cpp_extension
         generate_methods_for_privateuse1_backend get_cpp_backtrace hipify jit mkldnn mobile_optimizer
         model_dump rename_privateuse1_backend serialization show_pickle
     """,
     "torch.distributed": """
-        argparse_util c10d_logger config debug flight_recorder logging_handlers remote_device
+        ProcessGroupNCCL2 ProcessGroupNCCLLazy argparse_util c10d_logger config debug flight_recorder
+        gather_into_tensor gather_single get_backend_impl logging_handlers remote_device set_timeout
     """,
     "torch.Tensor": """
         chalf index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale
