@@ -36,10 +36,10 @@ LIMITS = {
     "generated tables with one operator": 10,
     "spellings of an operator's key in generated tables": 1,
     "files at the root of src/gradloom": 36,
-    "files under tests": 622,
+    "files under tests": 623,
     "files whose functions run while one formula becomes text": 33,
     "modules in the import circle": 5,
-    "lines of src and codegen": 189_000,
+    "lines of src and codegen": 189_900,
     "generated lines": 82_000,
     "modules of the core that are not of the core": 0,
 }
