@@ -18,7 +18,8 @@ from gradloom.tools.audit.auditing import audit_operator
 from gradloom.tools.audit.findings import Finding
 from gradloom.tools.audit.processes import Audit, audit
 from gradloom.tools.audit.quotients import mixed, slope
-from gradloom.tools.audit.report import as_lines, page, read, summary, text
+from gradloom.tools.audit.rechecking import rechecked
+from gradloom.tools.audit.report import as_lines, merged, page, read, summary, text
 from gradloom.tools.verify import own_operators
 
 SECOND = {"reverse over reverse", "forward over reverse", "reverse over forward", "forward over forward"}
@@ -157,6 +158,19 @@ def test_findings_say_how_and_why(found):
     assert one.right in text(one, "audited") and "import audited as torch" in text(one, "audited")
     assert any("dropped" in cause for cause in found["exp", "forward over reverse"].causes)
     assert "own other mode" in found["abs", "forward"].how
+
+
+def test_programs_of_a_former_audit_are_run_with_the_installed_version(found, monkeypatch):
+    former = Audit("audited", "0", list(found.values()))
+    again = rechecked([former], Library("audited"))
+    assert all(not np.allclose(_numbers(again.printed[f.program]), _numbers(f.right)) for f in found.values())
+    monkeypatch.setitem(sys.modules, "audited", gradloom)
+    assert set(rechecked([former], Library("audited")).printed.values()) == {"right"}
+    refused = Finding("sin", "reverse", "wrong", program="import audited as torch\nprint(torch.none)")
+    last = rechecked([former, Audit("audited", "0", [refused])], Library("audited"))
+    assert last.printed[refused.program] == "refused (AttributeError)"
+    rows = [line for line in page(merged([former, last])).splitlines() if line.startswith("| `")]
+    assert len(rows) == len(found) and all("| right |" in row for row in rows)
 
 
 def test_quotients_have_errors_and_see_kinks():

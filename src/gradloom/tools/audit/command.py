@@ -5,9 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from pathlib import Path
 
 from .findings import Finding
+from .libraries import load
 from .processes import Audit, audit
+from .rechecking import rechecked
 from .report import as_lines, merged, page, read, summary, text
 
 
@@ -24,7 +27,11 @@ def main(arguments: argparse.Namespace) -> int:
         if path is not None:
             path.open("a").close()  # refused now, and not after the work
     if arguments.read:
-        audits = merged([read(path) for path in arguments.read])
+        former = [read(path) for path in arguments.read]
+        if arguments.recheck:
+            former.append(rechecked(former, load(arguments.library)))
+            _write(former[-1], arguments.json)
+        audits = merged(former)
     else:
         audits = [_run(arguments, to_stdout)]
     if arguments.page is not None:
@@ -51,15 +58,18 @@ def _run(arguments: argparse.Namespace, to_stdout: bool) -> Audit:
         report=report,
     )
     progress.clear()
-    if arguments.json is not None:
-        lines = "\n".join(as_lines(found))
-        if to_stdout:
-            print(lines)
-        else:
-            arguments.json.write_text(lines + "\n", encoding="utf-8")
+    _write(found, arguments.json)
     if not to_stdout:
         print(summary(found))
     return found
+
+
+def _write(found: Audit, path: Path | None) -> None:
+    lines = "\n".join(as_lines(found))
+    if str(path) == "-":
+        print(lines)
+    elif path is not None:
+        path.write_text(lines + "\n", encoding="utf-8")
 
 
 class _Progress:

@@ -37,6 +37,7 @@ class Audit:
         counts: judgment -> number of derivatives.
         notes: [operator, mode, numbers, judgment, message] of what is no finding, but where something may be wrong.
         done: the operators that were audited.
+        printed: programs of other audits -> what they print with this version, see `rechecking`.
         total: number of operators to audit.
         seconds: duration.
         first: seconds to the first finding; None without one.
@@ -49,6 +50,7 @@ class Audit:
     counts: Counter[str] = field(default_factory=Counter)
     notes: list[list[str]] = field(default_factory=list)
     done: list[str] = field(default_factory=list)
+    printed: dict[str, str] = field(default_factory=dict)
     total: int = 0
     seconds: float = 0.0
     first: float | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from .auditing import NOT_SHOWN, OTHER
 from .findings import Finding
 from .judging import CONVENTION, MISSING, OURS, RAISES, RIGHT, ROUNDING, TORN, UNDECIDED, WRONG
 from .processes import Audit
+from .rechecking import REFUSED, STILL_RIGHT
 
+_UNKNOWN = "not audited"
+_NOT_WRONG = STILL_RIGHT, REFUSED, _UNKNOWN  # how the cells of a row begin that does not count for a version
 _KINDS = RIGHT, ROUNDING, CONVENTION, UNDECIDED, MISSING, RAISES, NOT_SHOWN, OTHER, OURS
 
 
@@ -64,6 +68,7 @@ def as_lines(audit: Audit) -> Iterator[str]:
             "derivatives": judged(audit),
             "counts": dict(audit.counts),
             "notes": audit.notes,
+            "printed": audit.printed,
         }
     )
     for finding in audit.findings:
@@ -77,6 +82,7 @@ def merged(audits: Sequence[Audit]) -> list[Audit]:
         one = found.setdefault(audit.version, Audit(audit.library, audit.version))
         one.findings += [f for f in audit.findings if f.operator not in one.done]
         one.done += [name for name in audit.done if name not in one.done]
+        one.printed |= audit.printed
     return [found[version] for version in sorted(found)]
 
 
@@ -85,6 +91,7 @@ def read(path: Path) -> Audit:
     head, *lines = path.read_text("utf-8").splitlines()
     given = json.loads(head)
     found = Audit(given["library"], given["version"], done=given["operators"], stopped=given["stopped"])
+    found.printed = given.get("printed", {})
     found.findings = [Finding.from_dict(json.loads(line)["finding"]) for line in lines]
     return found
 
@@ -98,24 +105,36 @@ def page(audits: Sequence[Audit]) -> str:
         for finding in audit.findings:
             rows.setdefault((finding.operator, finding.mode, finding.kind), {}).setdefault(audit.version, finding)
     head = ["operator", "mode", "program", *(a.version for a in audits), "right", "known by", "here"]
-    counts = ", ".join(f"{len(a.findings)} in {a.version} ({len(a.done)} operators)" for a in audits)
-    lines = [f"# Where {title} is wrong", "", _INTRODUCTION.format(title=title, library=library, counts=counts), ""]
-    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    wrong: Counter[str] = Counter()
+    table = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for (operator, mode, _), found in sorted(rows.items()):
         first = next(iter(found.values()))
         program = "; ".join(line for line in first.program.splitlines() if not line.startswith("import torch"))
         program = program.replace("](", "] (")  # not a link
         cells = [f"`{operator}`", mode or first.kind, f"`{program}`" if program else first.label]
         for audit in audits:
-            missing = "right" if operator in audit.done else "not audited"
-            cells.append(_code(found[audit.version].found, mode) if audit.version in found else missing)
+            cells.append(_cell(audit, first, found.get(audit.version)))
+            wrong[audit.version] += not cells[-1].startswith(_NOT_WRONG)
         cells += [
             _code(first.right, mode),
             first.how,
             f"`{first.entry.partition(' (')[2][:-1]}`" if first.entry.endswith(")") else "",
         ]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        table.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    counts = ", ".join(f"{wrong[a.version]} in {a.version}" for a in audits)
+    lines = [f"# Where {title} is wrong", "", _INTRODUCTION.format(title=title, library=library, counts=counts), ""]
+    lines += table
     return "\n".join(lines) + "\n"
+
+
+def _cell(audit: Audit, first: Finding, found: Finding | None) -> str:
+    """Return what a version prints for a row's program, or gives for the operator in this mode."""
+    if first.program in audit.printed:
+        text = audit.printed[first.program]
+        return text if text.startswith((STILL_RIGHT, REFUSED)) else f"`{text}`"
+    if found is not None:
+        return _code(found.found, first.mode)
+    return "right" if first.operator in audit.done else _UNKNOWN
 
 
 def _code(text: str, mode: str) -> str:
@@ -123,9 +142,10 @@ def _code(text: str, mode: str) -> str:
 
 
 _INTRODUCTION = """\
-`gradloom audit {library}` ([how it works](audit.md)) wrote this page; its findings are {counts}. gradloom computes the
-right value in each. A row has the operator, how it is differentiated, a program, what that prints with each version of
-{title}, the right value, how that is known, and gradloom's formula, or the function that composes the operator.
+`gradloom audit {library}` ([how it works](audit.md)) wrote this page; its findings are {counts}.
+gradloom computes the right value in each. A row has the operator, how it is differentiated, a program, what that prints
+with each version of {title} (*right*, or *refused* if it raises an error), the right value, how that is known, and
+gradloom's formula, or the function that composes the operator.
 
 Modes: *reverse* is the gradient, *forward* the tangent (jvp); *forward over reverse* is the jvp of a gradient, *reverse
 over forward* the gradient of a jvp. Where another mode is the reason, the function has a kink: its derivative there is

@@ -36,6 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="take the results that a former run wrote with --json, for --page, instead of a run; may be given again",
     )
+    parser.add_argument(
+        "--recheck",
+        action="store_true",
+        help="run the programs of the results that were read with the installed version, for --page and --json",
+    )
     parser.add_argument("--page", type=Path, metavar="FILE", help="write a page with a table of the findings")
 
 
