@@ -152,8 +152,9 @@ def _written(value: Any) -> Any:
     if isinstance(value, gradloom.Tensor):
         if value.layout is not gradloom.strided or value._array.dtype.kind not in "fciub":
             raise _Unwritable
-        array = np.array(value._array)
-        numbers = array.view(array.real.dtype).reshape(-1) if array.dtype.kind == "c" else array.reshape(-1)
+        array = value.resolve_conj()._array
+        numbers = np.ravel(array).copy()
+        numbers = numbers.view(array.real.dtype) if array.dtype.kind == "c" else numbers
         return {"tensor": [str(value.dtype).rpartition(".")[2], list(array.shape), numbers.tolist()]}
     if isinstance(value, (list, tuple)):
         return [_written(v) for v in value]

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from gradloom.tools.verify.findings import said
 from gradloom.tools.verify.operators import Operator
 
 from .comparing import CHANGED, DERIVATIVE, ENTRY, EQUAL, LOST, NAME, NEW, UNMEASURED, Change, compare
@@ -110,7 +111,10 @@ def _chosen(found: Move, options: Options, known: dict[str, Operator]) -> list[O
 def _run(chosen: list[Operator], first: Library, second: Library, progress: Progress) -> Iterator[tuple[str, Measured]]:
     for number, operator in enumerate(chosen):
         progress(f"running {first.name} and {second.name}: {number}/{len(chosen)}, {operator.name}")
-        yield operator.name, measure(operator, first, second)
+        try:
+            yield operator.name, measure(operator, first, second)
+        except Exception as error:  # of a sampler: the other operators are run
+            yield operator.name, Measured(UNMEASURED, said(error))
 
 
 def _note(found: Move, name: str, seen: Measured) -> None:

@@ -15,8 +15,6 @@ from functools import cache
 from typing import Any
 
 import gradloom
-from gradloom.codegen.derivatives.model import DifferentiableFunction
-from gradloom.codegen.derivatives.specification import Specification
 from gradloom.codegen.reading.yaml_files import load_entries
 from gradloom.codegen.target import FILES
 from gradloom.tools.verify.operators import own_specification
@@ -77,20 +75,20 @@ def _formulas(entry: Any, start: str = "") -> Formulas:
 
 def gaps(facts: Facts) -> Iterator[Gap]:
     """Yield what gradloom lacks of a release's operators or has otherwise, by the texts of both."""
-    spec, mine = own_specification(), own_facts()
+    reasons, mine = Reasons(facts), own_facts()
     for name, schema in facts.schemas.items():
         if name not in mine.schemas:
-            yield Gap(KERNEL, name, schema, reason=_absent(name, facts, spec))
+            yield Gap(KERNEL, name, schema, reason=reasons.absent(name))
         else:
-            yield from _of_schema(name, schema, mine.schemas[name])
+            yield from _of_schema(name, schema, mine.schemas[name], reasons)
     for name, formulas in facts.derivatives.items():
         if name not in mine.derivatives:
-            yield Gap(FORMULAS, name, _shown(formulas), reason=_without_entry(name, facts, spec))
+            yield Gap(FORMULAS, name, _shown(formulas), reason=reasons.without_entry(name))
         else:
             yield from _of_formulas(name, formulas, mine.derivatives[name], facts)
 
 
-def _of_schema(name: str, theirs: str, ours: str) -> Iterator[Gap]:
+def _of_schema(name: str, theirs: str, ours: str, reasons: Reasons) -> Iterator[Gap]:
     a, b = ([(x.type, x.name, x.default, x.by_keyword) for x in arguments(s)] for s in (theirs, ours))
     words = []
     for number, (one, other) in enumerate(zip(a, b, strict=False)):
@@ -107,18 +105,9 @@ def _of_schema(name: str, theirs: str, ours: str) -> Iterator[Gap]:
     if returns(theirs) != returns(ours):
         words.append(f"it returns {returns(theirs)}, here {returns(ours)}")
     if words:
-        yield Gap(SCHEMA, name, theirs, ours, _of_out(name, theirs))
-
-
-def _of_out(name: str, theirs: str) -> str:
-    """Return why the schema of an `out=` overload may differ: calls in Python give tensors as `out=` in both."""
-    if not name.endswith("out"):
-        return ""
-    given = [(a.type, a.name) for a in arguments(theirs) if not a.by_keyword]
-    for schema in own_specification().functions.overloads(name.partition(".")[0]):
-        if [(a.type, a.name) for a in arguments(f"({str(schema).partition('(')[2]}") if not a.by_keyword] == given:
-            return "the same call with `out=`, whose tensors or overload have other names here"
-    return ""
+        same = name.endswith("out") and reasons.takes(name, name.partition(".")[0])
+        reason = "the same call with `out=`, whose tensors or overload have other names here"
+        yield Gap(SCHEMA, name, theirs, ours, reason if same else "")
 
 
 def _same_default(one: str | None, other: str | None) -> bool:
@@ -180,32 +169,6 @@ _KERNELS = {
 }
 
 
-def _absent(name: str, facts: Facts, spec: Specification) -> str:
-    """Return why gradloom has no operator of a name; '' if it is missing."""
-    base, _, overload = name.partition(".")
-    for pattern, reason in _NAMED.items():
-        if re.search(pattern, base):
-            return reason
-    kinds = facts.kernels.get(name, "").split()
-    if kinds and not {"cpu", "composite", "explicit"} & set(kinds):
-        return _KERNELS[next(k for k in reversed(list(_KERNELS)) if k in kinds)]
-    if "Dimname" in facts.schemas[name] or "names" in overload:
-        return "names of dimensions: there are none"
-    mine = spec.functions.overloads(base) or spec.functions.overloads(base.rstrip("_"))
-    if mine:
-        return "another overload takes its calls here"
-    functional = base.removesuffix("_copy").removesuffix("_functional")
-    if functional != base and spec.functions.overloads(functional):
-        return "for the compiler: the operator without the ending is here"
-    if _reachable(base):
-        return "a function in Python here, without an operator of its own"
-    if stem := _stem(base, facts):
-        return f"a step of `{stem}`, which is here"
-    if base.startswith("_") and name not in facts.derivatives:
-        return "private, and without a derivative of its own"
-    return ""
-
-
 _BEFORE = re.compile(r"^(_|slow_|thnn_|infinitely_differentiable_|nnpack_spatial_|dilated_|native_|sparse_)")
 _AFTER = re.compile(
     r"_(backward|forward|helper|jvp|only|overrideable|functional|copy|enum|interface|unsafe|dense|sparse|fallback|cpu"
@@ -213,20 +176,74 @@ _AFTER = re.compile(
 )
 
 
-def _stem(base: str, facts: Facts) -> str:
-    """Return the public operator of which another is a step, by its name: `cdist` for `_cdist_backward`; else ''."""
-    while True:
-        shorter = _AFTER.sub("", base)
-        shorter = _BEFORE.sub("", base) if shorter == base else shorter
-        if shorter == base or not shorter:
+class Reasons:
+    """The reasons why gradloom lacks what a release has; Note [Reasons]."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts, self.functions = facts, own_specification().functions
+        self.public = {n.partition(".")[0] for n in facts.schemas} | {n.rpartition(".")[2] for n in facts.names}
+        self.overloads: dict[str, list[str]] = {}
+        for name in own_facts().schemas:
+            self.overloads.setdefault(name.partition(".")[0], []).append(name)
+
+    def absent(self, name: str) -> str:
+        """Return why there is no operator of a name; '' if it is missing."""
+        base, _, overload = name.partition(".")
+        for pattern, reason in _NAMED.items():
+            if re.search(pattern, base):
+                return reason
+        kinds = self.facts.kernels.get(name, "").split()
+        if kinds and not {"cpu", "composite", "explicit"} & set(kinds):
+            return _KERNELS[next(k for k in reversed(list(_KERNELS)) if k in kinds)]
+        if "Dimname" in self.facts.schemas[name] or "names" in overload:
+            return "names of dimensions: there are none"
+        if self.takes(name, base) or self.takes(name, base.rstrip("_")):
+            return "another overload takes its calls here"
+        functional = base.removesuffix("_copy").removesuffix("_functional")
+        if functional != base and functional in self.overloads:
+            return "for the compiler: the operator without the ending is here"
+        if base not in self.overloads and _reachable(base):
+            return "a function in Python here, without an operator of its own"
+        if stem := self.stem(base):
+            return f"a step of `{stem}`, which is here"
+        if base.startswith("_") and name not in self.facts.derivatives:
+            return "private, and without a derivative of its own"
+        return ""
+
+    def takes(self, name: str, base: str) -> bool:
+        """Return whether an overload of a name here has all arguments of PyTorch's, but those that are written to."""
+        theirs = self.facts.schemas[name]
+        written = {a.name for a in arguments(theirs) if f"!) {a.name}" in theirs}
+        given = {a.name for a in arguments(theirs)} - written - {"out"}
+        schemas = own_facts().schemas
+        return any(given <= {a.name for a in arguments(schemas[n])} | {"self"} for n in self.overloads.get(base, ()))
+
+    def stem(self, base: str) -> str:
+        """Return the operator of which another is a step, by its name: `cdist` for `_cdist_backward`; else ''."""
+        while True:
+            shorter = _AFTER.sub("", base)
+            shorter = _BEFORE.sub("", base) if shorter == base else shorter
+            if shorter == base or not shorter:
+                return ""
+            base = re.sub(r"^conv_dilated(\d)d$", r"conv\1d", shorter).replace("_fused_attention", "_attention")
+            if base in self.public and _reachable(base):
+                return base
+
+    def without_entry(self, name: str) -> str:
+        """Return why derivatives.yaml has no entry for an operator; '' if one is missing."""
+        function = self.functions.get(name)
+        if function is not None and function.composite is not None:
+            return "a composite here, and differentiable as such"
+        strategy = "" if function is None else own_specification().derivatives[name].strategy
+        if strategy == "formula":
+            return "the entry of the functional operator serves it"
+        if strategy == "not_differentiable":
+            return "not differentiable: no result requires a gradient"
+        if not any(map(exists, each(self.facts.derivatives[name]).values())):
+            return "nothing to differentiate: no input has a formula in PyTorch either"
+        if function is not None:
             return ""
-        base = re.sub(r"^conv_dilated(\d)d$", r"conv\1d", shorter).replace("_fused_attention", "_attention")
-        if base in _public(facts) and _reachable(base):
-            return base
-
-
-def _public(facts: Facts) -> set[str]:
-    return {n.partition(".")[0] for n in facts.schemas} | {n.rpartition(".")[2] for n in facts.names}
+        return self.absent(name) if name in self.facts.schemas else "for PyTorch's compiler and tracing"
 
 
 def _reachable(name: str) -> bool:
@@ -239,25 +256,6 @@ def _reachable(name: str) -> bool:
             continue
     module, _, rest = name.partition("_")
     return module in ("linalg", "special", "fft") and hasattr(getattr(gradloom, module), rest)
-
-
-def _without_entry(name: str, facts: Facts, spec: Specification) -> str:
-    """Return why derivatives.yaml has no entry for an operator; '' if one is missing."""
-    function = spec.functions.get(name)
-    if function is None:
-        if not any(map(exists, each(facts.derivatives[name]).values())):
-            return "nothing to differentiate: no input has a formula in PyTorch either"
-        return _absent(name, facts, spec) if name in facts.schemas else "it is no operator"
-    if function.composite is not None:
-        return "a composite here, and differentiable as such"
-    joined_: DifferentiableFunction = spec.derivatives[name]
-    if joined_.strategy == "formula":
-        return "the entry of the functional operator serves it"
-    if joined_.strategy == "not_differentiable":
-        return "not differentiable: no result requires a gradient"
-    if not any(map(exists, each(facts.derivatives[name]).values())):
-        return "nothing to differentiate: no input has a formula in PyTorch either"
-    return ""
 
 
 # Pattern of a public name -> the reason why there is no such name.

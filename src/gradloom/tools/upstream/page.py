@@ -55,14 +55,14 @@ def page(move: Move) -> str:
 
 
 def _measured(move: Move, changes: dict[str, list[Change]]) -> dict[tuple[str, str], Change]:
-    """Return what running showed, by (release, entry): of the last release that changed the entry's formulas."""
+    """Return what running showed, by (release, entry), of each release that changed the entry's formulas."""
     low, high = order(move.old.version), order(move.new.version)
     seen = {c.name: c for c in move.changes if c.kind == ENTRY and c.change == CHANGED and c.shown and not c.words}
     found = {}
     for name, change in seen.items():
-        changed = [v for v in changes if low < order(v) <= high and any(_is(c, name) for c in changes[v])]
-        if changed:
-            found[max(changed, key=order), name] = change
+        for version in changes:
+            if low < order(version) <= high and any(_is(c, name) for c in changes[version]):
+                found[version, name] = change
     return found
 
 
