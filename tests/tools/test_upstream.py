@@ -316,6 +316,22 @@ def test_what_is_missing_has_no_reason(facts):
     assert report.summary(Move(release, release, [], missing)).endswith("; 2 missing or different in gradloom")
 
 
+def test_public_names_and_parameters_that_gradloom_lacks():
+    def change(name, kind, old, new):
+        words = comparing.parameters(old, new) if kind == comparing.CHANGED else ""
+        return comparing.Change(comparing.NAME, kind, name, old, new, words=words)
+
+    changes = [
+        change("torch.nn.functional.relu", comparing.NEW, None, "input"),
+        change("torch.nn.functional.relu7", comparing.NEW, None, "input"),
+        change("torch.cuda.relu7", comparing.NEW, None, ""),
+        change("torch.optim.sgd.SGD", comparing.CHANGED, "params, lr=", "params, lr=, momentum=, shoes="),
+        change("torch.relu7", comparing.CHANGED, "a", "a, b"),
+    ]
+    found = {gap.name: bool(gap.reason) for gap in ours.missing_names(changes)}
+    assert found == {"torch.nn.functional.relu7": False, "torch.cuda.relu7": True, "torch.optim.sgd.SGD(shoes)": False}
+
+
 def test_the_page_is_that_of_the_known_releases(against):
     text = (ROOT / "docs" / "upstream.md").read_text("utf-8")
     known = [releases.kept(version) for version in releases.versions()]

@@ -10,7 +10,7 @@ from typing import Any
 from gradloom.tools.verify.findings import said
 from gradloom.tools.verify.operators import Operator
 
-from .comparing import CHANGED, DERIVATIVE, ENTRY, EQUAL, LOST, NAME, NEW, UNMEASURED, Change, compare
+from .comparing import CHANGED, DERIVATIVE, ENTRY, EQUAL, LOST, NAME, UNMEASURED, Change, compare
 from .finding import Release
 from .libraries import Gradloom, Library, Torch
 from .measuring import Measured, measure, operators
@@ -70,7 +70,7 @@ def move(old: Release, new: Release, options: Options, progress: Progress) -> Mo
     if options.against:
         progress("reading gradloom's own entries")
         found.gaps = [gap for gap in gaps(new.facts) if options.takes(gap.name)]
-        found.gaps += missing_names([c.name for c in changes if c.kind == NAME and c.change == NEW])
+        found.gaps += missing_names([c for c in changes if c.kind == NAME])
     if not both and not (options.against and new.python is not None):
         return found
     if both:

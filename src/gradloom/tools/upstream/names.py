@@ -50,7 +50,7 @@ def _tree(files: Files, path: str) -> ast.Module:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of escapes in strings
             return ast.parse(files.read(path) or b"")
-    except (SyntaxError, ValueError):  # of a newer Python
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # of a newer Python, or damaged
         return ast.Module([], [])
 
 

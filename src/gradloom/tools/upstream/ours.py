@@ -8,6 +8,8 @@ says (mkldnn, nested, quantized). What no rule explains is missing: a dense tens
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -19,7 +21,7 @@ from gradloom.codegen.reading.yaml_files import load_entries
 from gradloom.codegen.target import FILES
 from gradloom.tools.verify.operators import own_specification
 
-from .comparing import each, exists
+from .comparing import CHANGED, NEW, Change, each, exists
 from .facts import Facts, Formulas, arguments, joined, returns
 
 KERNEL, FORMULAS, SCHEMA, NAME = "kernel", "derivative", "schema", "public name"
@@ -221,8 +223,8 @@ class Reasons:
     def stem(self, base: str) -> str:
         """Return the operator of which another is a step, by its name: `cdist` for `_cdist_backward`; else ''."""
         while True:
-            shorter = _AFTER.sub("", base)
-            shorter = _BEFORE.sub("", base) if shorter == base else shorter
+            shorter = _BEFORE.sub("", base)
+            shorter = _AFTER.sub("", base) if shorter == base else shorter
             if shorter == base or not shorter:
                 return ""
             base = re.sub(r"^conv_dilated(\d)d$", r"conv\1d", shorter).replace("_fused_attention", "_attention")
@@ -265,14 +267,30 @@ _HOMES = {
 }
 
 
-def missing_names(names: list[str]) -> Iterator[Gap]:
-    """Yield the public names that gradloom has not."""
-    for name in names:
-        found: Any = gradloom
-        for part in name.split(".")[1:]:
+def missing_names(changes: list[Change]) -> Iterator[Gap]:
+    """Yield the new public names and parameters that gradloom has not."""
+    for change in changes:
+        reason = next((why for pattern, why in _HOMES.items() if re.match(pattern, change.name)), "")
+        try:
+            found = _resolved(change.name)
+        except (AttributeError, ImportError, NotImplementedError, RuntimeError):
+            if change.change == NEW:
+                yield Gap(NAME, change.name, reason=reason)
+            continue
+        if change.change == CHANGED:
             try:
-                found = getattr(found, part)
-            except Exception:
-                reason = next((why for pattern, why in _HOMES.items() if re.match(pattern, name)), "")
-                yield Gap(NAME, name, reason=reason)
-                break
+                mine = inspect.signature(found).parameters
+            except (TypeError, ValueError):
+                continue
+            for word in re.findall(r"new parameter `\**(\w+)`", change.words):
+                if word not in mine and not any(p.kind is p.VAR_KEYWORD for p in mine.values()):
+                    yield Gap(NAME, f"{change.name}({word})", reason=reason)
+
+
+def _resolved(name: str) -> Any:
+    found: Any = gradloom
+    for part in name.split(".")[1:]:
+        if not hasattr(found, part) and inspect.ismodule(found):
+            importlib.import_module(f"{found.__name__}.{part}")
+        found = getattr(found, part)
+    return found

@@ -21,7 +21,7 @@ from .comparing import (
 )
 from .facts import Facts
 from .moving import Move
-from .ours import FORMULAS, Gap
+from .ours import FORMULAS, Gap, gaps
 from .releases import kept, order, versions
 
 _SHOWN = {
@@ -49,8 +49,7 @@ def page(move: Move) -> str:
         lines += [f"## {move.old.version} to {move.new.version}, with the same formulas", ""]
         lines += ["What these call changed, or the rounding of their values.", ""]
         lines += [*(f"- {_code(c.shown)}" for c in same), ""]
-    if move.gaps is not None:
-        lines += _absent([gap for gap in move.gaps if gap.what == FORMULAS], move)
+    lines += _absent([gap for gap in gaps(move.new.facts) if gap.what == FORMULAS and not gap.ours], move)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -128,8 +127,7 @@ def _code(shown: str) -> str:
     return f"`{call})`: {rest}" if colon else f"It is {shown}" if shown.startswith("equal") else f"Not run: {shown}"
 
 
-def _absent(gaps: list[Gap], move: Move) -> Iterator[str]:
-    absent = [gap for gap in gaps if not gap.ours]
+def _absent(absent: list[Gap], move: Move) -> Iterator[str]:
     yield from ("## Entries that gradloom does not have", "")
     yield (
         f"Of the {len(move.new.facts.derivatives)} entries of {move.new.version}, {len(absent)} are not in gradloom's "
@@ -146,9 +144,10 @@ def _absent(gaps: list[Gap], move: Move) -> Iterator[str]:
 _INTRODUCTION = """\
 # How PyTorch's derivatives changed
 
-`gradloom upstream {old} {new} --page docs/upstream.md` wrote this page: the entries of PyTorch's derivatives.yaml
-that each release added, removed or changed, and how many schemas of native_functions.yaml. People who compare training
-curves, checkpoints or tests across versions find here which gradients are others.
+`gradloom upstream OLD NEW --all --page docs/upstream.md` wrote this page, with environments that have {old} and
+{new}: the entries of PyTorch's derivatives.yaml that each release added, removed or changed, and how many schemas of
+native_functions.yaml. People who compare training curves, checkpoints or tests across versions find here which
+gradients are others.
 
 Some changes were measured: the operator was run with {old} and with {new} on the same inputs, those at boundaries
 (zeros, ties, ends of a domain, singular matrices) first. Values, gradients and tangents are compared, and second
@@ -163,7 +162,7 @@ and 2.0.0 only schemas are known.
 |---|---|
 | `gradloom upstream 2.13 2.15` | compares known releases, by the facts in the package, in two seconds |
 | `gradloom upstream 2.15 2.16` | downloads a wheel of a release that is not known, with pip, to a temporary folder |
-| `gradloom upstream old-env new-env` | runs two environments' releases where a formula changed; `--all` everywhere |
+| `gradloom upstream old-env/ new-env/` | runs two environments' releases where a formula changed; `--all` everywhere |
 | `gradloom upstream 2.13 installed --against gradloom` | lists what gradloom lacks of the second, with reasons |
 
 A release is a wheel, an environment (or its interpreter, or its folder of packages), `installed`, or a version. `--op`

@@ -21,6 +21,16 @@ SECOND = ("reverse over reverse", "forward over forward")
 
 def answer(torch: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Return what a library computes for a call; of what it refuses, {"error": text}."""
+    if not request.get("filled"):
+        return _answer(torch, request)
+    torch.use_deterministic_algorithms(True, warn_only=True)  # which fills new memory, too
+    try:
+        return _answer(torch, request)
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+def _answer(torch: Any, request: dict[str, Any]) -> dict[str, Any]:
     name, overload = request["op"]
     args = [_given(torch, v) for v in request["args"]]
     kwargs = {k: _given(torch, v) for k, v in request["kwargs"].items()}
