@@ -112,6 +112,9 @@ def analyse(
     given = given or Given()
     functions = native_functions.analyse_entries(operators, target.source, target.namespace, given.kernels)
     check_names(functions, target.namespace)
+    for function in functions.on_lists:
+        message = f"`{function.name}` works on lists, which only operators of gradloom do"
+        raise function.text.error(message, "remove it; call an operator of the package for each tensor")
     formulas_of = target.source and target.source / "formulas"
     helpers = (
         find_helpers(formulas_of, target.shown_folder("formulas"), f"{target.package}.formulas")

@@ -20,12 +20,14 @@ from .float8 import float8_of
 from .keys import DEFAULT_FAMILY, Families, batch_of, check_domain, check_keys, word_of, words_of
 from .model import NativeFunction, Variant, derive, schema_error
 from .out_tensors import out_errors, out_words
-from .rules import ONNX, SHAPE, SHARD, Rule, rule_of
+from .rules import ROOMS, SHAPE, Rule, rule_of
 from .sparse import sparse_of
 
 # Folders of functions that entries name besides kernels and composites; gradloom's for every package.
 BATCHING, SPARSE = "batching/rules", "sparse/kernels"
-RULE_FOLDERS = (BATCHING, SPARSE, SHAPE.folder, SHARD.folder, ONNX.folder)
+RULE_FOLDERS = (BATCHING, SPARSE, *(room.folder for room in ROOMS))
+# The keys of an operator on lists.
+ON_LISTS = ("func", "autogen", "foreach", "fused")
 
 
 def rules_in(room: str) -> FunctionIndex:
@@ -64,7 +66,7 @@ class Reader:
         self.composites = FunctionIndex(package and package / "composite")
         self.batching = rules_in(BATCHING)
         self.sparse = rules_in(SPARSE)
-        self.rules = {room.key: rules_in(room.folder) for room in (SHAPE, SHARD, ONNX)}
+        self.rules = {room.key: rules_in(room.folder) for room in ROOMS}
         self.families = Families(package, source or Source("", ""), family)
 
     def alone(self, source: Source, banner: str | None) -> NativeFunction:
@@ -81,10 +83,15 @@ class Reader:
         assert isinstance(text, Text)  # checked by check_keys
         schema = parse_func(text)
         variants = tuple(w.value for w in words_of(entry, "variants")) or ("function",)
-        check_names(text, schema)
         rows = analyse_rows(entry, schema)
         scalar = self.scalar(entry, schema) if rows is None else None
-        kernel, composite = self.implementation(entry, text, schema, scalar)
+        rules = {room.key: rule_of(entry, schema, room, self.rules[room.key]) for room in ROOMS if room is not SHAPE}
+        kernel, composite = None, None
+        if rules["foreach"] is None and rules["fused"] is None:
+            check_names(text, schema)
+            kernel, composite = self.implementation(entry, text, schema, scalar)
+        else:  # no code is generated for it
+            self.check_lists(entry, schema)
         self.check_method(entry, schema, variants)
         derived = tuple(derive(schema, word) for word in words_of(entry, "autogen"))
         inplace = next((v.schema for v in derived if v.kind == "inplace"), None)
@@ -123,8 +130,7 @@ class Reader:
             sparse=sparse_of(entry, schema, inplace, self.sparse),
             batch=batch_of(entry, schema, self.batching),
             shape=self.shape(entry, schema),
-            shard=rule_of(entry, schema, SHARD, self.rules["shard"]),
-            onnx=rule_of(entry, schema, ONNX, self.rules["onnx"]),
+            **rules,
             top_level=word_of(entry, "top_level") is not None,
             composite_module=None if composite is None else self.composites.module(*composite.split(".")),
             has_written_kernel=entry.get("kernel") is not None,
@@ -231,6 +237,16 @@ class Reader:
             message = f"`{schema.name}` is made of operators that have shapes, so that `shape` has no meaning"
             raise entry.keys["shape"].error(message, "remove it")
         return found
+
+    def check_lists(self, entry: Entry, schema: FunctionSchema) -> None:
+        """Refuse an operator on lists that has none, or keys of other operators."""
+        if not any(str(a.type) == "Tensor[]" for a in schema.inputs):
+            key = next(entry.keys[name] for name in ("foreach", "fused") if name in entry)
+            raise key.error(f"`{schema.name}` takes no list of tensors", f"remove `{key.value}:`")
+        for name, key in entry.keys.items():
+            if name not in ON_LISTS:
+                hint = f"remove it; an operator on lists has {', '.join(f'`{n}:`' for n in ON_LISTS[:3])} or `fused:`"
+                raise key.error(f"`{schema.name}` works on lists, so that `{name}` has no meaning", hint)
 
     def check_method(self, entry: Entry, schema: FunctionSchema, variants: tuple[str, ...]) -> None:
         if "method" not in variants:

@@ -99,6 +99,8 @@ KEYS = {
     "shape": Key("text", "how the meta device finds the shapes of its results, where that does not follow"),
     "shard": Key("text", "how it is computed from parts of its tensors, where that does not follow"),
     "onnx": Key("text", "the rule by which it is exported to ONNX"),
+    "foreach": Key("text", "what an operator on lists computes for each tensor"),
+    "fused": Key("text", "the step of an optimizer that an operator on lists is"),
     "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments, or its result", AUTOCASTS),
     "float8": Key("any", "whether it computes with 8-bit floats, or the error"),
     "sparse": Key("words", "what computes it for sparse tensors: `family.function`, `values` or `stored_values`"),

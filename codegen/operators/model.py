@@ -64,6 +64,8 @@ class NativeFunction:
     shape: Rule | None = None  # how the meta device finds the shapes of its results; None if that follows
     shard: Rule | None = None  # how it is computed from parts of its tensors; None if that follows, or it is not
     onnx: Rule | None = None  # how it is exported to ONNX, None if it is not
+    foreach: Rule | None = None  # what an operator on lists computes for each tensor; None for others
+    fused: Rule | None = None  # the step of an optimizer that an operator on lists is; None for others
     top_level: bool = False  # whether an operator of a package is also a function of gradloom
     composite_module: str | None = None  # the module of the composite, as 'shape.reshapes'
     has_written_kernel: bool = False  # whether it has `kernel:`; else its kernel follows from `scalar:`
@@ -91,6 +93,11 @@ class NativeFunction:
             has_written_kernel=False,
             derived=derived,
         )
+
+    @property
+    def is_on_lists(self) -> bool:
+        """Return whether it is an operator on lists, which has a record and no wrapper of its own."""
+        return self.foreach is not None or self.fused is not None
 
     @property
     def has_made_kernel(self) -> bool:
@@ -138,11 +145,13 @@ class NativeFunction:
 
 
 class NativeFunctions:
-    """The entries of a file in their order; `[]` and `in` take full names, derived ones included."""
+    """The entries of a file in their order; `[]` and `in` take full names, derived ones included. `on_lists` has the
+    operators on lists, which are not among the others."""
 
     def __init__(self, functions: tuple[NativeFunction, ...]) -> None:
-        self._functions = functions
-        self._by_name = {str(s.name): f for f in functions for s in f.schemas}
+        self._functions = tuple(f for f in functions if not f.is_on_lists)
+        self.on_lists = tuple(f for f in functions if f.is_on_lists)
+        self._by_name = {str(s.name): f for f in self._functions for s in f.schemas}
 
     def __iter__(self) -> Iterator[NativeFunction]:
         return iter(self._functions)
@@ -164,6 +173,13 @@ class NativeFunctions:
         """Return the schema of that full name, of an entry or of a derived variant."""
         function = self._by_name.get(name)
         return next((s for s in function.schemas if str(s.name) == name), None) if function else None
+
+    def in_place(self, name: str) -> str | None:
+        """Return the full name of an operator's variant in place, derived or with an entry; None if there is none."""
+        function = self._by_name[name]
+        own = str(replace(function.schema.name, inplace=True))
+        derived = (v.name for v in function.derived if v.kind == "inplace")
+        return next(derived, own if own in self._by_name else None)
 
     @property
     def names(self) -> tuple[str, ...]:

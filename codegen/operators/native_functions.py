@@ -62,8 +62,10 @@ def analyse_entries(
 def check_together(functions: NativeFunctions, errors: Iterable[SpecError] = ()) -> None:
     """Check entries against one another, unless there are errors in single ones. Raises SpecError, or SpecErrors."""
     listed = list(functions)
-    errors = [*errors, *_duplicates(listed)]
-    raise_all(errors or check_named_operators(listed, functions.schema) or _ambiguous(listed))
+    every = [*listed, *functions.on_lists]
+    errors = [*errors, *_duplicates(every)]
+    raise_all(errors or check_named_operators(every, functions.schema) or _ambiguous(listed))
+    raise_all(_not_in_place(functions))
 
 
 def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:
@@ -82,6 +84,19 @@ def _duplicates(functions: list[NativeFunction]) -> list[SpecError]:
                 errors.append(text.error(f"duplicate entry `{name}`", taken))
             first.setdefault(name, text)
     return errors
+
+
+def _not_in_place(functions: NativeFunctions) -> list[SpecError]:
+    """Return errors for variants in place of operators on lists whose operator has no such variant."""
+    variants = [(f, v) for f in functions.on_lists for v in f.derived if v.kind == "inplace"]
+    return [
+        word.error(
+            f"`{word.value}` has no variant in place, as `{v.name}` needs", f"give `{v.name}` an entry of its own"
+        )
+        for f, v in variants
+        for word in (f.foreach.operators if f.foreach is not None else ())
+        if functions.in_place(word.value) is None
+    ]
 
 
 def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
@@ -109,7 +124,8 @@ def _ambiguous(functions: list[NativeFunction]) -> list[SpecError]:
 
 def check_named_operators(functions: Collection[NativeFunction], known: Callable[[str], object]) -> list[SpecError]:
     """Return errors for rules that name an operator which does not exist, or not as the rule needs it."""
-    named = [word for f in functions for rule in (f.shape, f.shard) if rule is not None for word in rule.operators]
+    rules = [rule for f in functions for rule in (f.shape, f.shard, f.foreach) if rule is not None]
+    named = [word for rule in rules for word in rule.operators]
     hint = "write the name of an operator of this file, with its overload: `select.int`"
     missing = [w.error(f"there is no operator `{shorten(w.value)}`", hint) for w in named if not known(w.value)]
     return [*missing, *_check_whole(functions, known)]

@@ -1,4 +1,4 @@
-"""The keys `shape:`, `shard:` and `onnx:` of an entry: rules, which are functions in the room of a feature.
+"""The keys `shape:`, `shard:`, `onnx:`, `foreach:` and `fused:`: rules, which are functions in the room of a feature.
 
 Note [Rules in entries]
 A rule is a function in a folder of `src/gradloom`: `images.pool` is `pool` in images.py there, and a name without a dot
@@ -49,6 +49,9 @@ class Room:
 SHAPE = Room("shape", "meta/rules", ("run", "values"))
 SHARD = Room("shard", "distributed/tensor/rules", ("call",))
 ONNX = Room("onnx", "onnx/rules", ("b", "node"), takes_arguments=True)
+FOREACH = Room("foreach", "ops/lists", ("record",))
+FUSED = Room("fused", "optim/fused_rules", ("lists", "options"))
+ROOMS = (SHAPE, SHARD, ONNX, FOREACH, FUSED)
 
 
 @dataclass(frozen=True, slots=True)

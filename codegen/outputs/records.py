@@ -21,7 +21,7 @@ from ..language.scalars import (
     names_in,
 )
 from ..operators.keys import WHOLE, Batch
-from ..operators.model import NativeFunction
+from ..operators.model import NativeFunction, NativeFunctions
 from ..schema import Base, FunctionSchema
 from ..wrappers.wrappers import NodeClass, Wrapper
 
@@ -76,6 +76,28 @@ class Records:
     def of(self, family: str) -> list[Record]:
         mine = (w for w in self._wrappers if w.native.family == family)
         return [r for w in mine for r in _records(w, self._by_name, self._kernels.get(w.name, ()))]
+
+
+def records_on_lists(functions: NativeFunctions) -> list[Record]:
+    """Return the records of the operators on lists. A variant in place names the variants of the operators that its
+    rule does."""
+    found = []
+    for function in functions.on_lists:
+        for schema in function.schemas:
+            own = _VARIANT_TAGS.get(schema.kind)
+            tags = tuple(sorted({*function.tags, own} if own else function.tags))
+            foreach = function.foreach.fact if function.foreach else ()
+            if schema.kind == "inplace":
+                foreach = tuple(_in_place(functions, fact) for fact in foreach)
+            fused = function.fused.fact if function.fused else ()
+            facts = tuple(_present(tags=tags, foreach=foreach, fused=fused))
+            found.append(Record(repr(str(schema)), schema.name.unambiguous, facts))
+    return found
+
+
+def _in_place(functions: NativeFunctions, fact: int | str) -> int | str:
+    """Return the variant in place of an operator; other facts as they are."""
+    return functions.in_place(fact) or fact if isinstance(fact, str) and fact in functions else fact
 
 
 def _records(w: Wrapper, by_name: Mapping[str, Wrapper], kernel: tuple[object, ...]) -> Iterator[Record]:

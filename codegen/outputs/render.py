@@ -23,10 +23,11 @@ from ..derivatives.model import DifferentiableFunction
 from ..derivatives.specification import Specification, base
 from ..memo import Memo, digest
 from ..notation.equations import Notation, docstring
+from ..operators.model import NativeFunctions
 from ..target import Target, own
 from ..wrappers.calls import module_alias
 from ..wrappers.wrappers import NodeClass, PublicName, Wrapper, make_all, public_names
-from .records import Records, gradient_table, operators_of_families
+from .records import Record, Records, gradient_table, operators_of_families, records_on_lists
 from .stubs import package_stubs, render_stubs
 
 TEMPLATES = Path(__file__).parents[1] / "templates"
@@ -117,7 +118,8 @@ def render_package(specification: Specification, debug: bool = False, parts: Par
     has nodes and wrappers with assertions; see gradloom.diagnostics.debug_checks. `parts` renders the parts of the
     files."""
     target = specification.target
-    files = render(specification.derivatives, target.source if target.is_own else None, target, debug, parts)
+    package = target.source if target.is_own else None
+    files = render(specification.derivatives, package, target, debug, parts, specification.functions)
     if target.is_own:
         return files
     files["__init__.py"] = fill("package.jinja", "registered", target=target, version=_version())
@@ -240,10 +242,11 @@ def render(
     target: Target | None = None,
     debug: bool = False,
     parts: Parts | None = None,
+    functions: NativeFunctions | None = None,
 ) -> dict[str, str]:
     """Return the text of every generated file, by path within the package. With the folder of the hand-written library,
     `package`, stubs are rendered, and docstrings write short helpers out. With `debug`, debug/ has nodes and wrappers
-    with assertions. `parts` renders the parts of the files."""
+    with assertions. `parts` renders the parts of the files; `functions` has the operators on lists."""
     parts = parts or Parts()
     joined = _with_wrapper(derivatives)
     if target is not None and not target.is_own:
@@ -258,10 +261,13 @@ def render(
     if debug:
         files |= _in_debug(writer.by_family(wrappers, nodes_of, True))
     files |= _records(wrappers, nodes_of, target, parts)
-    return files | parts.declared(lambda: _declared(wrappers, package, target, debug))
+    on_lists = records_on_lists(functions) if functions is not None else []
+    return files | parts.declared(lambda: _declared(wrappers, on_lists, package, target, debug))
 
 
-def _declared(wrappers: Sequence[Wrapper], package: Path | None, target: Target, debug: bool) -> dict[str, str]:
+def _declared(
+    wrappers: Sequence[Wrapper], on_lists: Sequence[Record], package: Path | None, target: Target, debug: bool
+) -> dict[str, str]:
     """Return the files that follow from the declarations of the operators: names, stubs, and docstrings of packages."""
     # Without the definitions, so that no file can depend on them.
     declared = [replace(w, native=w.native.declaration, info=None) for w in wrappers]
@@ -277,6 +283,10 @@ def _declared(wrappers: Sequence[Wrapper], package: Path | None, target: Target,
     files |= _namespaces(sorted({w.native.family for w in declared}), declared, names, target)
     operators = operators_of_families(declared)
     files["records/__init__.py"] = fill("package.jinja", "records", operators=operators, target=target)
+    if on_lists:
+        files["records/lists.py"] = fill(
+            "package.jinja", "records_of_family", family="lists", records=on_lists, gradients=[], target=target
+        )
     if package is not None:
         files |= render_stubs(names, package, fill)
     elif target.source is not None and not target.is_own:

@@ -329,7 +329,7 @@ _LAZY = {
 }
 
 # Functions on lists of tensors, by the beginning of their names.
-_LAZY_FAMILIES = {"_foreach_": ".tensors.foreach", "_fused_": ".optim._fused_operators"}
+_LISTS = ("_foreach_", "_fused_")
 
 
 def _device_context(given):
@@ -366,14 +366,13 @@ if not _typing.TYPE_CHECKING:
             if found is not None:
                 globals()[name] = found
                 return found
-        for start, module in _LAZY_FAMILIES.items():
-            if name.startswith(start):
-                from importlib import import_module
+        if name.startswith(_LISTS):
+            from .ops.lists import function as on_lists
 
-                families = import_module(module, __name__)
-                if name in vars(families):
-                    found = globals()[name] = getattr(families, name)
-                    return found
+            found = on_lists(name)
+            if found is not None:
+                globals()[name] = found
+                return found
         if name.endswith("Storage"):
             from .storage import storage_type
 

@@ -133,6 +133,8 @@ class Record:
             one.
         float8_e8m0: the same for float8_e8m0fnu, where that is another case.
         kernel: the kernel that `scalar` describes, if machine code is faster; None otherwise.
+        foreach: the rule for each tensor of an operator on lists, and the rule's arguments; Note [Operators on lists].
+        fused: the rule of an operator on lists that is a step of an optimizer.
     """
 
     name: str
@@ -159,6 +161,8 @@ class Record:
     sparse: tuple[str, ...] = ()
     float8: Float8 | None = None
     float8_e8m0: Float8 | None = None
+    foreach: tuple[int | str, ...] = ()
+    fused: tuple[int | str, ...] = ()
 
     def __init__(self, schema: str, family: str, wrapper: str, **facts: Any) -> None:
         facts["name"], facts["schema"] = schema.partition("(")[0], schema

@@ -10,14 +10,17 @@ from collections.abc import Callable
 from inspect import Parameter, Signature
 from typing import Any
 
-from ..tensors import foreach as _lists
+from ..ops.lists import LISTS, function
+from ..schema import parameters, parse
 
 _RENAMED = {"scalar": "other", "tensors1": "end", "weights": "weight"}
 
 
-def _signature(family: str, name: str) -> Signature:
+def _signature(name: str) -> Signature:
     """Return the parameters of a function: those with defaults by name only."""
-    overloads = [[p for p in parameters if p != "*"] for parameters, _ in _lists._FAMILIES[family]]
+    family = name.removesuffix("_")
+    records = [r for r in LISTS.of_operator(f"_foreach_{name}") if not r.is_out]
+    overloads = [[p for p in parameters(parse(r.schema).arguments)[1:] if p != "*"] for r in records]
     chosen = next((ps for ps in overloads if any(len(p) == 3 for p in ps)), overloads[0])
     found = [Parameter("input" if name == "pow" else "inputs", Parameter.POSITIONAL_ONLY)]
     for word, _, *default in chosen:
@@ -29,8 +32,8 @@ def _signature(family: str, name: str) -> Signature:
     return Signature(found)
 
 
-def _function(family: str, name: str) -> Callable[..., Any]:
-    operator, signature = getattr(_lists, f"_foreach_{name}"), _signature(family, name)
+def _function(name: str, operator: Callable[..., Any]) -> Callable[..., Any]:
+    signature = _signature(name)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         bound = signature.bind(*args, **kwargs)
@@ -45,10 +48,10 @@ def _function(family: str, name: str) -> Callable[..., Any]:
 
 
 _FUNCTIONS = {
-    name: _function(family, name)
-    for family, inplace in _lists._forms()
-    if family != "powsum"
-    for name in [f"{family.rstrip('_')}{'_' if inplace else ''}"]
+    name: _function(name, operator)
+    for word in LISTS.operators
+    if word.startswith("_foreach_") and (operator := function(word)) is not None
+    if (name := word.removeprefix("_foreach_")) != "powsum"
 }
 __all__ = sorted(_FUNCTIONS)  # noqa: PLE0605
 globals().update(_FUNCTIONS)

@@ -403,16 +403,14 @@ def namespace_of(name: str) -> Namespace:
 
 def _own_namespace() -> Namespace:
     from ..generated import namespaces as generated, records
-    from ..tensors import foreach
+    from .lists import LISTS
 
     def make(name: str) -> OpOverloadPacket:
-        if name in on_lists:
-            return OpOverloadPacket("aten", name, [Row(*row) for row in on_lists[name]])
+        if name in LISTS.operators:
+            return packet("aten", name, LISTS, None)
         return packet("aten", name, records.RECORDS, generated.OPERATORS.get(name))
 
-    # the optimizers stand above this module, so theirs are imported by name
-    on_lists = foreach.overloads() | import_module("gradloom.optim._fused_operators").overloads()
-    return Namespace("aten", (*records.RECORDS.operators, *on_lists), make)
+    return Namespace("aten", (*records.RECORDS.operators, *LISTS.operators), make)
 
 
 def packet(namespace: str, name: str, records: RecordIndex, function: Callable[..., Any] | None) -> OpOverloadPacket:
