@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
 
+import gradloom
 from gradloom.kernels.shape import views
 from gradloom.memory.metadata import is_imaginary, view_geometry
 from gradloom.memory.ownership import address
@@ -62,6 +63,16 @@ def test_views_of_contiguous_arrays_have_these_strides_whatever_those_of_dimensi
         if expected is None:  # those of a new array
             expected = plain.reshape(shape).strides
         assert (found.shape, found.strides) == (shape, tuple(expected))
+
+
+@pytest.mark.parametrize("offset", [None, 3, 4, 6])
+def test_a_tangent_is_viewed_as_if_it_had_the_memory_of_its_primal(offset):
+    x = gradloom.arange(12.0).reshape(3, 4)[1:].T  # begins at 4
+    v = gradloom.arange(1.0, 9.0).reshape(4, 2)  # of other strides, begins at 0
+    memory = gradloom.zeros(12)
+    memory.as_strided((4, 2), (1, 4), 4).copy_(v)
+    found = gradloom.func.jvp(lambda t: t.as_strided((2, 2), (1, 3), offset), (x,), (v,))[1]
+    assert found.tolist() == memory.as_strided((2, 2), (1, 3), 4 if offset is None else offset).tolist()
 
 
 def test_addresses_are_those_of_numpy():

@@ -30,7 +30,9 @@ def draws(operator: Operator, seed: int = 0) -> Iterator[tuple[Case, str]]:
         if case.places and new and len(whole) < (1 if operator.is_pointwise else 2):
             whole.append(case)
     for case in whole:
-        yield from boundary(case, seed)
+        for made, label in boundary(case, seed):
+            made.is_varied = True
+            yield made, label
     for case in base:
         yield case, case.label or "a sample"
     for case in _crossed(base):

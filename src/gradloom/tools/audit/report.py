@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .auditing import NOT_SHOWN, OTHER
+from .auditing import DOCUMENTED, NOT_SHOWN, OTHER
 from .findings import Finding
 from .judging import CONVENTION, MISSING, OURS, RAISES, RIGHT, ROUNDING, TORN, UNDECIDED, WRONG
 from .processes import Audit
@@ -15,7 +15,7 @@ from .rechecking import REFUSED, STILL_RIGHT
 
 _UNKNOWN = "not audited"
 _NOT_WRONG = STILL_RIGHT, REFUSED, _UNKNOWN  # how the cells of a row begin that does not count for a version
-_KINDS = RIGHT, ROUNDING, CONVENTION, UNDECIDED, MISSING, RAISES, NOT_SHOWN, OTHER, OURS
+_KINDS = RIGHT, ROUNDING, CONVENTION, DOCUMENTED, UNDECIDED, MISSING, RAISES, NOT_SHOWN, OTHER, OURS
 
 
 def text(finding: Finding, library: str) -> str:
