@@ -55,7 +55,6 @@ ERRORS = {
     "torch.nn.MaxPool1d(2)(torch.ones(4))": (RuntimeError, "max_pool1d: Expected 2D or 3D (batch mode) tensor with"),
     "torch.nn.MaxPool2d(2)(torch.ones(4))": (RuntimeError, "non-empty 3D or 4D (batch mode) tensor expected for input"),
     "torch.nn.AvgPool2d(2)(torch.ones(0, 4, 4))": (RuntimeError, "Expected 3D or 4D (batch mode) tensor with optional"),
-    "torch.nn.AvgPool3d(2)(torch.ones(4, 0, 4, 4))": (RuntimeError, "avg_pool3d(): Expected input's non-batch dim"),
     "torch.nn.Unfold(2)(torch.ones(4, 4))": (IndexError, "Dimension out of range (expected to be in range of [-2, 1]"),
     "torch.nn.BatchNorm2d(2)(torch.ones(1, 2, 2, 2).double())": (RuntimeError, "mixed dtype (CPU): all inputs must"),
     "torch.nn.LayerNorm(2)(torch.ones(2).long())": (RuntimeError, "mixed dtype (CPU): all inputs must share same"),
@@ -121,6 +120,16 @@ def test_losses_refuse_dtypes_that_cannot_hold_them(torch):
             with pytest.raises(RuntimeError, match=words):
                 call()
     assert f.binary_cross_entropy_with_logits(x.double(), x).dtype is torch.float32
+
+
+@pytest.mark.since("2.15")
+@pytest.mark.parametrize("kind", ["AvgPool3d", "MaxPool3d"])
+def test_pools_name_the_dimension_that_is_empty(torch, kind):
+    for shape, empty in (((4, 0, 4, 4), 1), ((2, 2, 4, 0, 4), 3)):
+        with pytest.raises(
+            RuntimeError, match=rf"input has sizes \[{', '.join(map(str, shape))}\] with dimension {empty}"
+        ):
+            getattr(torch.nn, kind)(2)(torch.ones(shape))
 
 
 def test_errors_name_dimensions_as_given(torch):

@@ -368,7 +368,8 @@ def int_mm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
             raise RuntimeError(f"int_mm_out_cpu: Expected {name} to be of dimension 2 but got {matrix.ndim}")
     k = self.shape[1]
     if k != mat2.shape[0]:
-        raise RuntimeError(f"int_mm_out_cpu: self.size(1) needs to match mat2.size(0) but got {k} and {mat2.shape[0]}")
+        (n, _), (rows, m) = self.shape, mat2.shape
+        raise RuntimeError(f"_int_mm: mat1 and mat2 shapes cannot be multiplied ({n}x{k} and {rows}x{m})")
     if self.dtype.char not in "bB":
         raise RuntimeError(f"int_mm_out_cpu: Expected self dtype to be int8 or uint8 but got {c_name(self.dtype)}")
     if mat2.dtype.char != "b":
@@ -411,7 +412,7 @@ def scaled_mm_by_recipe(
 ) -> np.ndarray:
     """`scaled_mm` with lists of scales and their kinds: 0 for one number, 1 for (n, 1) and (1, m). Other kinds, which
     PyTorch has on GPUs, raise ValueError."""
-    _check_scaled(self, mat2, bias, contraction_dim)
+    _check_scaled(self, mat2, bias, contraction_dim, by_recipe=True)
     if swizzle_a and swizzle_b and any([*swizzle_a, *swizzle_b]):
         raise ValueError("CPU does not support swizzle.")
     recipes = [*recipe_a, *recipe_b]
@@ -420,7 +421,7 @@ def scaled_mm_by_recipe(
     return _scaled(self, mat2, scale_a[0], scale_b[0], recipes, bias, None, out_dtype)
 
 
-def _check_scaled(a, b, bias, contraction) -> None:
+def _check_scaled(a, b, bias, contraction, by_recipe=False) -> None:
     for name, matrix in (("mat_a", a), ("mat_b", b)):
         if matrix.ndim != 2:
             raise ValueError(f"{name} must be a matrix")
@@ -435,6 +436,11 @@ def _check_scaled(a, b, bias, contraction) -> None:
         )
     if a.shape[1] != b.shape[0]:
         raise RuntimeError(str(_cannot_multiply(a, b)).replace("mat1", "mat_a").replace("mat2", "mat_b"))
+    if by_recipe and not (_is_float8(a) and _is_float8(b)):
+        raise ValueError(
+            f"Expected both inputs to be fp8 or fp4 types but got mat_a.dtype={type_name(a.dtype)} and "
+            f"mat_b.dtype={type_name(b.dtype)}"
+        )
     if bias is None:
         return
     if bias.size != b.shape[1]:
@@ -443,9 +449,17 @@ def _check_scaled(a, b, bias, contraction) -> None:
         raise ValueError(f"Bias must be Float32 or BFloat16 or Half, but got {type_name(bias.dtype)}")
 
 
+def _is_float8(matrix) -> bool:
+    return bool(matrix.dtype.itemsize == 1 and matrix.dtype.isbuiltin == 2)
+
+
 def _scaled(a, b, scale_a, scale_b, recipes, bias, scale_result, out_dtype):
-    narrow = all(m.dtype.itemsize == 1 and m.dtype.isbuiltin == 2 for m in (a, b))
-    if recipes is None or not narrow or scale_a.dtype.char != "f" or scale_b.dtype.char != "f":
+    if (
+        recipes is None
+        or not (_is_float8(a) and _is_float8(b))
+        or scale_a.dtype.char != "f"
+        or scale_b.dtype.char != "f"
+    ):
         raise ValueError(_scaling_error(a, b, scale_a, scale_b))
     for name, scale, count in (("scale_a", scale_a, a.shape[0]), ("scale_b", scale_b, b.shape[1])):
         if recipes == [0, 0] and scale.size != 1:

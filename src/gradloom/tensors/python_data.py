@@ -215,7 +215,7 @@ def _converted(array, wanted):
     if wanted.category == INTEGRAL and array.size and kind != "b":
         limits = np.iinfo(wanted.numpy)
         lowest = limits.min if wanted.is_signed or kind == "f" else -limits.max
-        if not (array >= lowest).all() or not (array <= limits.max).all():
+        if not (array >= lowest).all() or not ((np.trunc(array) if kind == "f" else array) <= limits.max).all():
             raise RuntimeError(f"value cannot be converted to type {str(wanted)[6:]} without overflow")
     if kind in "fc" and wanted.category == BOOL:
         return array != 0

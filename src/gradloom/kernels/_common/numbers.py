@@ -245,7 +245,7 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
     if kind in "iu":
         if isinstance(value, float):
             least, most = _limits(dtype)
-            if not least <= value <= most:  # checked before truncation; also refuses NaN
+            if not least <= value < most + 1:  # also refuses NaN
                 raise _overflow(dtype)
             value = min(int(value), most)
         least, most = _limits(dtype)

@@ -197,7 +197,7 @@ def softshrink(self: np.ndarray, lambd=0.5) -> np.ndarray:
             f"{greatest(self.dtype):g}] for input "
             f"dtype {type_name(self.dtype)}, but found {lambd:g}"
         )
-    return _softshrink(self, lambd)
+    return _softshrink(self, float(number_as(lambd, self.dtype)))  # rounded to half beside halves
 
 
 @floating("softshrink_cpu")

@@ -242,9 +242,10 @@ def leading(name: str, x: np.ndarray, dims: int) -> tuple[int, ...]:
         raise RuntimeError(f"non-empty {ranks} expected for input")
     if dims == 3:
         function = name if name == "avg_pool3d" else f"{name}_with_indices_out_cpu_template"
+        empty = next(axis for axis in range(x.ndim - 4, x.ndim) if not x.shape[axis])
         raise RuntimeError(
-            f"{function}(): Expected input's non-batch dimensions to have positive length, but input has a shape of "
-            f"{list(x.shape)} and non-batch dimension 0 has length zero!"  # PyTorch names 0, whichever it is
+            f"{function}(): Expected input to have non-zero size for non-batch dimensions, but input has sizes "
+            f"{list(x.shape)} with dimension {empty} being empty"
         )
     raise RuntimeError(f"Expected {ranks} with optional 0 dim batch size for input, but got:{list(x.shape)}")
 
