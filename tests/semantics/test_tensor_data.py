@@ -166,8 +166,17 @@ def test_asarray_shares_buffers_and_what_offers_dlpack(torch):
 
     lender = Lender()
     assert torch.asarray(lender).data_ptr() == lender.array.ctypes.data
-    assert torch.asarray(bytearray(b"\0\0\x80\x3f")).tolist() == [1.0]
+    assert torch.asarray(bytearray(b"\0\0\x80\x3f"), dtype=torch.float32).tolist() == [1.0]
     assert torch.asarray(memoryview(bytearray(b"ab")), dtype=torch.uint8).tolist() == [97, 98]
+
+
+@pytest.mark.since("2.15")
+@pytest.mark.parametrize(
+    "code, kind", [("b", "int8"), ("B", "uint8"), ("i", "int32"), ("q", "int64"), ("d", "float64")]
+)
+def test_asarray_takes_the_dtype_of_a_buffer(torch, code, kind):
+    found = torch.asarray(array.array(code, [1, 2]))
+    assert found.dtype is getattr(torch, kind) and found.tolist() == [1, 2]
 
 
 def test_frombuffer_shares_the_memory_of_a_buffer(torch):

@@ -14,7 +14,7 @@ from ..types.dtype import TYPE_OF, default
 from ._common.errors import CPP_TYPES, negative_size, refuse_float8, type_name
 from ._common.fused import fused32, fused64
 from ._common.layout import new_array, new_like
-from ._common.numbers import number_as, number_filling
+from ._common.numbers import is_half, number_as, number_filling
 from ._common.tables import number
 
 
@@ -242,11 +242,11 @@ _BLOCK = 16384  # numbers computed at a time: their scratch arrays stay in a cor
 
 
 def _linspace(start, end, steps, dtype, work=None):
-    """Return the values of at least two steps in the dtype `work`; the second half is counted back from the end. Each
-    step is rounded, also in half precision, and by default those of integers are not. Numbers in single and double
-    precision are rounded once."""
+    """Return the values of at least two steps in the dtype `work`; the second half is counted back from the end. By
+    default those in half precision are computed in float32, those of integers in float64, and numbers in single and
+    double precision are rounded once."""
     if work is None:
-        work = np.dtype(np.float64) if dtype.kind in "iu" else dtype
+        work = np.dtype(np.float64 if dtype.kind in "iu" else np.float32 if is_half(dtype) else dtype)
     first, last = (work.type(number_as(x, dtype).item()) for x in (start, end))
     step = (last - first) / work.type(steps - 1)
     out = np.empty(steps, work)

@@ -14,7 +14,7 @@ from ..dispatch import _operators
 from ..memory.ownership import map_file, rooted
 from ..types import Device, DType
 from ..types.device import check_device, strided
-from ..types.dtype import default, dtype as dtype_class, scalar_type_name
+from ..types.dtype import TYPE_OF, default, dtype as dtype_class, scalar_type_name
 from ..types.public import found_in as _found_in
 from ..types.silence import warn_user
 from .construction import _wanted, as_tensor, from_numpy, made
@@ -223,9 +223,15 @@ def _from_buffer_or_dlpack(obj: Any, dtype: dtype_class | None) -> Tensor | None
     if hasattr(obj, "__dlpack__"):
         return from_dlpack(obj)
     try:
-        memoryview(obj)
+        view = memoryview(obj)
     except TypeError:
         return None
+    if not view.c_contiguous:
+        raise RuntimeError(
+            "could not retrieve a contiguous buffer from the given object (non-contiguous buffers are not supported)"
+        )
+    if dtype is None and view.nbytes:  # that of the elements
+        dtype = TYPE_OF[np.dtype(np.uint8) if view.format == "c" else np.asarray(view).dtype]
     return frombuffer(obj, dtype=dtype or default.float)
 
 

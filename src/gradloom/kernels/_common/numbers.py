@@ -244,11 +244,11 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
     value = real_number(value, dtype)
     if kind in "iu":
         if isinstance(value, float):
-            least, most = _limits(dtype)
+            least, most = limits(dtype)
             if not least <= value < most + 1:  # also refuses NaN
                 raise _overflow(dtype)
             value = min(int(value), most)
-        least, most = _limits(dtype)
+        least, most = limits(dtype)
         if value > most or value < (least if kind == "i" else -most):
             raise _overflow(dtype)
         return np.array(value & most if value < 0 and kind == "u" else value, dtype)
@@ -270,7 +270,7 @@ def number_filling(value, dtype: np.dtype, count: int = 1) -> np.ndarray:
 
 
 @cache
-def _limits(dtype: np.dtype) -> tuple[int, int]:
+def limits(dtype: np.dtype) -> tuple[int, int]:
     found = np.iinfo(dtype)
     return int(found.min), int(found.max)
 

@@ -15,7 +15,7 @@ from ...types.silence import warn_user
 from .._common import direct
 from .._common.errors import refuse, type_name
 from .._common.layout import as_operands, as_type, new_like
-from .._common.numbers import is_half, number_as, real_number, widen
+from .._common.numbers import is_half, limits, number_as, real_number, widen
 from .._common.tables import number
 from ..shape.copies import clone
 from .dtypes import like, own, widened
@@ -79,7 +79,7 @@ def clamp(self, min=None, max=None):
             refuse("clamp_cpu", self, "b")
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    low, high = _bound(min, self), _bound(max, self)
+    low, high = _bound("min", min, self), _bound("max", max, self)
     if kind == "f":  # one pass for either bound or both, several times as fast as maximum with a number
         low = number(-np.inf, self.dtype) if low is None else low
         found = _clip(self, low, number(np.inf, self.dtype) if high is None else high)
@@ -101,7 +101,14 @@ def clamp_max(self, max):
     return np.minimum(self, max) if max.__class__ is np.ndarray and self.dtype.kind == "b" else clamp(self, None, max)
 
 
-def _bound(value, array):
+def _bound(side, value, array):
+    if value.__class__ is int and array.dtype.kind in "iu" and value.bit_length() < 64:
+        least, most = limits(array.dtype)
+        if value > most if side == "min" else value < least:
+            raise RuntimeError(
+                f"Clamp {side} value {value} is outside the representable range of {type_name(array.dtype)}"
+            )
+        value = max(least, min(value, most))
     return value if value is None or value.__class__ is np.ndarray else number_as(value, array.dtype)
 
 
