@@ -214,6 +214,12 @@ def test_a_release_that_pip_does_not_find_is_refused(monkeypatch):
     assert [c[-1] for c in commands] == ["torch==99.1"] * 3
 
 
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(tmp_path, capsys):
+    assert cli.main(["upstream", "2.14", "2.15", "--page", str(tmp_path / "none" / "a.md")]) == 2
+    out, answer = capsys.readouterr()
+    assert out == "" and "there is no such folder" in answer
+
+
 def test_a_misspelt_operator_is_refused(capsys):
     assert cli.main(["upstream", "2.14", "2.15", "--op", "clampp"]) == 2
     assert "neither release has an operator or a public name `clampp`" in capsys.readouterr().err

@@ -26,6 +26,9 @@ def main(arguments: argparse.Namespace) -> int:
         UsageError: for a release that cannot be found or read.
         OSError: if a file cannot be written.
     """
+    for path in (arguments.json, arguments.page):
+        if path is not None and not path.parent.is_dir():  # refused now, and not after the work
+            raise UsageError(f"{path}: there is no such folder")
     progress = _Progress()
     try:
         old, new = find(arguments.old, progress), find(arguments.new, progress)

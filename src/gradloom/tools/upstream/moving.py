@@ -71,8 +71,6 @@ def move(old: Release, new: Release, options: Options, progress: Progress) -> Mo
         progress("reading gradloom's own entries")
         found.gaps = [gap for gap in gaps(new.facts) if options.takes(gap.name)]
         found.gaps += missing_names([c for c in changes if c.kind == NAME])
-    if not both and not (options.against and new.python is not None):
-        return found
     if both:
         with _libraries(Torch(old.python), Torch(new.python)) as (first, second):  # type: ignore[arg-type]
             known = operators()  # while these start
@@ -100,12 +98,9 @@ def _libraries(*libraries: Library) -> Iterator[tuple[Library, ...]]:
 def _chosen(found: Move, options: Options, known: dict[str, Operator]) -> list[Operator]:
     shared = known.keys() & found.old.facts.schemas.keys() & found.new.facts.schemas.keys()
     changed = {c.name for c in found.changes if c.kind == ENTRY and c.change == CHANGED}
-    chosen = (
-        {n for n in shared if options.takes(n)}
-        if options.every
-        else changed | {n for n in shared if n in options.names}
-    )
-    return [known[name] for name in sorted(chosen & known.keys())]
+    if options.every or options.names:
+        changed |= {n for n in shared if options.takes(n)}
+    return [known[name] for name in sorted(changed & known.keys())]
 
 
 def _run(chosen: list[Operator], first: Library, second: Library, progress: Progress) -> Iterator[tuple[str, Measured]]:
