@@ -14,7 +14,7 @@ from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.types.silence import silence
 from gradloom.formulas.elementwise import xlogy_other_backward
-from gradloom.formulas.special import erfcx_slope, i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, xlog1py_self_backward
+from gradloom.formulas.special import bessel_j1_backward, bessel_y1_backward, erfcx_slope, i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, xlog1py_self_backward
 
 
 class I0Backward0(Node):
@@ -184,6 +184,202 @@ class IgammacBackward0(Node):
 
     def release_variables(fn):
         fn.saved_self = fn.saved_other = RELEASED
+
+
+class SpecialBesselJ0Backward0(Node):
+    """special_bessel_j0(Tensor self) -> Tensor"""
+
+    _entry = "special_bessel_j0"
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+    _raw_fields = ('self',)
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None or edges[0] is NO_EDGE:
+            return (None,)
+        # self: -special_bessel_j1(self) * grad
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = -ops.special_bessel_j1(self) * grad
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SpecialBesselJ1Backward0(Node):
+    """special_bessel_j1(Tensor self) -> Tensor"""
+
+    _entry = "special_bessel_j1"
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None or edges[0] is NO_EDGE:
+            return (None,)
+        # self: bessel_j1_backward(grad, self, result)
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = bessel_j1_backward(grad, self, result)
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class SpecialBesselY0Backward0(Node):
+    """special_bessel_y0(Tensor self) -> Tensor"""
+
+    _entry = "special_bessel_y0"
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+    _raw_fields = ('self',)
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None or edges[0] is NO_EDGE:
+            return (None,)
+        # self: -special_bessel_y1(self) * grad
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = -ops.special_bessel_y1(self) * grad
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SpecialBesselY1Backward0(Node):
+    """special_bessel_y1(Tensor self) -> Tensor"""
+
+    _entry = "special_bessel_y1"
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None or edges[0] is NO_EDGE:
+            return (None,)
+        # self: bessel_y1_backward(grad, self, result)
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = bessel_y1_backward(grad, self, result)
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class SpecialModifiedBesselK0Backward0(Node):
+    """special_modified_bessel_k0(Tensor self) -> Tensor"""
+
+    _entry = "special_modified_bessel_k0"
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+    _raw_fields = ('self',)
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None or edges[0] is NO_EDGE:
+            return (None,)
+        # self: -special_modified_bessel_k1(self) * grad
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = -ops.special_modified_bessel_k1(self) * grad
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SpecialModifiedBesselK1Backward0(Node):
+    """special_modified_bessel_k1(Tensor self) -> Tensor"""
+
+    _entry = "special_modified_bessel_k1"
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None or edges[0] is NO_EDGE:
+            return (None,)
+        # self: -(special_modified_bessel_k0(self) + result / self) * grad
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = -(ops.special_modified_bessel_k0(self) + result / self) * grad
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
+
+
+class SpecialModifiedBesselI0Backward0(Node):
+    """special_modified_bessel_i0(Tensor self) -> Tensor"""
+
+    _entry = "special_modified_bessel_i0"
+    __slots__ = ('saved_self',)
+    _saved_fields = ('self',)
+    _raw_fields = ('self',)
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None or edges[0] is NO_EDGE:
+            return (None,)
+        # self: grad * special_modified_bessel_i1(self)
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        grad_of_self = grad * ops.special_modified_bessel_i1(self)
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = RELEASED
+
+
+class SpecialModifiedBesselI1Backward0(Node):
+    """special_modified_bessel_i1(Tensor self) -> Tensor"""
+
+    _entry = "special_modified_bessel_i1"
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None or edges[0] is NO_EDGE:
+            return (None,)
+        # self: i1_backward(grad, self, result)
+        self = fn.saved_self
+        if self._vc is not None:
+            self = unpack(self, fn)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = i1_backward(grad, self, result)
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
 
 
 class SpecialEntrBackward0(Node):

@@ -35,11 +35,14 @@ from gradloom.kernels.elementwise import dtypes as kernels_elementwise_dtypes
 from gradloom.kernels.special import functions as kernels_special_functions, polynomials as kernels_special_polynomials
 from gradloom.composite import special as composite_special
 from gradloom.formulas.elementwise import xlogy_other_backward
-from gradloom.formulas.special import erfcx_slope, i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, only_second, xlog1py_self_backward
+from gradloom.formulas.special import bessel_j1_backward, bessel_y1_backward, erfcx_slope, i1_backward, i1e_backward, incomplete_gamma_slope, log_ndtr_slope, only_second, xlog1py_self_backward
 from gradloom.generated.functions.special import (
-    I0Backward0, IgammaBackward0, IgammacBackward0, SpecialEntrBackward0, SpecialErfcxBackward0, SpecialI0EBackward0,
-    SpecialI1Backward0, SpecialI1EBackward0, SpecialLogNdtrBackward0, SpecialNdtriBackward0, SpecialXlog1PyBackward0,
-    SpecialXlog1PyBackward1, SpecialXlog1PyBackward2, SpecialZetaBackward0, SpecialZetaBackward1, SpecialZetaBackward2,
+    I0Backward0, IgammaBackward0, IgammacBackward0, SpecialBesselJ0Backward0, SpecialBesselJ1Backward0,
+    SpecialBesselY0Backward0, SpecialBesselY1Backward0, SpecialEntrBackward0, SpecialErfcxBackward0,
+    SpecialI0EBackward0, SpecialI1Backward0, SpecialI1EBackward0, SpecialLogNdtrBackward0,
+    SpecialModifiedBesselI0Backward0, SpecialModifiedBesselI1Backward0, SpecialModifiedBesselK0Backward0,
+    SpecialModifiedBesselK1Backward0, SpecialNdtriBackward0, SpecialXlog1PyBackward0, SpecialXlog1PyBackward1,
+    SpecialXlog1PyBackward2, SpecialZetaBackward0, SpecialZetaBackward1, SpecialZetaBackward2,
 )
 
 
@@ -256,7 +259,7 @@ def special_i1(input=MISSING, *, out=None):
     ∂L/∂x = i1_backward(g, x, z)
     dz = i1_backward(dx*, x, z)*
     where x = self, z = result, g = ∂L/∂z
-    i1_backward: d I1(x)/dx = I0(x) - I1(x) / x; by its series near 0, where the terms of its derivatives cancel each other.
+    i1_backward: d I1(x)/dx = I0(x) - I1(x) / x; by its series near 0, where the terms of its derivatives cancel each other. Where both are infinite, so is the slope.
 
     SpecialI1Backward0, from the entry special_i1 of derivatives.yaml.
     """
@@ -1402,7 +1405,11 @@ def special_zeta_other_scalar(input, other, *, out=None):
 def special_bessel_j0(input=MISSING, *, out=None):
     """special_bessel_j0(Tensor self) -> Tensor
 
-    Its result never requires a gradient.
+    ∂L/∂x = −special_bessel_j1(x) · g
+    dz = −special_bessel_j1(x) · dx
+    where x = self, z = result, g = ∂L/∂z
+
+    SpecialBesselJ0Backward0, from the entry special_bessel_j0 of derivatives.yaml.
     """
     try:
         self_ = input._operand
@@ -1431,6 +1438,31 @@ def special_bessel_j0(input=MISSING, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags or not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SpecialBesselJ0Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = fn
+    if flags and flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (-ops.special_bessel_j1(self_p) * self_t.conj()).conj()
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
     if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1442,7 +1474,12 @@ _SPECIAL_BESSEL_J0 = GuardedOverload("special_bessel_j0", (((('self', 'Tensor'),
 def special_bessel_j1(input=MISSING, *, out=None):
     """special_bessel_j1(Tensor self) -> Tensor
 
-    Its result never requires a gradient.
+    ∂L/∂x = bessel_j1_backward(g, x, z)
+    dz = bessel_j1_backward(dx*, x, z)*
+    where x = self, z = result, g = ∂L/∂z
+    bessel_j1_backward: d J1(x)/dx = J0(x) - J1(x) / x; by its series near 0.
+
+    SpecialBesselJ1Backward0, from the entry special_bessel_j1 of derivatives.yaml.
     """
     try:
         self_ = input._operand
@@ -1471,6 +1508,32 @@ def special_bessel_j1(input=MISSING, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags or not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SpecialBesselJ1Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = fn
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = bessel_j1_backward(self_t.conj(), self_p, result).conj()
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
     if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1482,7 +1545,11 @@ _SPECIAL_BESSEL_J1 = GuardedOverload("special_bessel_j1", (((('self', 'Tensor'),
 def special_bessel_y0(input=MISSING, *, out=None):
     """special_bessel_y0(Tensor self) -> Tensor
 
-    Its result never requires a gradient.
+    ∂L/∂x = −special_bessel_y1(x) · g
+    dz = −special_bessel_y1(x) · dx
+    where x = self, z = result, g = ∂L/∂z
+
+    SpecialBesselY0Backward0, from the entry special_bessel_y0 of derivatives.yaml.
     """
     try:
         self_ = input._operand
@@ -1511,6 +1578,31 @@ def special_bessel_y0(input=MISSING, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags or not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SpecialBesselY0Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = fn
+    if flags and flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (-ops.special_bessel_y1(self_p) * self_t.conj()).conj()
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
     if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1522,7 +1614,11 @@ _SPECIAL_BESSEL_Y0 = GuardedOverload("special_bessel_y0", (((('self', 'Tensor'),
 def special_bessel_y1(input=MISSING, *, out=None):
     """special_bessel_y1(Tensor self) -> Tensor
 
-    Its result never requires a gradient.
+    ∂L/∂x = g · (special_bessel_y0(1 if x = 0, else x) − z / x)
+    dz = dx · (special_bessel_y0(1 if x = 0, else x) − z / x)
+    where x = self, z = result, g = ∂L/∂z
+
+    SpecialBesselY1Backward0, from the entry special_bessel_y1 of derivatives.yaml.
     """
     try:
         self_ = input._operand
@@ -1551,6 +1647,32 @@ def special_bessel_y1(input=MISSING, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags or not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SpecialBesselY1Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = fn
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = bessel_y1_backward(self_t.conj(), self_p, result).conj()
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
     if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1562,7 +1684,11 @@ _SPECIAL_BESSEL_Y1 = GuardedOverload("special_bessel_y1", (((('self', 'Tensor'),
 def special_modified_bessel_k0(input=MISSING, *, out=None):
     """special_modified_bessel_k0(Tensor self) -> Tensor
 
-    Its result never requires a gradient.
+    ∂L/∂x = −special_modified_bessel_k1(x) · g
+    dz = −special_modified_bessel_k1(x) · dx
+    where x = self, z = result, g = ∂L/∂z
+
+    SpecialModifiedBesselK0Backward0, from the entry special_modified_bessel_k0 of derivatives.yaml.
     """
     try:
         self_ = input._operand
@@ -1591,6 +1717,31 @@ def special_modified_bessel_k0(input=MISSING, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags or not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SpecialModifiedBesselK0Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = fn
+    if flags and flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (-ops.special_modified_bessel_k1(self_p) * self_t.conj()).conj()
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
     if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1602,7 +1753,11 @@ _SPECIAL_MODIFIED_BESSEL_K0 = GuardedOverload("special_modified_bessel_k0", ((((
 def special_modified_bessel_k1(input=MISSING, *, out=None):
     """special_modified_bessel_k1(Tensor self) -> Tensor
 
-    Its result never requires a gradient.
+    ∂L/∂x = −(special_modified_bessel_k0(x) + z / x) · g
+    dz = −(special_modified_bessel_k0(x) + z / x) · dx
+    where x = self, z = result, g = ∂L/∂z
+
+    SpecialModifiedBesselK1Backward0, from the entry special_modified_bessel_k1 of derivatives.yaml.
     """
     try:
         self_ = input._operand
@@ -1631,6 +1786,32 @@ def special_modified_bessel_k1(input=MISSING, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags or not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SpecialModifiedBesselK1Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = fn
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (-(ops.special_modified_bessel_k0(self_p) + result / self_p) * self_t.conj()).conj()
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
     if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1802,7 +1983,11 @@ _SPECIAL_SPHERICAL_BESSEL_J0 = GuardedOverload("special_spherical_bessel_j0", ((
 def special_modified_bessel_i0(input=MISSING, *, out=None):
     """special_modified_bessel_i0(Tensor self) -> Tensor
 
-    Its result never requires a gradient.
+    ∂L/∂x = g · special_modified_bessel_i1(x)
+    dz = dx · special_modified_bessel_i1(x)
+    where x = self, z = result, g = ∂L/∂z
+
+    SpecialModifiedBesselI0Backward0, from the entry special_modified_bessel_i0 of derivatives.yaml.
     """
     try:
         self_ = input._operand
@@ -1831,6 +2016,31 @@ def special_modified_bessel_i0(input=MISSING, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags or not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SpecialModifiedBesselI0Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = fn
+    if flags and flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = (self_t.conj() * ops.special_modified_bessel_i1(self_p)).conj()
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
     if flags and flags & INFERENCE:
         mark_inference((result,))
     return result
@@ -1842,7 +2052,12 @@ _SPECIAL_MODIFIED_BESSEL_I0 = GuardedOverload("special_modified_bessel_i0", ((((
 def special_modified_bessel_i1(input=MISSING, *, out=None):
     """special_modified_bessel_i1(Tensor self) -> Tensor
 
-    Its result never requires a gradient.
+    ∂L/∂x = i1_backward(g, x, z)
+    dz = i1_backward(dx*, x, z)*
+    where x = self, z = result, g = ∂L/∂z
+    i1_backward: d I1(x)/dx = I0(x) - I1(x) / x; by its series near 0, where the terms of its derivatives cancel each other. Where both are infinite, so is the slope.
+
+    SpecialModifiedBesselI1Backward0, from the entry special_modified_bessel_i1 of derivatives.yaml.
     """
     try:
         self_ = input._operand
@@ -1871,6 +2086,32 @@ def special_modified_bessel_i1(input=MISSING, *, out=None):
         result._array = result_
         result._edge = NO_EDGE
         result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags or not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(SpecialModifiedBesselI1Backward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = fn
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                self_p = input
+                # result: auto_element_wise
+                result_tangent = i1_backward(self_t.conj(), self_p, result).conj()
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
     if flags and flags & INFERENCE:
         mark_inference((result,))
     return result

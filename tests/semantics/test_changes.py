@@ -59,7 +59,7 @@ class Calls:
     def total(self, results):
         """Return a sum in which each element has a weight of its own, of real and imaginary parts."""
         results = results if isinstance(results, tuple) else (results,)
-        parts = [self.torch.view_as_real(x.resolve_conj()) if x.is_complex() else x for x in results if x.requires_grad]
+        parts = [self.torch.view_as_real(x.resolve_conj()) if x.is_complex() else x for x in results]
         weights = [self.torch.linspace(1, 2, x.numel(), dtype=x.dtype).reshape(x.shape) for x in parts]
         return sum((w * x).sum() for w, x in zip(weights, parts, strict=True))
 

@@ -10,8 +10,20 @@ from ..types.dtype import float32
 
 
 def i1_backward(grad, self, result):
-    """d I1(x)/dx = I0(x) - I1(x) / x; by its series near 0, where the terms of its derivatives cancel each other."""
-    return grad * _near_zero(self, _i1_slope_series, lambda x: ops.i0(x) - result / x)
+    """d I1(x)/dx = I0(x) - I1(x) / x; by its series near 0, where the terms of its derivatives cancel each other. Where
+    both are infinite, so is the slope."""
+    finite = ops.masked_fill(result, result.isinf(), 0)
+    return grad * _near_zero(self, _i1_slope_series, lambda x: ops.i0(x) - finite / x)
+
+
+def bessel_j1_backward(grad, self, result):
+    """d J1(x)/dx = J0(x) - J1(x) / x; by its series near 0."""
+    return grad * _near_zero(self, lambda x: _i1_slope_series(x, -1), lambda x: ops.special_bessel_j0(x) - result / x)
+
+
+def bessel_y1_backward(grad, self, result):
+    """d Y1(x)/dx = Y0(x) - Y1(x) / x, of which the second outweighs the first at 0, where both are infinite."""
+    return grad * (ops.special_bessel_y0(ops.masked_fill(self, self == 0, 1)) - result / self)
 
 
 def i1e_backward(grad, self, result):
@@ -29,9 +41,9 @@ def _near_zero(x, near, slope):
     return ops.where(small, near(ops.where(small, x, 0.0)), slope(ops.where(small, 1.0, x)))
 
 
-def _i1_slope_series(x):
-    """Return I1'(x) for |x| <= 1: the sum of (2 k + 1) / (2 k! (k + 1)!) (x / 2)^(2 k)."""
-    square, total = x * x / 4, 0.0
+def _i1_slope_series(x, sign=1):
+    """Return I1'(x) for |x| <= 1: the sum of (2 k + 1) / (2 k! (k + 1)!) (x / 2)^(2 k). With sign -1, J1'(x)."""
+    square, total = x * x * (sign / 4), 0.0
     for k in range(9, -1, -1):
         total = total * square + (2 * k + 1) / (2 * math.factorial(k) * math.factorial(k + 1))
     return total
