@@ -15,7 +15,7 @@ from gradloom.core.tensor import Tensor, wrap
 from gradloom.types.silence import silence
 from gradloom.formulas.linalg.factorizations import linalg_qr_backward
 from gradloom.formulas.linalg.solve import cholesky_backward, cholesky_inverse_backward, cholesky_solve_backward, householder_product_backward, linalg_det_backward, linalg_lu_backward, linalg_lu_solve_LU, linalg_solve_backward, linalg_solve_triangular_backward, lu_factor_ex_backward, lu_unpack_backward, ormqr_backward, slogdet_backward, triangular_solve_backward
-from gradloom.formulas.linalg.spectral import linalg_eig_backward, linalg_lstsq_backward, linalg_matrix_exp_differential, pinv_backward, svd_backward
+from gradloom.formulas.linalg.spectral import hermitian_part, linalg_eig_backward, linalg_lstsq_backward, linalg_matrix_exp_differential, linalg_polar_backward, lyapunov_backward, pinv_backward, svd_backward
 
 
 class LinalgInvExBackward0(Node):
@@ -721,6 +721,89 @@ class LinalgLstsqBackward0(Node):
 
     def release_variables(fn):
         fn.saved_self = fn.saved_b = fn.saved_solution = RELEASED
+
+
+class LinalgMatrixSqrthBackward0(Node):
+    """linalg_matrix_sqrth(Tensor self) -> Tensor"""
+
+    _entry = "linalg_matrix_sqrth"
+    __slots__ = ('saved_result',)
+    _saved_fields = ('result',)
+    _raw_fields = ('result',)
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None or edges[0] is NO_EDGE:
+            return (None,)
+        # self: _linalg_lyapunov(result, hermitian_part(grad))
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        grad_of_self = ops._linalg_lyapunov(result, hermitian_part(grad))
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_result = RELEASED
+
+
+class LinalgPolarBackward0(Node):
+    """linalg_polar(Tensor A) -> (Tensor U, Tensor H)"""
+
+    _entry = "linalg_polar"
+    __slots__ = ('saved_U', 'saved_H')
+    _saved_fields = ('U', 'H')
+    _raw_fields = ('U', 'H')
+
+    def apply(fn, grads, edges):
+        if all([g is None for g in grads]):
+            return (None,)
+        # A: linalg_polar_backward(grad_U, grad_H, U, H)
+        if edges[0] is not NO_EDGE:
+            U = fn.saved_U
+            if U._vc is not None:
+                U = unpack(U, fn)
+            H = fn.saved_H
+            if H._vc is not None:
+                H = unpack(H, fn)
+            grad_U = grads[0]
+            grad_H = grads[1]
+            grad_of_A = linalg_polar_backward(grad_U, grad_H, U, H)
+        else:
+            grad_of_A = None
+        return (grad_of_A,)
+
+    def release_variables(fn):
+        fn.saved_U = fn.saved_H = RELEASED
+
+
+class LinalgLyapunovBackward0(Node):
+    """_linalg_lyapunov(Tensor self, Tensor other) -> Tensor"""
+
+    _entry = "_linalg_lyapunov"
+    __slots__ = ('saved_self', 'saved_result')
+    _saved_fields = ('self', 'result')
+    _raw_fields = ('self', 'result')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        # self, other: lyapunov_backward(grad, self, result, grad_input_mask)
+        if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
+            self = fn.saved_self
+            if self._vc is not None:
+                self = unpack(self, fn)
+            result = fn.saved_result
+            if result._vc is not None:
+                result = unpack(result, fn)
+            grad_input_mask = (edges[0] is not NO_EDGE, edges[1] is not NO_EDGE,)
+            grad_of_self, grad_of_other = lyapunov_backward(grad, self, result, grad_input_mask)
+        else:
+            grad_of_self = grad_of_other = None
+        return (grad_of_self, grad_of_other,)
+
+    def release_variables(fn):
+        fn.saved_self = fn.saved_result = RELEASED
 
 
 class LinalgMatrixExpBackward0(Node):

@@ -142,6 +142,10 @@ RECORDS = Records(
     Record('linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)', "linalg", "linalg_lstsq", batch=('linalg.lstsq',), shape=('pivots',), out=('shared',), out_errors=('torch.linalg.lstsq: Expected solution to be safely castable from {result} dtype, but got solution with dtype {out}', 'torch.linalg.lstsq: Expected solution to be safely castable from {result} dtype, but got solution with dtype {out}', 'torch.linalg.lstsq: Expected rank to be safely castable from {result} dtype, but got rank with dtype {out}', 'torch.linalg.lstsq: Expected singular_values to be safely castable from {result} dtype, but got singular_values with dtype {out}')),
     Record('linalg_lstsq.out(Tensor self, Tensor b, float? rcond=None, *, str? driver=None, Tensor(a!) out0, Tensor(b!) out1, Tensor(c!) out2, Tensor(d!) out3) -> (Tensor(a!), Tensor(b!), Tensor(c!), Tensor(d!))', "linalg", "linalg_lstsq", tags=('out',)),
     Record('linalg_matrix_exp(Tensor self) -> Tensor', "linalg", "linalg_matrix_exp", batch=('dims',), shape=('pivots',), float8=Float8('', 'sum_cpu')),
+    Record('linalg_matrix_sqrth(Tensor self) -> Tensor', "linalg", "linalg_matrix_sqrth", batch=('dims',), shape=('pivots',), float8=Float8('', 'linalg.matrix_sqrth: Low precision dtypes not supported. Got {}')),
+    Record('linalg_polar(Tensor A) -> (Tensor U, Tensor H)', "linalg", "linalg_polar", batch=('dims',), shape=('pivots',), out=('same_dtype', 'shared'), float8=Float8('empty', 'linalg_svd_cpu')),
+    Record('linalg_polar.out(Tensor A, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "linalg", "linalg_polar", tags=('out',)),
+    Record('_linalg_lyapunov(Tensor self, Tensor other) -> Tensor', "linalg", "_linalg_lyapunov", batch=('aligned',), shape=('pivots',)),
     Record('matrix_exp(Tensor self) -> Tensor', "linalg", "matrix_exp", is_composite=True, batch=('composite',)),
     Record('matrix_exp_backward(Tensor self, Tensor grad) -> Tensor', "linalg", "matrix_exp_backward", is_composite=True, batch=('composite',)),
 )

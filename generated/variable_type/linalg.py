@@ -35,12 +35,13 @@ from gradloom.kernels.linalg import factorizations as kernels_linalg_factorizati
 from gradloom.composite.linalg import factorizations as composite_linalg_factorizations, norms as composite_linalg_norms, solve as composite_linalg_solve, spectral as composite_linalg_spectral
 from gradloom.formulas.linalg.factorizations import linalg_qr_jvp
 from gradloom.formulas.linalg.solve import cholesky_inverse_jvp, cholesky_jvp, cholesky_solve_jvp, householder_product_jvp, linalg_det_jvp, linalg_lu_jvp, linalg_lu_solve_jvp, linalg_solve_jvp, linalg_solve_triangular_jvp, lu_factor_ex_jvp, lu_unpack_jvp, ormqr_jvp, slogdet_jvp, triangular_solve_jvp
-from gradloom.formulas.linalg.spectral import linalg_eig_jvp, linalg_lstsq_residuals_jvp, linalg_lstsq_solution_jvp, linalg_matrix_exp_differential, linalg_svd_jvp, pinv_jvp
+from gradloom.formulas.linalg.spectral import hermitian_part, linalg_eig_jvp, linalg_lstsq_residuals_jvp, linalg_lstsq_solution_jvp, linalg_matrix_exp_differential, linalg_polar_jvp, linalg_svd_jvp, pinv_jvp
 from gradloom.generated.functions.linalg import (
     CholeskyBackward0, CholeskyInverseBackward0, CholeskySolveBackward0, GeqrfBackward0, LinalgCholeskyExBackward0,
     LinalgDetBackward0, LinalgEigBackward0, LinalgEighBackward0, LinalgHouseholderProductBackward0,
     LinalgInvExBackward0, LinalgLstsqBackward0, LinalgLuBackward0, LinalgLuFactorExBackward0, LinalgLuSolveBackward0,
-    LinalgMatrixExpBackward0, LinalgPinvBackward0, LinalgQrBackward0, LinalgSlogdetBackward0, LinalgSolveExBackward0,
+    LinalgLyapunovBackward0, LinalgMatrixExpBackward0, LinalgMatrixSqrthBackward0, LinalgPinvBackward0,
+    LinalgPolarBackward0, LinalgQrBackward0, LinalgSlogdetBackward0, LinalgSolveExBackward0,
     LinalgSolveTriangularBackward0, LinalgSvdBackward0, LuUnpackBackward0, OrmqrBackward0, TriangularSolveBackward0,
 )
 
@@ -73,6 +74,7 @@ _linalg_svd_result = result_class("_linalg_svd", ("U", "S", "Vh", ))
 linalg_svd_result = result_class("linalg_svd", ("U", "S", "Vh", ))
 svd_result = result_class("svd", ("U", "S", "V", ))
 linalg_lstsq_result = result_class("linalg_lstsq", ("solution", "residuals", "rank", "singular_values", ))
+linalg_polar_result = result_class("linalg_polar", ("U", "H", ))
 
 
 def linalg_inv_ex(A=MISSING, *, check_errors=False, out=None):
@@ -2851,6 +2853,211 @@ def linalg_matrix_exp(input=MISSING):
 _LINALG_MATRIX_EXP = GuardedOverload("linalg_matrix_exp", (((('self', 'Tensor'),), linalg_matrix_exp),))
 
 
+def linalg_matrix_sqrth(input=MISSING):
+    """linalg_matrix_sqrth(Tensor self) -> Tensor
+
+    ∂L/∂x = _linalg_lyapunov(z, 0.5 · (g + gᴴ))
+    dz = _linalg_lyapunov(z, 0.5 · (dx + dxᴴ))
+    where x = self, z = result, g = ∂L/∂z
+
+    LinalgMatrixSqrthBackward0, from the entry linalg_matrix_sqrth of derivatives.yaml.
+    """
+    try:
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _LINALG_MATRIX_SQRTH(input)
+    flags = state.flags
+    if flags and flags & (INTERCEPT | AUTOCAST):
+        if not flags & REDISPATCH:
+            return intercept(linalg_matrix_sqrth, (input,))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        try:
+            result_ = kernels_linalg_spectral.matrix_sqrth(self_)
+        except Exception as error:
+            raise refusal(error, 'linalg_matrix_sqrth', self_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags or not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(LinalgMatrixSqrthBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = fn
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                # result: _linalg_lyapunov(result, hermitian_part(self_t))
+                result_tangent = ops._linalg_lyapunov(result, hermitian_part(self_t))
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
+    if flags and flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+_LINALG_MATRIX_SQRTH = GuardedOverload("linalg_matrix_sqrth", (((('self', 'Tensor'),), linalg_matrix_sqrth),))
+
+
+def linalg_polar(A=MISSING, *, out=None):
+    """linalg_polar(Tensor A) -> (Tensor U, Tensor H)
+
+    ∂L/∂A = linalg_polar_backward(g_U, g_H, U, H)
+    (dU, dH) = linalg_polar_jvp(dA, U, H)
+    where g_U = ∂L/∂U, g_H = ∂L/∂H
+    linalg_polar_backward: the gradient of A = U H.
+    linalg_polar_jvp: the tangents of U and H.
+
+    LinalgPolarBackward0, from the entry linalg_polar of derivatives.yaml.
+    """
+    try:
+        A_ = A._operand
+    except AttributeError:
+        A_ = None
+    if A_ is None:
+        return _LINALG_POLAR(A, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(linalg_polar, (A,), out)
+        U, H = take_kernel()()
+        U_ = None if U is None else U._array
+        H_ = None if H is None else H._array
+    else:
+        if out is not None:
+            return write_out(linalg_polar, (A,), out)
+        try:
+            U_, H_ = kernels_linalg_spectral.polar(A_)
+        except Exception as error:
+            raise refusal(error, 'linalg_polar', A_) from None
+        U = None if U_ is None else ops.wrap(U_)
+        H = None if H_ is None else ops.wrap(H_)
+    if flags == GRAD_OFF:
+        return linalg_polar_result((U, H))
+    if not flags or not flags & GRAD_OFF:
+        edge_A = A._edge or gradient_edge(A)
+        if edge_A is not NO_EDGE:
+            fn = new(LinalgPolarBackward0)
+            fn.next_edges = (edge_A,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (U_.shape, U_.dtype, H_.shape, H_.dtype)
+            U._edge = fn
+            H._edge = (fn, 1)
+            fn.saved_U = SavedVariable(U, 0) if flags else save_output(U, 0)
+            fn.saved_H = SavedVariable(H, 1) if flags else save_output(H, 1)
+    if flags and flags & FORWARD_AD:
+        A_t = tangent_of(A)
+        if A_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                # U, H: linalg_polar_jvp(A_t, U, H)
+                U_tangent, H_tangent = linalg_polar_jvp(A_t, U, H)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(U, U_tangent)
+            set_tangent(H, H_tangent)
+    if flags and flags & INFERENCE:
+        mark_inference((U, H,))
+    return linalg_polar_result((U, H))
+
+
+_LINALG_POLAR = GuardedOverload("linalg_polar", (((('A', 'Tensor'), '*', ('out', 'Tensor[2]?', None)), linalg_polar),))
+
+
+def _linalg_lyapunov(input=MISSING, other=MISSING):
+    """_linalg_lyapunov(Tensor self, Tensor other) -> Tensor
+
+    ∂L/∂x = −(_linalg_lyapunov(x, g) @ zᴴ + zᴴ @ _linalg_lyapunov(x, g))
+    ∂L/∂y = _linalg_lyapunov(x, g)
+    dz = _linalg_lyapunov(x, dy − dx @ z − z @ dx)
+    where x = self, y = other, z = result, g = ∂L/∂z
+
+    LinalgLyapunovBackward0, from the entry _linalg_lyapunov of derivatives.yaml.
+    """
+    try:
+        self_, other_ = input._operand, other._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __LINALG_LYAPUNOV(input, other)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_linalg_lyapunov, (input, other))
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        try:
+            result_ = kernels_linalg_spectral.lyapunov(self_, other_)
+        except Exception as error:
+            raise refusal(error, '_linalg_lyapunov', self_, other_) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags or not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        edge_other = other._edge or gradient_edge(other)
+        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
+            fn = new(LinalgLyapunovBackward0)
+            fn.next_edges = (edge_self, edge_other)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_self = input if input._vc is None and not flags else save(input)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = fn
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        other_t = tangent_of(other)
+        if self_t is not None or other_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                if self_t is None:
+                    self_t = zeros_for(input)
+                if other_t is None:
+                    other_t = zeros_for(other)
+                self_p = input
+                # result: _linalg_lyapunov(self_p, other_t - matmul(self_t, result) - matmul(result, self_t))
+                result_tangent = ops._linalg_lyapunov(self_p, other_t - ops.matmul(self_t, result) - ops.matmul(result, self_t))
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
+    if flags and flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+__LINALG_LYAPUNOV = GuardedOverload("_linalg_lyapunov", (((('self', 'Tensor'), ('other', 'Tensor')), _linalg_lyapunov),))
+
+
 def matrix_exp(input=MISSING):
     """matrix_exp(Tensor self) -> Tensor
 
@@ -2929,6 +3136,7 @@ AUTOCAST_RULES = {
     "linalg_pinv_atol_rtol_tensor": "lower_result",
     "pinverse": "fp32",
     "linalg_lstsq": "fp32",
+    "linalg_matrix_sqrth": "fp32",
 }
 
 

@@ -99,6 +99,50 @@ def linalg_eig_jvp(dA, L, V, is_hermitian):
     return _diagonal(X), dV - V * _as_rows(ops.real(ops.sum(V.conj() * dV, -2)))
 
 
+def hermitian_part(X):
+    """Return (X + X^H) / 2."""
+    return (X + X.mH) * 0.5
+
+
+def lyapunov_backward(grad, self, result, mask):
+    """Return the gradients of the solution Y of X Y + Y X = E: Z with X Z + Z X = gY for E, and -(Z Y^H + Y^H Z) for
+    X, which is Hermitian."""
+    Z, YH = ops._linalg_lyapunov(self, grad), result.mH
+    return -(ops.matmul(Z, YH) + ops.matmul(YH, Z)) if mask[0] else None, Z
+
+
+def linalg_polar_backward(gU, gH, U, H):
+    """Return the gradient of A = U H.
+
+    With P = U^H gU, Q = P - gH H and skew Z for which H Z + Z H = Q - Q^H, it is U (Z + gH), and (gU - U P) H^-1 is
+    added where U has more rows than columns.
+    """
+    P = None if gU is None else ops.matmul(U.mH, gU)
+    Q = None if gH is None else -ops.matmul(gH, H)
+    if P is None and Q is None:
+        return None
+    Q = Q if P is None else P if Q is None else P + Q
+    inner = ops._linalg_lyapunov(H, _skew(Q))
+    found = ops.matmul(U, inner if gH is None else inner + gH)
+    if gU is not None and U.shape[-2] > U.shape[-1]:
+        found = found + ops.linalg_solve(H, gU - ops.matmul(U, P), left=False)
+    return found
+
+
+def linalg_polar_jvp(dA, U, H):
+    """Return the tangents of U and H.
+
+    With M = U^H dA and skew W for which H W + W H = M - M^H: dU = U W, dH = M - W H, and where U has more rows than
+    columns (dA - U M) H^-1 is added to dU.
+    """
+    M = ops.matmul(U.mH, dA)
+    W = ops._linalg_lyapunov(H, _skew(M))
+    dU = ops.matmul(U, W)
+    if U.shape[-2] > U.shape[-1]:
+        dU = dU + ops.linalg_solve(H, dA - ops.matmul(U, M), left=False)
+    return dU, M - ops.matmul(W, H)
+
+
 def svd_backward(gU, gS, gVh, U, S, Vh):
     """Return the gradient of A = U diag(S) Vh, with k = min(m, n) columns of U and rows of Vh.
 

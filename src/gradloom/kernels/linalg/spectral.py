@@ -14,6 +14,7 @@ from .checks import (
     require_floating,
     require_lapack,
     require_matrices,
+    require_precise,
     require_square,
 )
 
@@ -185,6 +186,47 @@ def _reciprocals(values, sizes, greatest, matrix, atol, rtol):
     kept = sizes > (least if atol is None else np.maximum(least, atol[..., None]))
     values = np.broadcast_to(values, kept.shape)
     return np.divide(1, values, out=np.zeros(kept.shape, values.dtype), where=kept)
+
+
+def matrix_sqrth(self):
+    """Return the principal square roots of Hermitian matrices, of which the lower triangles are read. Negative
+    eigenvalues count as zero."""
+    require_square("linalg.matrix_sqrth", self)
+    require_precise("linalg.matrix_sqrth", self)
+    values, vectors = eigh(self)
+    return gemm(vectors * np.sqrt(np.maximum(values, 0))[..., None, :], adjoint_of(vectors))
+
+
+def polar(A):
+    """Return U with orthonormal columns and H, Hermitian and positive-semidefinite, with A = U H.
+
+    Args:
+        A: (..., m, n) with m >= n.
+    """
+    require_matrices("linalg.polar", A)
+    require_floating("linalg.polar", A)
+    rows, columns = A.shape[-2:]
+    if rows < columns:
+        raise RuntimeError(
+            f"linalg.polar: input must have at least as many rows as columns, but got {rows} by {columns} matrices"
+        )
+    u, s, vh = svd(A)
+    v = adjoint_of(vh)
+    return gemm(u, vh), gemm(v * s[..., None, :], vh)
+
+
+def lyapunov(self, other):
+    """Return Y with X Y + Y X = E for Hermitian X = `self` and E = `other`, both (..., n, n). That of a real E that is
+    skew is skew, so that X may have the eigenvalue 0 once."""
+    values, vectors = eigh(self)
+    inverse, sums = adjoint_of(vectors), values[..., None] + values[..., None, :]
+    inner = gemm(gemm(inverse, other), vectors)
+    if other.dtype.kind == "f" and np.array_equal(other, -np.swapaxes(other, -1, -2)):
+        diagonal = np.arange(other.shape[-1])
+        inner[..., diagonal, diagonal], sums[..., diagonal, diagonal] = 0, 1
+    with np.errstate(divide="ignore", invalid="ignore"):
+        inner = inner / sums
+    return gemm(gemm(vectors, inner), inverse)
 
 
 # The order of the Pade approximant of exp, and the 1-norm up to which its backward error is below the dtype's precision

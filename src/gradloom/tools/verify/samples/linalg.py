@@ -260,6 +260,19 @@ def by_ldl():
         yield (LD, pivots, tensor(*shape[:-1], 2, seed=1)), {}
 
 
+def scaled_identities():
+    """Matrices whose eigenvalues and singular values coincide."""
+    yield (2.0 * gradloom.eye(2, dtype=gradloom.float64),), {}
+    yield (gradloom.eye(3, 3, dtype=gradloom.float64).expand(2, 3, 3),), {}
+
+
+def lyapunov_equations():
+    for shape in SQUARE:
+        yield (spread(*shape), tensor(*shape, seed=1)), {}
+    yield (spread(2, 2, complex=True), tensor(2, 2, seed=1, complex=True)), {}
+    yield (gradloom.zeros(2, 2, dtype=gradloom.float64), tensor(2, 2, seed=1)), {}
+
+
 def tensor_maps(solve):
     def samples():
         A = spread(4, 4)
@@ -333,6 +346,8 @@ CALLS = {
     "linalg_svd": reduced(rows=True),
     "svd": reduced(rows=False),
     "linalg_eig": of_eigenvalues,
+    "linalg_matrix_sqrth": of_positive,
+    "_linalg_lyapunov": of_positive,
     "cholesky": of_positive,
     "linalg_cholesky": of_positive,
     "linalg_cholesky_ex": of_positive,
@@ -447,6 +462,9 @@ SAMPLES = {
     "pinverse": matrices((2, 3), (1, 3, 2), (2, 2)),
     "linalg_lstsq": least_squares,
     "linalg_matrix_exp": exponentials,
+    "linalg_matrix_sqrth": several(matrices(*SQUARE), scaled_identities),
+    "linalg_polar": several(matrices((2, 2), (1, 3, 2), (0, 2, 2)), scaled_identities),
+    "_linalg_lyapunov": lyapunov_equations,
     "matrix_exp": exponentials,
     "matrix_exp_backward": exponential_gradients,
     "svd": several(matrices((2, 2), (1, 3, 2), (2, 3)), matrices((2, 2), some=False)),
