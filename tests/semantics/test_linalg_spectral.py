@@ -279,3 +279,58 @@ def test_least_squares_take_a_right_hand_side_of_one_dimension_less_for_vectors(
 def test_linalg_matrix_exp_has_no_out(torch):
     with pytest.raises(TypeError, match="unexpected keyword argument 'out'"):
         torch.linalg.matrix_exp(torch.eye(2), out=torch.eye(2))
+
+
+@pytest.mark.since("2.15")
+def test_polar_decompositions_take_matrices_with_as_many_rows_as_columns(torch):
+    u, h = torch.linalg.polar(torch.ones(2, 5, 4, 3, dtype=torch.complex64))
+    assert u.shape == (2, 5, 4, 3) and h.shape == (2, 5, 3, 3) and u.is_contiguous() and h.is_contiguous()
+    assert [x.shape for x in torch.linalg.polar(torch.ones(3, 0))] == [(3, 0), (0, 0)]
+    assert [x.shape for x in torch.linalg.polar(torch.ones(0, 3, 2, device="meta"))] == [(0, 3, 2), (0, 2, 2)]
+    found = torch.vmap(torch.linalg.polar, in_dims=-1)(torch.eye(3).expand(2, 3, 3).permute(1, 2, 0))
+    assert torch.allclose(found.U, torch.eye(3)) and torch.allclose(found.H, torch.eye(3))
+    out = torch.empty(0), torch.empty(0)
+    torch.linalg.polar(torch.tensor([[0.0, -2.0], [3.0, 0.0]]), out=out)
+    assert torch.allclose(out[0], torch.tensor([[0.0, -1.0], [1.0, 0.0]]))
+    assert torch.allclose(out[1], torch.diag(torch.tensor([3.0, 2.0])))
+
+
+@pytest.mark.since("2.15")
+@pytest.mark.parametrize(
+    ("name", "shape", "dtype", "message"),
+    [
+        ("polar", (2, 3), "float32", "must have at least as many rows as columns, but got 2 by 3 matrices"),
+        ("polar", (3,), "float32", "input tensor A must have at least 2 dimensions"),
+        ("polar", (2, 2), "int64", "Expected a floating point or complex tensor as input. Got Long"),
+        ("polar", (2, 2), "float16", '"linalg_svd_cpu" not implemented for'),
+        ("matrix_sqrth", (2, 3), "float32", "A must be batches of square matrices, but they are 2 by 3 matrices"),
+        ("matrix_sqrth", (3,), "float32", "input tensor A must have at least 2 dimensions"),
+        ("matrix_sqrth", (2, 2), "int64", "Expected a floating point or complex tensor as input. Got Long"),
+        ("matrix_sqrth", (2, 2), "float16", "Low precision dtypes not supported. Got Half"),
+    ],
+)
+def test_polar_decompositions_and_square_roots_refuse(torch, name, shape, dtype, message):
+    with pytest.raises(RuntimeError, match=message):
+        getattr(torch.linalg, name)(torch.ones(shape, dtype=getattr(torch, dtype)))
+
+
+@pytest.mark.since("2.15")
+def test_square_roots_of_hermitian_matrices_in_batches(torch):
+    x = torch.tensor([[4.0, 1j], [-1j, 4.0]]).expand(3, 2, 2)
+    root = torch.linalg.matrix_sqrth(x)
+    assert torch.allclose(root @ root, x, atol=1e-6) and root.shape == (3, 2, 2)
+    assert torch.allclose(torch.vmap(torch.linalg.matrix_sqrth)(x), root)
+    assert torch.linalg.matrix_sqrth(torch.ones(2, 0, 0)).shape == (2, 0, 0)
+    assert torch.linalg.matrix_sqrth(torch.ones(2, 3, 3, device="meta")).shape == (2, 3, 3)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'out'"):
+        torch.linalg.matrix_sqrth(torch.eye(2), out=torch.eye(2))
+
+
+@pytest.mark.since("2.15")
+def test_derivatives_of_square_roots_and_polar_decompositions_where_eigenvalues_coincide(torch):
+    x = (2 * torch.eye(2, dtype=torch.float64)).requires_grad_()
+    for function in (torch.linalg.matrix_sqrth, lambda x: torch.linalg.polar(x)[1]):
+        assert torch.autograd.gradcheck(lambda x, f=function: f((x + x.mT) / 2), x)
+    if torch.__name__ == "gradloom":  # PyTorch's is NaN
+        assert torch.autograd.gradgradcheck(lambda x: torch.linalg.matrix_sqrth((x + x.mT) / 2), x)
+        assert torch.autograd.gradgradcheck(lambda x: torch.linalg.polar(x), x)
