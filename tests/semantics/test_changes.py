@@ -94,9 +94,9 @@ def equal(one, other):
     """Return whether nested lists of numbers agree; NaN equals NaN."""
     if isinstance(one, list) and isinstance(other, list):
         return len(one) == len(other) and all(map(equal, one, other))
-    return type(one) is type(other) and one == (
-        other if isinstance(one, str) else pytest.approx(other, 1e-9, 1e-12, True)
-    )
+    if one is None or isinstance(one, str):
+        return one == other
+    return type(one) is type(other) and one == pytest.approx(other, 1e-9, 1e-12, True)
 
 
 @pytest.mark.parametrize(

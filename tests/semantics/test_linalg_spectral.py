@@ -331,6 +331,6 @@ def test_derivatives_of_square_roots_and_polar_decompositions_where_eigenvalues_
     x = (2 * torch.eye(2, dtype=torch.float64)).requires_grad_()
     for function in (torch.linalg.matrix_sqrth, lambda x: torch.linalg.polar(x)[1]):
         assert torch.autograd.gradcheck(lambda x, f=function: f((x + x.mT) / 2), x)
-    if torch.__name__ == "gradloom":  # PyTorch's is NaN
+    if torch.__name__ == "gradloom":  # PyTorch's second derivatives are NaN
         assert torch.autograd.gradgradcheck(lambda x: torch.linalg.matrix_sqrth((x + x.mT) / 2), x)
         assert torch.autograd.gradgradcheck(lambda x: torch.linalg.polar(x), x)
