@@ -2358,10 +2358,9 @@ def pow_Tensor_Tensor(input, exponent, *, out=None):
 
     z = x^exponent
     ∂L/∂x = g · (exponent · x^(exponent − 1))*
-    ∂L/∂exponent = pow_backward_exponent(g, x, exponent, z)
-    dz = dx · exponent · x^(exponent − 1) + (0 if dexponent = 0, else pow_backward_exponent(dexponent*, x, exponent, z)*)
+    ∂L/∂exponent = g · (0 if (x = 0 and (Re(exponent) > 0 or exponent = 0)), else (z · ln(x))*)
+    dz = dx · exponent · x^(exponent − 1) + dexponent · (0 if (x = 0 and (Re(exponent) > 0 or exponent = 0)), else z · ln(x))
     where x = self, z = result, g = ∂L/∂z
-    pow_backward_exponent: d(b^p)/dp = b^p log(b); 0 where b = 0 and p >= 0 (b^p is constant there, or has no derivative).
 
     PowBackward1, from the entry pow.Tensor_Tensor of derivatives.yaml.
     """
@@ -2566,7 +2565,7 @@ def pow_Scalar(input, exponent, *, out=None):
     ∂L/∂exponent = pow_backward_exponent(g, x, exponent, z)
     dz = pow_backward_exponent(dexponent*, x, exponent, z)*
     where x = self, z = result, g = ∂L/∂z
-    pow_backward_exponent: d(b^p)/dp = b^p log(b); 0 where b = 0 and p >= 0 (b^p is constant there, or has no derivative).
+    pow_backward_exponent: d(b^p)/dp = b^p log(b); 0 where b = 0 and p = 0 or Re(p) > 0 (b^p is constant there, or has no derivative).
 
     PowBackward2, from the entry pow.Scalar of derivatives.yaml.
     """

@@ -259,6 +259,7 @@ LIMITS = {  # function, point, first derivative, second one (its diagonal, or al
     ),
     "x ** y at x = 0": (lambda v: v[0] ** v[1], [0, 2], [0, 0], [2, 0]),
     "0 ** y": (lambda v: (0.0**v).sum(), [0, 1, 2], [0, 0, 0], [0, 0, 0]),
+    "0 ** (y + 1j)": (lambda v: torch.pow(0.0, torch.complex(v, v * 0 + 1)).real.sum(), [1, 2], [0, 0], [0, 0]),
     "logaddexp": (lambda v: torch.logaddexp(v[0], v[1]), [-INF, 1], [0, 1], [0, 0]),
     "logaddexp, far": (lambda v: torch.logaddexp(v[0], v[1]), [-1000, 1], [0, 1], [0, 0]),
     "logaddexp2, far": (lambda v: torch.logaddexp2(v[0], v[1]), [-3000, 1], [0, 1], [0, 0]),

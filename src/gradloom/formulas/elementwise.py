@@ -71,7 +71,8 @@ def pow_backward_self(grad, self, exponent):
 
 
 def pow_backward_exponent(grad, base, exponent, result):
-    """d(b^p)/dp = b^p log(b); 0 where b = 0 and p >= 0 (b^p is constant there, or has no derivative)."""
+    """d(b^p)/dp = b^p log(b); 0 where b = 0 and p = 0 or Re(p) > 0 (b^p is constant there, or has no
+    derivative)."""
     if isinstance(base, ops.Tensor):
         constant = ops.logical_and(base == 0, _not_negative(exponent))
         if result.is_complex() and not base.is_complex():
@@ -95,11 +96,7 @@ def _log(number, power):
 
 
 def _not_negative(exponent):
-    return ops.logical_and(_imaginary(exponent) == 0, _real(exponent) >= 0)
-
-
-def _imaginary(tensor):
-    return ops.imag(tensor) if tensor.is_complex() else ops.zeros_like(tensor)
+    return ops.logical_or(_real(exponent) > 0, exponent == 0)
 
 
 def _real(tensor):

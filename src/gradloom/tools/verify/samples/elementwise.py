@@ -50,7 +50,7 @@ SAMPLES = {
         (Z, 1.5 + 0.5j),
     ),
     "pow.Tensor_Tensor": calls((X.abs(), Y), (Z, W), (X.abs(), Z), (X, integers(2, 3, 1))),
-    "pow.Scalar": calls((0.6, X), (1, X), (2.0, Z), (0.5 + 1j, X)),
+    "pow.Scalar": calls((0.6, X), (1, X), (0, X.abs()), (2.0, Z), (0.5 + 1j, X)),
     "pow_.Tensor": calls((tensor(0.4, 1.3, 2.2), Y)),
     "add.Tensor": calls((X, Y), (MATRIX, X), (X, MATRIX), (X, Y, {"alpha": 2.5}), (Z, W, {"alpha": 1 + 2j}), (X, Z)),
     "sub.Tensor": calls((X, Y), (MATRIX, X), (X, MATRIX), (X, Y, {"alpha": 2.5}), (Z, W, {"alpha": 1 + 2j}), (X, Z)),
