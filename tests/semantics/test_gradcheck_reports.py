@@ -121,3 +121,18 @@ def test_a_function_returns_tensors_in_a_tuple_or_a_list(torch, x):
 def test_second_derivatives_are_not_checked_of_nothing(torch):
     with pytest.raises(ValueError, match="at least one input tensor to require gradient"):
         torch.autograd.gradgradcheck(lambda x: x**3, torch.ones(2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_backward_is_checked_before_forward_mode(torch, fast):
+    methods = {
+        "forward": staticmethod(lambda ctx, x: x * 2),
+        "backward": staticmethod(lambda ctx, g: g * 3),
+        "jvp": staticmethod(lambda ctx, t: t * 5),
+    }
+    wrong = type("Wrong", (torch.autograd.Function,), methods)
+    x = torch.ones(2, dtype=torch.float64, requires_grad=True)
+    with pytest.raises(Exception, match="^Jacobian mismatch for output 0 with respect to input 0"):
+        torch.autograd.gradcheck(wrong.apply, (x,), check_forward_ad=True, fast_mode=fast)
+    with pytest.raises(Exception, match="^Jacobian computed with forward mode mismatch"):
+        torch.autograd.gradcheck(wrong.apply, (x,), check_forward_ad=True, check_backward_ad=False, fast_mode=fast)

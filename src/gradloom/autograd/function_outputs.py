@@ -299,7 +299,7 @@ def _check_tangent(position: int, out, tangent, differentiable: bool) -> None:
     if not differentiable or out._array.dtype.kind not in "fcV":
         raise RuntimeError(
             f"Function's jvp returned a gradient at position {position}, but  the corresponding forward "
-            "output is not a differentiable Tensor. Return None there."
+            "output is not a differentiable Tensor.You should return None at that position instead."
         )
     if tangent._array.dtype.kind not in "fcV":
         raise RuntimeError(

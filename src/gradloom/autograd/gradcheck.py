@@ -105,10 +105,10 @@ def gradcheck(
     try:
         check = _Check(func, as_tuple(inputs), eps, atol, rtol, fast_mode)
         if check.has_outputs():
-            if check_forward_ad:
-                check.forward(check_undefined_grad, check_grad_dtypes, check_batched_forward_grad)
             if check_backward_ad:
                 check.backward(nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad)
+            if check_forward_ad:
+                check.forward(check_undefined_grad, check_grad_dtypes, check_batched_forward_grad)
     except GradcheckError:
         if raise_exception:
             raise
