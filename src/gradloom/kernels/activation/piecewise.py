@@ -9,12 +9,12 @@ from .._common.layout import check_no_internal_overlap
 from .._common.numbers import LARGE, are_alike, floating, greatest, in_blocks, number_as, real_number, widen
 from .._common.tables import number
 from .._common.threads import get_num_threads
-from ..elementwise.choices import bounded, keep_where, select
+from ..elementwise.choices import bounded, clamp_bound, keep_where, select
 
 
 def _check_clamp(self: np.ndarray, refusal: str) -> None:
     if self.dtype.kind == "b":
-        raise RuntimeError(refusal)
+        raise NotImplementedError(refusal)
     if self.dtype.kind == "c":
         raise NotImplementedError("clamp is not supported for complex types")
 
@@ -64,12 +64,11 @@ def hardtanh(self: np.ndarray, min_val=-1, max_val=1) -> np.ndarray:
     """`self` clipped to [min_val, max_val]; NaN stays."""
     _check_clamp(self, "Bool inputs not supported for hardtanh")
     min_val, max_val = real_number(min_val, self.dtype), real_number(max_val, self.dtype)
-    if self.dtype.kind == "u" and (min_val < 0 or max_val < 0):
-        raise RuntimeError("cannot do hardtanh on an unsigned type with negative limits")
-    found = bounded(np.maximum, self, number_as(min_val, self.dtype))
-    if found.__class__ is not np.ndarray:
-        return np.minimum(found, number_as(max_val, self.dtype))
-    return bounded(np.minimum, found, number_as(max_val, self.dtype), found)
+    if self.dtype.kind in "iu":
+        min_val, max_val = (int(number_as(value, np.dtype(np.int64))) for value in (min_val, max_val))
+    low, high = clamp_bound("min", min_val, self), clamp_bound("max", max_val, self)
+    found = bounded(np.maximum, self, low)
+    return np.minimum(found, high) if found.__class__ is not np.ndarray else bounded(np.minimum, found, high, found)
 
 
 @floating("hardtanh_backward_cpu")

@@ -79,7 +79,7 @@ def clamp(self, min=None, max=None):
             refuse("clamp_cpu", self, "b")
     if min is None and max is None:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    low, high = _bound("min", min, self), _bound("max", max, self)
+    low, high = clamp_bound("min", min, self), clamp_bound("max", max, self)
     if kind == "f":  # one pass for either bound or both, several times as fast as maximum with a number
         low = number(-np.inf, self.dtype) if low is None else low
         found = _clip(self, low, number(np.inf, self.dtype) if high is None else high)
@@ -101,12 +101,14 @@ def clamp_max(self, max):
     return np.minimum(self, max) if max.__class__ is np.ndarray and self.dtype.kind == "b" else clamp(self, None, max)
 
 
-def _bound(side, value, array):
+def clamp_bound(side, value, array):
+    """Convert a bound, `side` "min" or "max", to an array's dtype; that of integers may lie outside of the dtype's
+    range on its own side. Raises RuntimeError on the other side."""
     if value.__class__ is int and array.dtype.kind in "iu" and value.bit_length() < 64:
         least, most = limits(array.dtype)
         if value > most if side == "min" else value < least:
             raise RuntimeError(
-                f"Clamp {side} value {value} is outside the representable range of {type_name(array.dtype)}"
+                f"Clamp {side} value {value:g} is outside the representable range of {type_name(array.dtype)}"
             )
         value = max(least, min(value, most))
     return value if value is None or value.__class__ is np.ndarray else number_as(value, array.dtype)
