@@ -59,7 +59,8 @@ try:
     from .functional import broadcast_tensors as broadcast_tensors, cartesian_prod as cartesian_prod, cdist as cdist
     from .functional import chain_matmul as chain_matmul, einsum as einsum, is_inference as is_inference
     from .functional import is_storage as is_storage, is_tensor as is_tensor, meshgrid as meshgrid, norm as norm
-    from .functional import numel as numel, tensordot as tensordot, typename as typename, unique as unique
+    from .functional import numel as numel, split as split, tensordot as tensordot, typename as typename
+    from .functional import unique as unique
     from .functional import unique_consecutive as unique_consecutive
     from .functional import bind as _bind_functional
     from .tensors.indexing import nonzero as nonzero, unravel_index as unravel_index

@@ -42,6 +42,7 @@ __all__ = [
     "meshgrid",
     "norm",
     "numel",
+    "split",
     "tensordot",
     "typename",
     "unique",
@@ -356,6 +357,20 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     return _operators.cdist(x1, x2, p, _MODES[compute_mode])
 
 
+def split(tensor: Tensor, split_size_or_sections: int | IntList, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return views of consecutive parts of a tensor.
+
+    Args:
+        tensor: of any shape but ().
+        split_size_or_sections: the size of each part along `dim`, of which the last may be less; or the sizes of all.
+        dim: the dimension that is divided.
+
+    Raises:
+        RuntimeError: for sizes whose sum is not that of the dimension.
+    """
+    return _operators.split(tensor, split_size_or_sections, dim)
+
+
 @overload
 def unique(
     input: Tensor,
@@ -510,7 +525,7 @@ _found_in("gradloom", is_inference, is_storage, is_tensor, numel, typename)
 
 if not TYPE_CHECKING:
     # PyTorch has them here, too; they stand in higher layers, so they are found through the main namespace.
-    _ELSEWHERE = ("istft", "lu", "pca_lowrank", "split", "stft", "svd_lowrank", "unravel_index")
+    _ELSEWHERE = ("istft", "lu", "pca_lowrank", "stft", "svd_lowrank", "unravel_index")
 
     def __getattr__(name):
         from importlib import import_module

@@ -114,7 +114,6 @@ class Overloads:
     def __signature__(self):
         """The signature for `inspect.signature` of the public function, whose `__wrapped__` this object is."""
         if not Overloads.inspectable and self.name not in (
-            "split",
             "unflatten",
             "stft",
             "istft",
