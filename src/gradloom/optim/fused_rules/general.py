@@ -19,12 +19,12 @@ _Lists = tuple[list[Tensor], ...]
 
 
 def adam(lists: _Lists, options: tuple[Any, ...]) -> None:
-    """Write a step of Adam."""
+    """Write a step of Adam with `options` to `lists`."""
     _adam_step(lists, options, False)
 
 
 def adamw(lists: _Lists, options: tuple[Any, ...]) -> None:
-    """Write a step of AdamW."""
+    """Write a step of AdamW with `options` to `lists`."""
     _adam_step(lists, options, True)
 
 
@@ -37,7 +37,7 @@ def _adam_step(lists: _Lists, options: tuple[Any, ...], decoupled: bool) -> None
 
 
 def sgd(lists: _Lists, options: tuple[Any, ...]) -> None:
-    """Write a step of SGD."""
+    """Write a step of SGD with `options` to `lists`."""
     parameters, gradients, buffers = lists
     weight_decay, momentum, lr, dampening, nesterov, maximize, is_first_step = options
     numbers = lr, weight_decay, momentum, nesterov, maximize, 0 if is_first_step else dampening
@@ -48,7 +48,7 @@ def sgd(lists: _Lists, options: tuple[Any, ...]) -> None:
 
 
 def adagrad(lists: _Lists, options: tuple[Any, ...]) -> None:
-    """Write a step of Adagrad."""
+    """Write a step of Adagrad with `options` to `lists`."""
     parameters, gradients, sums, counts = lists
     lr, lr_decay, weight_decay, eps, maximize = options
     for i, parameter in enumerate(parameters):
