@@ -23,9 +23,6 @@ NAMES = {
     "torch.nn": """
         backends cpp intrinsic qat quantizable quantized
     """,
-    "torch.linalg": """
-        matrix_sqrth polar
-    """,
     "torch.utils": """
         backend_registration bundled_inputs cpp_backtrace cpp_extension
         generate_methods_for_privateuse1_backend get_cpp_backtrace hipify jit mkldnn mobile_optimizer
