@@ -584,15 +584,13 @@ def _check_block_mask(query, key, block_mask):
     lengths, expected = (query.size(-2), key.size(-2)), tuple(block_mask.shape[-2:])
     if lengths == expected:
         return
-    text = f"block_mask was created for block_mask.shape={block_mask.shape} but got q_len={lengths[0]} and kv_len="
     if lengths[0] > expected[0] or lengths[1] > expected[1]:
-        raise ValueError(
-            f"{text}{lengths[1]}. As the block mask was created for a smaller length than you're using it for, you "
-            "likely need to create a new block mask."
+        raise RuntimeError(
+            "block_mask was created for a smaller length than you're using it for, you likely need to create a new "
+            "block mask."
         )
-    raise ValueError(
-        f"{text}{lengths[1]}. As the block mask was created for a larger length than you're using it for, you can "
-        "either 1. create a new block mask with the correct length, or 2. 'adjust' the existing block mask to the "
-        "correct length by calling block_mask._adjust(q_len, kv_len). This essentially 'crops' the block mask to the "
-        "upper left corner, which does not work for all mask_mods!"
+    raise RuntimeError(
+        "block_mask was created for a larger length than you're using it for, you can either 1. create a new block "
+        "mask with the correct length, or 2. 'adjust' the existing block mask to the correct length by calling "
+        "block_mask._adjust(q_len, kv_len)."
     )
