@@ -42,8 +42,8 @@ def page(move: Move) -> str:
     measured = _measured(move, changes)
     lines = [_INTRODUCTION.format(old=move.old.version, new=move.new.version, first=releases[0].version), ""]
     lines += [*_table(releases, changes), ""]
-    for old, new in reversed(pairs):
-        lines += _release(old, new, changes[new.version], measured)
+    for _, new in reversed(pairs):
+        lines += _release(new, changes[new.version], measured)
     same = [c for c in move.changes if c.kind == ENTRY and c.words]
     if same:
         lines += [f"## {move.old.version} to {move.new.version}, with the same formulas", ""]
@@ -87,7 +87,7 @@ def _has_former(facts: Facts, releases: list[Facts]) -> bool:
     return place > 0 and bool(releases[place - 1].derivatives)
 
 
-def _release(old: Facts, new: Facts, changes: list[Change], measured: dict[tuple[str, str], Change]) -> Iterator[str]:
+def _release(new: Facts, changes: list[Change], measured: dict[tuple[str, str], Change]) -> Iterator[str]:
     entries = [c for c in changes if c.kind == ENTRY]
     if not entries:
         return
@@ -106,19 +106,9 @@ def _release(old: Facts, new: Facts, changes: list[Change], measured: dict[tuple
             continue
         yield from (f"### {_SHOWN[meaning]} in {new.version}", "")
         for c, seen in group:
-            yield f"- `{c.name}`" + (f". {_code(seen.shown)}" if seen is not None and seen.shown else "")
-            if meaning != EQUAL:
-                yield from (f"    - {line}" for line in _formulas(c, old, new))
+            keys = "" if meaning == EQUAL else f" ({', '.join(dict.fromkeys((*c.old, *c.new)))})"
+            yield f"- `{c.name}`{keys}" + (f". {_code(seen.shown)}" if seen is not None and seen.shown else "")
         yield ""
-
-
-def _formulas(change: Change, old: Facts, new: Facts) -> Iterator[str]:
-    """Yield formulas beside each other, one line for the inputs that have the same ones."""
-    sides = {k: (change.old.get(k, ""), change.new.get(k, "")) for k in dict.fromkeys((*change.old, *change.new))}
-    for pair in dict.fromkeys(sides.values()):
-        keys = ", ".join(f"`{key}`" for key, side in sides.items() if side == pair)
-        texts = [f"`{text}`" if text else "none" for text in pair]
-        yield f"{keys}: {texts[0]} in {old.version}, {texts[1]} in {new.version}"
 
 
 def _code(shown: str) -> str:
@@ -152,9 +142,9 @@ gradients are others.
 Some changes were measured: the operator was run with {old} and with {new} on the same inputs, those at boundaries
 (zeros, ties, ends of a domain, singular matrices) first. Values, gradients and tangents are compared, and second
 derivatives in reverse over reverse and forward over forward mode. A pointwise operator is shown at one element, with a
-cotangent or tangent of 1. Of the other releases, the page says what the formulas say. They are quoted from PyTorch
-(BSD-3-Clause, copyright of its contributors). Wheels before 2.1 have no derivatives.yaml, on any platform: of {first}
-and 2.0.0 only schemas are known.
+cotangent or tangent of 1. Of the other releases, the page names the inputs and results whose formulas changed; the
+command shows the formulas of both releases beside each other. Wheels before 2.1 have no derivatives.yaml, on any
+platform: of {first} and 2.0.0 only schemas are known.
 
 ## The command
 
