@@ -110,7 +110,7 @@ if _typing.TYPE_CHECKING:
         types,
     )
     from . import ao, distributed, export, foreach, fx, hub, onnx, package, quasirandom, sparse, utils, version, xpu
-    from ._stubs.functions import *  # type: ignore[assignment]  # split, by other names of its parameters, stands above
+    from ._stubs.functions import *
     from .amp.autocast_mode import autocast as autocast
     from .amp.grad_scaler import GradScaler as GradScaler
     from .compat.rare import legacy_contiguous_format as legacy_contiguous_format

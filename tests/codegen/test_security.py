@@ -7,6 +7,7 @@ attacks.py is refused in every place, or ends up as harmless text.
 import ast
 import builtins
 import os
+import re
 import shutil
 import sys
 
@@ -86,6 +87,10 @@ def check_harmless(files, attack):
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Import):
                 assert [a.name for a in node.names] == ["numpy"], (attack, name)
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("by_name", "named", "methods_of"):
+                texts = [n.value for part in node.args for n in ast.walk(part) if isinstance(n, ast.Constant)]
+                words = [word for text in texts for word in text.split()]
+                assert all(re.fullmatch(r"\w+(=[\w,]+)?", word, re.ASCII) for word in words), (attack, name, words)
             if isinstance(node, ast.ImportFrom):
                 assert node.level or (node.module or "").split(".")[0] in ("gradloom", "numpy"), (attack, name)
             word = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
@@ -97,7 +102,7 @@ def check_harmless(files, attack):
 _OF_TEMPLATES = {
     "namespaces/__init__.py": '''from importlib import import_module
 
-from gradloom.dispatch.families import FamilyTable
+from gradloom.dispatch.families import FamilyTable, by_name
 
 
 def family(name):
@@ -106,6 +111,7 @@ def family(name):
 ''',
     "records/__init__.py": '''from importlib import import_module
 
+from gradloom.dispatch.families import by_name
 from gradloom.dispatch.records import RecordIndex
 
 

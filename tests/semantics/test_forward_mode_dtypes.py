@@ -113,9 +113,9 @@ def test_a_sample_of_noise_beside_what_is_learnt(torch):
 @pytest.mark.parametrize(
     "name",
     [
-        "bessel_j0",
+        "spherical_bessel_j0",
         "airy_ai",
-        "modified_bessel_i0",
+        "scaled_modified_bessel_k0",
         "chebyshev_polynomial_t",
         "hermite_polynomial_h",
         "laguerre_polynomial_l",

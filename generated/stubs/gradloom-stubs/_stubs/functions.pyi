@@ -126,7 +126,7 @@ from gradloom._stubs.operators import (
     select_copy as select_copy, select_scatter as select_scatter, selu as selu, selu_ as selu_, sgn as sgn,
     sigmoid as sigmoid, sigmoid_ as sigmoid_, sign as sign, signbit as signbit, sin as sin, sin_ as sin_, sinc as sinc,
     sinc_ as sinc_, sinh as sinh, sinh_ as sinh_, slice_copy as slice_copy, slice_scatter as slice_scatter,
-    slogdet as slogdet, softmax as softmax, sort as sort, split as split, split_copy as split_copy,
+    slogdet as slogdet, softmax as softmax, sort as sort, split_copy as split_copy,
     split_with_sizes as split_with_sizes, split_with_sizes_copy as split_with_sizes_copy, sqrt as sqrt, sqrt_ as sqrt_,
     square as square, square_ as square_, squeeze as squeeze, squeeze_copy as squeeze_copy, stack as stack, std as std,
     std_mean as std_mean, stft as stft, sub as sub, subtract as subtract, sum as sum, svd as svd, swapaxes as swapaxes,
