@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -49,10 +51,18 @@ def not_there() -> str:
 
 
 def known_misses(root: Path) -> str:
-    """Return a table of the known differences, with those that only all samples of all dtypes show."""
-    kinds = yaml.safe_load((root / MISSES).read_text(encoding="utf-8"))
-    with_all_samples = kinds.pop("with --whole", None) or {}
-    rows = ["| name | where | why |", "|---|---|---|"]
+    """Return a table of the known differences, with those that only all samples of all dtypes show, and those beside
+    some releases of PyTorch."""
+    found = yaml.safe_load((root / MISSES).read_text(encoding="utf-8"))
+    releases = {title: found.pop(title) for title in list(found) if title.startswith(("before ", "since "))}
+    with_all_samples = found.pop("with --whole", None) or {}
+    rows = ["| name | where | why |", "|---|---|---|", *_rows(found, with_all_samples)]
+    for title, kinds in releases.items():
+        rows += _rows(kinds, {}, f" ({title})")
+    return "\n".join(rows)
+
+
+def _rows(kinds: dict[str, Any], with_all_samples: dict[str, Any], ending: str = "") -> Iterator[str]:
     for kind in {**kinds, **with_all_samples}:
         some, others = kinds.get(kind) or {}, with_all_samples.get(kind) or {}
         for name in {**some, **others}:
@@ -63,8 +73,7 @@ def known_misses(root: Path) -> str:
                 known = stages.get(first.removeprefix("as ").strip()) if first.startswith("as ") else None
                 by_reason.setdefault((known or reason) + (f";{more}" if known and more else ""), []).append(stage)
             for reason, where in by_reason.items():
-                rows.append(f"| `{name}` | {', '.join(where).replace('_', ' ')} | {reason} |")
-    return "\n".join(rows)
+                yield f"| `{name}` | {', '.join(where).replace('_', ' ')}{ending} | {reason} |"
 
 
 def fill(root: Path, text: str) -> str:

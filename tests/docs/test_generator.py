@@ -123,13 +123,14 @@ def test_known_misses_of_whole_runs_are_shown_with_the_others(module, tmp_path):
     misses.parent.mkdir(parents=True)
     misses.write_text(
         "operators:\n  add:\n    forward: rounding\nwith --whole:\n  operators:\n    add:\n      backward: order\n"
-        "  modules:\n    nn.Linear:\n      forward: width\n"
+        "  modules:\n    nn.Linear:\n      forward: width\nbefore 2.15:\n  operators:\n    sub:\n      forward: then\n"
     )
     table = module("differences").known_misses(tmp_path).splitlines()
     assert table[2:] == [
         "| `add` | forward | rounding |",
         "| `add` | backward | order |",
         "| `nn.Linear` | forward | width |",
+        "| `sub` | forward (before 2.15) | then |",
     ]
     module("differences").known_misses(ROOT)  # can be read as it is
 

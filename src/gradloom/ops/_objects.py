@@ -386,7 +386,7 @@ class Namespace:
         return list(self.__dict__["_operators"])
 
     def __repr__(self) -> str:
-        names = list(self)
+        names = sorted(self)
         shown = ", ".join(names) if len(names) <= 50 else f"{len(names)} operators"
         return f"<namespace gradloom.ops.{self.__dict__['_name']}: {shown}>"
 
