@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pickle
 import subprocess
 import sys
@@ -141,7 +142,9 @@ def run_in_new_process(candidate: str, selection: Selection = Selection(), **opt
     """
     given = pickle.dumps((candidate, selection, options))
     above = Path(__file__).parents[__name__.count(".")]  # the folder in which Python finds this module by its name
-    done = subprocess.run([sys.executable, "-m", __name__], input=given, capture_output=True, cwd=above)
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}  # where Python finds `tests`
+    command = [sys.executable, "-m", __name__]
+    done = subprocess.run(command, input=given, capture_output=True, cwd=above, env=environment)
     if done.returncode:
         raise RuntimeError(f"the run of the databases failed:\n{done.stderr.decode(errors='replace')}")
     return pickle.loads(done.stdout[done.stdout.index(_RUN) + len(_RUN) :])

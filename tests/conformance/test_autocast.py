@@ -28,13 +28,10 @@ CANDIDATE = candidate_library(gradloom)
 
 
 def test_those_operators_have_a_rule_for_which_pytorch_registers_one():
-    registered = {
-        name.removeprefix("aten::")
-        for name in torch._C._dispatch_get_all_op_names()
-        if torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutocastCPU")
-    }
+    names = {name.removeprefix("aten::"): name for name in torch._C._dispatch_get_all_op_names()}
+    registered = {n for n, name in names.items() if torch._C._dispatch_has_kernel_for_dispatch_key(name, "AutocastCPU")}
     ours = load(ROOT / "native_functions.yaml")
-    casting_arguments = {f.name for f in ours if f.autocast and f.autocast != "lower_result"}
+    casting_arguments = {f.name for f in ours if f.autocast and f.autocast != "lower_result" and f.name in names}
     assert casting_arguments == {f.name for f in ours if f.name in registered}
 
 

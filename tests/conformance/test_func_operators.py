@@ -49,6 +49,7 @@ KNOWN = {
     "cholesky_inverse": "PyTorch's derivatives also use the triangle that the operator does not read",
     "cholesky_solve": "PyTorch's derivatives also use the triangle that the operator does not read",
     "linalg.norm.subgradients_at_zero": "PyTorch's second derivative at zero is nan",
+    "masked.logaddexp": "PyTorch's second derivatives are nan where exp overflows",
     "masked.mean": "PyTorch divides the zero tangent of a constant by a count of zero",
 }
 
