@@ -4,6 +4,7 @@ them with PyTorch alone (`--library torch`), as `make test` has run them with gr
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 
@@ -50,3 +51,9 @@ def torch(request):
 def gradloom(request):
     """For what PyTorch has not: the richer messages, the YAML behind a node."""
     return import_module(request.param)
+
+
+@pytest.fixture
+def documented():
+    """Return what a docstring is in this Python: none under -OO."""
+    return lambda text: text if sys.flags.optimize < 2 else None

@@ -88,7 +88,7 @@ def test_named_tuples_keep_their_class(gradloom):
     assert isinstance(found, Pair) and found.a.dtype is gradloom.float32 and found.b == 3
 
 
-def test_the_decorators_keep_names_and_documentation(torch):
+def test_the_decorators_keep_names_and_documentation(torch, documented):
     @torch.amp.custom_fwd(device_type="cpu")
     def forward(ctx):
         """Forth."""
@@ -99,9 +99,9 @@ def test_the_decorators_keep_names_and_documentation(torch):
 
     assert (forward.__name__, forward.__doc__, backward.__name__, backward.__doc__) == (
         "forward",
-        "Forth.",
+        documented("Forth."),
         "backward",
-        "Back.",
+        documented("Back."),
     )
 
 

@@ -51,14 +51,14 @@ def test_an_error_in_a_region_ends_it(torch):
     assert not torch.is_autocast_enabled("cpu")
 
 
-def test_a_decorated_function_runs_in_a_region(torch):
+def test_a_decorated_function_runs_in_a_region(torch, documented):
     @torch.autocast("cpu")
     def product():
         """Multiply."""
         return dtype_of_product(torch)
 
     assert product() is torch.bfloat16
-    assert (product.__name__, product.__doc__) == ("product", "Multiply.")
+    assert (product.__name__, product.__doc__) == ("product", documented("Multiply."))
     assert dtype_of_product(torch) is torch.float32
 
 

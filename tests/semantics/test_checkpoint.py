@@ -280,7 +280,7 @@ def test_a_part_that_computes_by_forward_mode_stops_early_when_it_runs_again(tor
 
 
 @pytest.mark.since("2.15")
-def test_checkpoint_decorates_functions_and_methods(torch, cp):
+def test_checkpoint_decorates_functions_and_methods(torch, cp, documented):
     runs = []
 
     @cp.checkpoint(use_reentrant=False)
@@ -302,7 +302,7 @@ def test_checkpoint_decorates_functions_and_methods(torch, cp):
         runs.clear()
         call(x).sum().backward()
         assert len(runs) == 2
-    assert (part.__name__, part.__doc__, Part.run.__name__) == ("part", "Multiply.", "run")
+    assert (part.__name__, part.__doc__, Part.run.__name__) == ("part", documented("Multiply."), "run")
     with pytest.raises(ValueError, match="Unexpected keyword arguments: other"):
         cp.checkpoint(other=1)
     with pytest.raises(ValueError, match="`respect_saved_tensors_hooks` is only supported when use_reentrant=False"):

@@ -113,7 +113,7 @@ def decorated(torch, function):
     yield torch.set_grad_enabled(False)(function), False
 
 
-def test_functions_can_be_decorated(torch):
+def test_functions_can_be_decorated(torch, documented):
     def ask(value, *, key):
         """Its docstring."""
         assert (value, key) == (1, 2)
@@ -124,7 +124,7 @@ def test_functions_can_be_decorated(torch):
             with torch.set_grad_enabled(outside):
                 assert function(1, key=2) is inside
                 assert torch.is_grad_enabled() is outside
-            assert function.__name__ == "ask" and function.__doc__ == "Its docstring."
+            assert function.__name__ == "ask" and function.__doc__ == documented("Its docstring.")
 
 
 def test_decorating_with_set_grad_enabled_leaves_the_mode_outside(torch):

@@ -58,14 +58,14 @@ def test_blocks_contain_what_runs_in_them(torch):
     assert [child.name for child in outer.cpu_children[1].cpu_children] == ["aten::cos"]
 
 
-def test_a_decorated_function_is_a_block_and_keeps_its_name(torch):
+def test_a_decorated_function_is_a_block_and_keeps_its_name(torch, documented):
     @torch.profiler.record_function("marked")
     def work(x, *, times=1):
         """Work."""
         return x * times
 
     x = torch.ones(3)
-    assert work.__name__ == "work" and work.__doc__ == "Work."
+    assert work.__name__ == "work" and work.__doc__ == documented("Work.")
     assert work(x, times=3).tolist() == [3, 3, 3]
     events, _ = profiled(torch, lambda: (work(x), work(x)))
     assert [event.name for event in top(events)] == ["marked", "marked"]
