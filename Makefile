@@ -36,7 +36,7 @@ demo: generate ## train the digit classifier: accuracy, weights and a picture in
 	@$(VENV)/bin/python examples/train_digits.py --out demo-output $(DEMO_ARGS)
 
 test: $(VENV)/installed ## run the tests that need no PyTorch, but for those of `make packaging`
-	@echo "about 18,000 tests, which take fifteen minutes on two cores"
+	@echo "about 18,700 tests, which take seventeen minutes on two cores"
 	@$(VENV)/bin/python -m pytest $(addprefix --ignore=tests/,conformance ecosystem packaging stubs docs) $(IN_PARALLEL) $(PYTEST_ARGS)
 
 packaging: $(VENV)/installed ## test what users get: wheels, packages of operators, types, the examples of the pages
