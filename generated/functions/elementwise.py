@@ -207,18 +207,18 @@ class DivBackward0(Node):
             return (None, None)
         grad_ = grad._array
         flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # other: -(grad / other.conj()) * (self / other).conj()
+        # other: -grad * ((self / other) / other).conj()
         if edges[1] is not NO_EDGE:
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            if other._array.dtype is flat and self._array.dtype is flat:
-                grad_of_other = wrap(xp.multiply(-(grad_ / other._array), self._array / other._array))
+            other = fn.saved_other
+            if other._vc is not None:
+                other = unpack(other, fn)
+            if self._array.dtype is flat and other._array.dtype is flat:
+                grad_of_other = wrap(xp.multiply(-grad_, self._array / other._array / other._array))
             else:
-                grad_of_other = -(grad / other.conj()) * (self / other).conj()
+                grad_of_other = -grad * ((self / other) / other).conj()
         else:
             grad_of_other = None
         # self: grad / other.conj()
@@ -574,19 +574,19 @@ class AddcdivBackward0(Node):
             grad_of_tensor1 = grad * ops.div(value, tensor2).conj()
         else:
             grad_of_tensor1 = None
-        # tensor2: -(grad / tensor2.conj()) * (value * (tensor1 / tensor2)).conj()
+        # tensor2: -grad * (value * (tensor1 / tensor2) / tensor2).conj()
         if edges[2] is not NO_EDGE:
-            tensor2 = fn.saved_tensor2
-            if tensor2._vc is not None:
-                tensor2 = unpack(tensor2, fn)
             value = fn.saved_value
             tensor1 = fn.saved_tensor1
             if tensor1._vc is not None:
                 tensor1 = unpack(tensor1, fn)
-            if tensor2._array.dtype is flat and tensor1._array.dtype is flat:
-                grad_of_tensor2 = wrap(xp.multiply(-(grad_ / tensor2._array), value * (tensor1._array / tensor2._array)))
+            tensor2 = fn.saved_tensor2
+            if tensor2._vc is not None:
+                tensor2 = unpack(tensor2, fn)
+            if tensor1._array.dtype is flat and tensor2._array.dtype is flat:
+                grad_of_tensor2 = wrap(xp.multiply(-grad_, value * (tensor1._array / tensor2._array) / tensor2._array))
             else:
-                grad_of_tensor2 = -(grad / tensor2.conj()) * (ops.mul_Scalar(tensor1 / tensor2, value)).conj()
+                grad_of_tensor2 = -grad * (ops.mul_Scalar(tensor1 / tensor2, value) / tensor2).conj()
         else:
             grad_of_tensor2 = None
         return (grad_of_self, grad_of_tensor1, grad_of_tensor2,)

@@ -1032,7 +1032,7 @@ def div_Tensor(input, other, *, out=None):
 
     z = x / y
     ∂L/∂x = g / y*
-    ∂L/∂y = −g / y* · (x / y)*
+    ∂L/∂y = −g · (x / y²)*
     dz = (dx − dy · z) / y
     where x = self, y = other, z = result, g = ∂L/∂z
 
@@ -1295,7 +1295,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
     """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor
 
     ∂L/∂x = g / y* if rounding_mode = None, else 0
-    ∂L/∂y = −g / y* · (x / y)* if rounding_mode = None, else 0
+    ∂L/∂y = −g · (x / y²)* if rounding_mode = None, else 0
     dz = dx / y − dy · x / y / y if rounding_mode = None, else 0
     where x = self, y = other, z = result, g = ∂L/∂z
 
@@ -2806,7 +2806,7 @@ def addcdiv(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1, out
     z = x + value · tensor₁ / tensor₂
     ∂L/∂x = g
     ∂L/∂tensor₁ = g · (value / tensor₂)*
-    ∂L/∂tensor₂ = −g / tensor₂* · (value · tensor₁ / tensor₂)*
+    ∂L/∂tensor₂ = −g · (value · tensor₁ / tensor₂ / tensor₂)*
     dz = dx + value · (dtensor₁ − dtensor₂ · tensor₁ / tensor₂) / tensor₂
     where x = self, z = result, g = ∂L/∂z
 

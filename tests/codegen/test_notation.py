@@ -107,7 +107,7 @@ def test_a_helper_that_stays_a_call_is_described_in_the_words_of_its_docstring()
         ("sin", ["z = sin(x)", "∂L/∂x = g · cos(x)*", "dz = dx · cos(x)"]),
         ("mul.Tensor", ["z = x · y", "∂L/∂x = g · y*", "∂L/∂y = g · x*", "dz = dy · x + dx · y"]),
         ("add.Tensor", ["z = x + y · α", "∂L/∂x = g", "∂L/∂y = g · α*", "dz = dx + dy · α"]),
-        ("div.Tensor", ["z = x / y", "∂L/∂x = g / y*", "∂L/∂y = −g / y* · (x / y)*", "dz = (dx − dy · z) / y"]),
+        ("div.Tensor", ["z = x / y", "∂L/∂x = g / y*", "∂L/∂y = −g · (x / y²)*", "dz = (dx − dy · z) / y"]),
         ("exp", ["z = exp(x)", "∂L/∂x = g · z*", "dz = dx · z"]),
         ("log2", ["z = log₂(x)", "∂L/∂x = g / (ln 2 · x*)", "dz = dx / (ln 2 · x)"]),
         ("sqrt", ["z = √x", "∂L/∂x = g / (2 · z*)", "dz = dx / (2 · z)"]),

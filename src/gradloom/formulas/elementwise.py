@@ -30,7 +30,7 @@ def div_mode_self_backward(grad, other, rounding_mode):
 def div_mode_other_backward(grad, self, other, rounding_mode):
     """d(a / b)/db = -a / b^2; 0 for a rounded quotient."""
     if rounding_mode is None:
-        return -(grad / other.conj()) * (self / other).conj()
+        return -grad * ((self / other) / other).conj()
     return ops.zeros_like(grad)
 
 
