@@ -148,6 +148,18 @@ def test_lists_are_operators_of_the_same_schemas():
         expected = {key: str(one._schema) for key, one in theirs.items()}
         assert {key: str(one._schema) for key, one in ours_.items()} == expected
     assert gradloom.ops.aten._foreach_add_.Scalar([gradloom.ones(2)], 1) is None
+    for short, others in (("zero", ()), ("copy", ([5.0],)), ("abs", ())):  # which write to `out`, and to nothing else
+        written = []
+        for library in (torch, gradloom):
+            x, out = library.tensor([-1.0]), library.zeros(0)
+            lists = ([library.tensor(other)] for other in others)
+            assert in_aten(library, f"_foreach_{short}")["out"]([x], *lists, out=[out]) is None
+            with pytest.raises(RuntimeError, match="Expected out tensor to have dtype float") as caught:
+                in_aten(library, "_foreach_abs")["out"]([x], out=[out.long()])
+            written.append((x.tolist(), out.tolist(), str(caught.value)))
+        assert written[0] == written[1]
+    with pytest.raises(RuntimeError, match="1 results and 2 outputs"):
+        gradloom.ops.aten._foreach_abs.out([gradloom.ones(1)], out=[gradloom.ones(1), gradloom.ones(1)])
     assert gradloom.ops.aten._foreach_add([gradloom.ones(2)], 1)[0].tolist() == [2, 2]
 
 

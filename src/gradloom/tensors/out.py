@@ -118,6 +118,13 @@ def write_out(wrapper, args, out, /, **keywords):
     return out if isinstance(out, _operators.Tensor) else type(found)(outs) if isinstance(found, tuple) else list(outs)
 
 
+def store(target, result) -> None:
+    """Write one result to a tensor of its dtype, resized if need be. Raises RuntimeError for another dtype."""
+    if target._array.dtype is not result._array.dtype:
+        raise RuntimeError(_other_dtype(result._array.dtype, target._array.dtype))
+    _store(target, result._array, quietly=False)
+
+
 def _tensors(args):
     for a in args:
         if isinstance(a, _operators.Tensor):
@@ -147,13 +154,17 @@ def _check_dtype(record: Record, position: int, result: np.dtype, target: np.dty
         _check_as_cat(result, target)
         return
     if "same_dtype" in takes or "same_or_uint8" in takes:
-        wrong = f"Expected out tensor to have dtype {c_name(result)}, but got {c_name(target)} instead"
+        wrong = _other_dtype(result, target)
     elif "same_kind" in takes:
         wrong = _other_kind(record, result, target)
     else:
         wrong = uncastable(result, target)
     if wrong is not None:
         raise RuntimeError(_own_error(record, position, result, target) or wrong)
+
+
+def _other_dtype(result: np.dtype, target: np.dtype) -> str:
+    return f"Expected out tensor to have dtype {c_name(result)}, but got {c_name(target)} instead"
 
 
 def _check_as_cat(result: np.dtype, target: np.dtype) -> None:

@@ -30,6 +30,7 @@ from ...dispatch.records import Argument, Record, RecordIndex
 from ...dispatch.state import GRAD_OFF, state
 from ...generated.records import lists
 from ...schema import parameters, parse
+from ...tensors.out import store
 from . import general
 
 
@@ -88,8 +89,13 @@ def overload(record: Record) -> Callable[..., Any]:
 
 def _to_out(compute: Callable[..., Any]) -> Callable[..., Any]:
     def call(*values, out):
-        for target, value in zip(out, compute(*values), strict=True):
-            target.detach().copy_(value)
+        results = compute(*values)
+        if len(out) != len(results):
+            raise RuntimeError(
+                f"Tensor lists must have the same number of tensors, got {len(results)} results and {len(out)} outputs"
+            )
+        for target, result in zip(out, results, strict=True):
+            store(target, result)
 
     return call
 

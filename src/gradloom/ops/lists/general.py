@@ -15,10 +15,11 @@ from ...generated.records import RECORDS
 
 
 def each(record: Record, operator: OperatorName) -> Callable[..., Any]:
-    """Return an operator."""
+    """Return an operator. For the overload with `out`, one in place writes to a copy."""
     own = RECORDS[operator]
-    function = RECORDS.wrapper_of(own)
-    keywords = getattr(function, "keyword_only", ())
+    wrapper = RECORDS.wrapper_of(own)
+    function = _on_a_copy(wrapper) if record.is_out and own.is_inplace else wrapper
+    keywords = getattr(wrapper, "keyword_only", ())
     positional = len(own.arguments) - len(keywords)
     given = sum(a.name != "out" for a in record.arguments) - positional
     if given <= 0:
@@ -31,6 +32,10 @@ def each(record: Record, operator: OperatorName) -> Callable[..., Any]:
         return function(*values[:-1], **{name: values[-1]})
 
     return call
+
+
+def _on_a_copy(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, *values, **named: function(x.detach().clone(), *values, **named)
 
 
 def largest(record: Record) -> Callable[..., Any]:
