@@ -44,6 +44,10 @@ def rebuild_tensor_v1(stored, offset, size, stride):
 
 
 def rebuild_tensor_v3(stored, offset, size, stride, requires_grad, hooks, kind, metadata=None):
+    try:
+        _ = kind.numpy
+    except TypeError as error:  # of a dtype without tensors
+        raise RuntimeError(f"load(): {error}") from None
     return rebuild_tensor(stored, offset, size, stride, requires_grad, hooks, metadata, kind)
 
 

@@ -49,6 +49,12 @@ STORAGE_NAMES = {t: legacy_type_name(t).replace("torch.", "").replace("Tensor", 
 STORAGE_TYPES = {name: t for t, name in STORAGE_NAMES.items()}
 
 
+def without_tensors(name: str) -> dtype_class | None:
+    """Return a dtype without tensors, such as complex32; None if there is none of that name."""
+    found = getattr(import_module("gradloom.types.without_tensors"), name, None)
+    return found if type(found) is dtype_class else None
+
+
 def take(left: int, count: int) -> int:
     """Return how many of the `left` bytes of a file there are after `count`. Raises RuntimeError if it has fewer."""
     if not 0 <= count <= left:
@@ -70,7 +76,7 @@ class Storages:
     def find_class(self, module: str, name: str) -> Any:
         found = _REBUILDERS.get(("builtins" if module == "__builtin__" else module, name))
         if found is None and module == "torch":
-            found = STORAGE_TYPES.get(name) or BY_NAME.get(name)
+            found = STORAGE_TYPES.get(name) or BY_NAME.get(name) or without_tensors(name)
         if found is None:
             found = next((g for g, m, n in map(_named, allowed) if (m, n) == (module, name)), None)
         if found is not None:

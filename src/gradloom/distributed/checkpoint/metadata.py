@@ -53,6 +53,7 @@ class TensorProperties:
     requires_grad: bool = False
     memory_format: Any = None
     pin_memory: bool = False
+    strides: tuple[int, ...] | None = None
 
 
 @dataclass
@@ -213,7 +214,7 @@ class _Reader(Storages, _Restricted):
             return super().load_build()
         names = [one.name for one in fields(target)]
         if type(target) is TensorProperties and type(state) is tuple:
-            state = dict(zip(names, state, strict=True))
+            state = dict(zip(names[: max(len(state), 5)], state, strict=True))  # strides only since 2.15
         if type(state) is not dict or not all(name in names for name in state):
             raise pickle.UnpicklingError(f"{type(target).__name__} has no such fields")
         del self.stack[-1]
