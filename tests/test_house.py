@@ -39,8 +39,8 @@ LIMITS = {
     "files under tests": 623,
     "files whose functions run while one formula becomes text": 33,
     "modules in the import circle": 5,
-    "lines of src and codegen": 190_000,
-    "generated lines": 82_600,
+    "lines of src and codegen": 190_200,
+    "generated lines": 82_840,
     "modules of the core that are not of the core": 0,
 }
 # Modules of `gradloom.core`: tensors, edges, nodes, saved variables, the engine, and what these cannot do without.

@@ -86,16 +86,16 @@ class Reader:
         rows = analyse_rows(entry, schema)
         scalar = self.scalar(entry, schema) if rows is None else None
         rules = {room.key: rule_of(entry, schema, room, self.rules[room.key]) for room in ROOMS if room is not SHAPE}
+        derived = tuple(derive(schema, word) for word in words_of(entry, "autogen"))
+        has_out = any(v.kind in ("out", "copy_out") for v in derived)
         kernel, composite = None, None
         if rules["foreach"] is None and rules["fused"] is None:
-            check_names(text, schema)
+            check_names(text, schema, has_out)
             kernel, composite = self.implementation(entry, text, schema, scalar)
         else:  # no code is generated for it
             self.check_lists(entry, schema)
         self.check_method(entry, schema, variants)
-        derived = tuple(derive(schema, word) for word in words_of(entry, "autogen"))
         inplace = next((v.schema for v in derived if v.kind == "inplace"), None)
-        has_out = any(v.kind in ("out", "copy_out") for v in derived)
         self.check_inplace_function(entry, variants, derived)
         tags = tuple(w.value for w in words_of(entry, "tags"))
         return NativeFunction(

@@ -356,7 +356,7 @@ MODULE_NAMES = frozenset(
 
 # Local variables and keyword parameters of wrappers and nodes.
 LOCAL_NAMES = frozenset(
-    """call changed edge edges error flags flat fn given grad_ grad_input_mask grads nr out records requires_grad
+    """call changed edge edges error flags fn given grad_ grad_dtype grad_input_mask grads nr out records requires_grad
     results retain_variables written""".split()
 )
 
@@ -384,11 +384,12 @@ _LISTS = re.compile(r"Tensor\??\[\d*\]")
 ALIASES = {"dim": "axis", "keepdim": "keepdims"}  # NumPy's names for these parameters, which callers may use, too
 
 
-def check_names(text: Text, schema: FunctionSchema) -> None:
+def check_names(text: Text, schema: FunctionSchema, has_out: bool) -> None:
     """Refuse names for which no correct Python function could be generated; see Note [Reserved names].
 
     Args:
         text: the `func:` value of the operator.
+        has_out: whether its wrapper takes `out`, else an argument may have that name.
 
     Raises SpecError at the first name that is taken.
     """
@@ -401,7 +402,7 @@ def check_names(text: Text, schema: FunctionSchema) -> None:
     outs = {a.name for a in schema.out_arguments}
     for what, names in (("argument", arguments), ("result", results)):
         for word in names:
-            wrong = "" if word in outs else _problem(word, what)
+            wrong = "" if word in outs or word == "out" and not has_out else _problem(word, what)
             if wrong:
                 message = f"`{word}` cannot be the name of an {what}".replace("an result", "a result")
                 raise _error_at(text, word, f"{message}: {wrong}")

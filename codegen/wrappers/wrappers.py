@@ -354,4 +354,4 @@ class NodeClass:
 def _is_flat(d: Derivative) -> str:
     """Return the condition under which a formula may be computed on arrays; see Note [Formulas on arrays]."""
     tensors = d.on_arrays.tensors if d.on_arrays else ()
-    return " and ".join(f"{name}._array.dtype is flat" for name in tensors) or "flat is not None"
+    return " and ".join(f"{name}._array.dtype is grad_dtype" for name in tensors) or "grad_dtype is not None"

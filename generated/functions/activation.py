@@ -13,7 +13,7 @@ from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.types.silence import silence
-from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, mish_second, prelu_double_backward, silu_second, softmax_double_backward, softplus_second
+from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, masked_softmax_double_backward, mish_second, prelu_double_backward, silu_second, softmax_double_backward, softplus_second
 
 
 class ReluBackward0(Node):
@@ -1091,6 +1091,78 @@ class SafeSoftmaxBackward0(Node):
 
     def release_variables(fn):
         fn.saved_result = RELEASED
+
+
+class MaskedSoftmaxBackward0(Node):
+    """_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor"""
+
+    _entry = "_masked_softmax"
+    __slots__ = ('saved_mask', 'saved_dim', 'saved_result')
+    _saved_fields = ('mask', 'dim', 'result')
+    _raw_fields = ('mask', 'result')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None or edges[0] is NO_EDGE:
+            return (None,)
+        # self: _masked_softmax_backward(grad, result, mask, dim)
+        result = fn.saved_result
+        if result._vc is not None:
+            result = unpack(result, fn)
+        mask = fn.saved_mask
+        if mask._vc is not None:
+            mask = unpack(mask, fn)
+        dim = fn.saved_dim
+        grad_of_self = ops._masked_softmax_backward(grad, result, mask, dim)
+        return (grad_of_self,)
+
+    def release_variables(fn):
+        fn.saved_mask = fn.saved_result = RELEASED
+
+
+class MaskedSoftmaxBackwardBackward0(Node):
+    """_masked_softmax_backward(Tensor grad_output, Tensor output, Tensor mask, int? dim=None) -> Tensor"""
+
+    _entry = "_masked_softmax_backward"
+    __slots__ = ('saved_grad_output', 'saved_output', 'saved_mask', 'saved_dim')
+    _saved_fields = ('grad_output', 'output', 'mask', 'dim')
+    _raw_fields = ('grad_output', 'output', 'mask')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        # grad_output: _masked_softmax_backward(grad, output, mask, dim)
+        if edges[0] is not NO_EDGE:
+            output = fn.saved_output
+            if output._vc is not None:
+                output = unpack(output, fn)
+            mask = fn.saved_mask
+            if mask._vc is not None:
+                mask = unpack(mask, fn)
+            dim = fn.saved_dim
+            grad_of_grad_output = ops._masked_softmax_backward(grad, output, mask, dim)
+        else:
+            grad_of_grad_output = None
+        # output: masked_softmax_double_backward(grad, grad_output, output, mask, dim)
+        if edges[1] is not NO_EDGE:
+            grad_output = fn.saved_grad_output
+            if grad_output._vc is not None:
+                grad_output = unpack(grad_output, fn)
+            output = fn.saved_output
+            if output._vc is not None:
+                output = unpack(output, fn)
+            mask = fn.saved_mask
+            if mask._vc is not None:
+                mask = unpack(mask, fn)
+            dim = fn.saved_dim
+            grad_of_output = masked_softmax_double_backward(grad, grad_output, output, mask, dim)
+        else:
+            grad_of_output = None
+        return (grad_of_grad_output, grad_of_output,)
+
+    def release_variables(fn):
+        fn.saved_grad_output = fn.saved_output = fn.saved_mask = RELEASED
 
 
 class SoftmaxBackwardDataBackward0(Node):

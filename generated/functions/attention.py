@@ -61,7 +61,7 @@ class ScaledDotProductFlashAttentionForCpuBackward0(Node):
 
 
 class ScaledDotProductFlashAttentionForCpuBackwardBackward0(Node):
-    """_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)"""
+    """_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)"""
 
     _entry = "_scaled_dot_product_flash_attention_for_cpu_backward"
     __slots__ = ('saved_grad_out', 'saved_query', 'saved_key', 'saved_value', 'saved_is_causal', 'saved_attn_mask', 'saved_scale')

@@ -97,9 +97,9 @@ class ConjBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.conj()
-        if flat is not None:
+        if grad_dtype is not None:
             grad_of_self = wrap(grad_)
         else:
             grad_of_self = grad.conj()
@@ -117,9 +117,9 @@ class NegViewBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.neg()
-        if flat is not None:
+        if grad_dtype is not None:
             grad_of_self = wrap(xp.negative(grad_))
         else:
             grad_of_self = grad.neg()
@@ -195,9 +195,9 @@ class ConjBackward0_copy(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.conj()
-        if flat is not None:
+        if grad_dtype is not None:
             grad_of_self = wrap(grad_)
         else:
             grad_of_self = grad.conj()
@@ -215,9 +215,9 @@ class NegViewBackward0_copy(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.neg()
-        if flat is not None:
+        if grad_dtype is not None:
             grad_of_self = wrap(xp.negative(grad_))
         else:
             grad_of_self = grad.neg()

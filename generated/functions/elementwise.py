@@ -141,13 +141,13 @@ class MulBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # other: grad * self.conj()
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            if self._array.dtype is flat:
+            if self._array.dtype is grad_dtype:
                 grad_of_other = wrap(xp.multiply(grad_, self._array))
             else:
                 grad_of_other = grad * self.conj()
@@ -158,7 +158,7 @@ class MulBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            if other._array.dtype is flat:
+            if other._array.dtype is grad_dtype:
                 grad_of_self = wrap(xp.multiply(grad_, other._array))
             else:
                 grad_of_self = grad * other.conj()
@@ -183,10 +183,10 @@ class MulBackward1(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * other.conj()
         other = fn.saved_other
-        if flat is not None:
+        if grad_dtype is not None:
             grad_of_self = wrap(xp.multiply(grad_, other.conjugate()))
         else:
             grad_of_self = ops.mul_Scalar(grad, other.conjugate())
@@ -206,7 +206,7 @@ class DivBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # other: -grad * ((self / other) / other).conj()
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
@@ -215,7 +215,7 @@ class DivBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            if self._array.dtype is flat and other._array.dtype is flat:
+            if self._array.dtype is grad_dtype and other._array.dtype is grad_dtype:
                 grad_of_other = wrap(xp.multiply(-grad_, self._array / other._array / other._array))
             else:
                 grad_of_other = -grad * ((self / other) / other).conj()
@@ -226,7 +226,7 @@ class DivBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            if other._array.dtype is flat:
+            if other._array.dtype is grad_dtype:
                 grad_of_self = wrap(xp.true_divide(grad_, other._array))
             else:
                 grad_of_self = grad / other.conj()
@@ -251,10 +251,10 @@ class DivBackward1(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / other.conj()
         other = fn.saved_other
-        if flat is not None:
+        if grad_dtype is not None:
             grad_of_self = wrap(xp.true_divide(grad_, other.conjugate()))
         else:
             grad_of_self = ops.div_Scalar(grad, other.conjugate())
@@ -517,7 +517,7 @@ class AddcmulBackward0(Node):
         if grad is None:
             return (None, None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         grad_of_self = grad if edges[0] is not NO_EDGE else None
         # tensor1: grad * (tensor2 * value).conj()
         if edges[1] is not NO_EDGE:
@@ -525,7 +525,7 @@ class AddcmulBackward0(Node):
             if tensor2._vc is not None:
                 tensor2 = unpack(tensor2, fn)
             value = fn.saved_value
-            if tensor2._array.dtype is flat:
+            if tensor2._array.dtype is grad_dtype:
                 grad_of_tensor1 = wrap(xp.multiply(grad_, tensor2._array * value))
             else:
                 grad_of_tensor1 = grad * (ops.mul_Scalar(tensor2, value)).conj()
@@ -537,7 +537,7 @@ class AddcmulBackward0(Node):
             if tensor1._vc is not None:
                 tensor1 = unpack(tensor1, fn)
             value = fn.saved_value
-            if tensor1._array.dtype is flat:
+            if tensor1._array.dtype is grad_dtype:
                 grad_of_tensor2 = wrap(xp.multiply(grad_, tensor1._array * value))
             else:
                 grad_of_tensor2 = grad * (ops.mul_Scalar(tensor1, value)).conj()
@@ -563,7 +563,7 @@ class AddcdivBackward0(Node):
         if grad is None:
             return (None, None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         grad_of_self = grad if edges[0] is not NO_EDGE else None
         # tensor1: grad * div(value, tensor2).conj()
         if edges[1] is not NO_EDGE:
@@ -583,7 +583,7 @@ class AddcdivBackward0(Node):
             tensor2 = fn.saved_tensor2
             if tensor2._vc is not None:
                 tensor2 = unpack(tensor2, fn)
-            if tensor1._array.dtype is flat and tensor2._array.dtype is flat:
+            if tensor1._array.dtype is grad_dtype and tensor2._array.dtype is grad_dtype:
                 grad_of_tensor2 = wrap(xp.multiply(-grad_, value * (tensor1._array / tensor2._array) / tensor2._array))
             else:
                 grad_of_tensor2 = -grad * (ops.mul_Scalar(tensor1 / tensor2, value) / tensor2).conj()
@@ -608,12 +608,12 @@ class SinBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * self.cos().conj()
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(grad_, xp.cos(self._array)))
         else:
             grad_of_self = grad * self.cos().conj()
@@ -636,12 +636,12 @@ class CosBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * -self.sin().conj()
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(grad_, -xp.sin(self._array)))
         else:
             grad_of_self = grad * -self.sin().conj()
@@ -664,12 +664,12 @@ class TanBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * (1 + result * result).conj()
         result = fn.saved_result
         if result._vc is not None:
             result = unpack(result, fn)
-        if result._array.dtype is flat:
+        if result._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(grad_, 1 + result._array * result._array))
         else:
             grad_of_self = grad * (ops.add_Scalar(result * result, 1, 1)).conj()
@@ -738,12 +738,12 @@ class AtanBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (self * self + 1).conj()
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.true_divide(grad_, self._array * self._array + 1))
         else:
             grad_of_self = grad / (ops.add_Scalar(self * self, 1, 1)).conj()
@@ -766,12 +766,12 @@ class SinhBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * self.cosh().conj()
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(grad_, xp.cosh(self._array)))
         else:
             grad_of_self = grad * self.cosh().conj()
@@ -794,12 +794,12 @@ class CoshBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * self.sinh().conj()
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(grad_, xp.sinh(self._array)))
         else:
             grad_of_self = grad * self.sinh().conj()
@@ -891,12 +891,12 @@ class AtanhBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (1 - self * self).conj()
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.true_divide(grad_, 1 - self._array * self._array))
         else:
             grad_of_self = grad / (ops.sub(1, self * self)).conj()
@@ -919,12 +919,12 @@ class ExpBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * result.conj()
         result = fn.saved_result
         if result._vc is not None:
             result = unpack(result, fn)
-        if result._array.dtype is flat:
+        if result._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(grad_, result._array))
         else:
             grad_of_self = grad * result.conj()
@@ -947,12 +947,12 @@ class Exp2Backward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * result.conj() * 0.6931471805599453
         result = fn.saved_result
         if result._vc is not None:
             result = unpack(result, fn)
-        if result._array.dtype is flat:
+        if result._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(grad_ * result._array, 0.6931471805599453))
         else:
             grad_of_self = ops.mul_Scalar(grad * result.conj(), 0.6931471805599453)
@@ -975,12 +975,12 @@ class Expm1Backward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * (result.conj() + 1)
         result = fn.saved_result
         if result._vc is not None:
             result = unpack(result, fn)
-        if result._array.dtype is flat:
+        if result._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(grad_, result._array + 1))
         else:
             grad_of_self = grad * (ops.add_Scalar(result.conj(), 1, 1))
@@ -1003,12 +1003,12 @@ class LogBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / self.conj()
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.true_divide(grad_, self._array))
         else:
             grad_of_self = grad / self.conj()
@@ -1031,12 +1031,12 @@ class Log2Backward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (self.conj() * 0.6931471805599453)
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.true_divide(grad_, self._array * 0.6931471805599453))
         else:
             grad_of_self = grad / (ops.mul_Scalar(self.conj(), 0.6931471805599453))
@@ -1059,12 +1059,12 @@ class Log10Backward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (self.conj() * 2.302585092994046)
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.true_divide(grad_, self._array * 2.302585092994046))
         else:
             grad_of_self = grad / (ops.mul_Scalar(self.conj(), 2.302585092994046))
@@ -1087,12 +1087,12 @@ class Log1PBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (self + 1).conj()
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.true_divide(grad_, self._array + 1))
         else:
             grad_of_self = grad / (ops.add_Scalar(self, 1, 1)).conj()
@@ -1115,12 +1115,12 @@ class SqrtBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / (2 * result.conj())
         result = fn.saved_result
         if result._vc is not None:
             result = unpack(result, fn)
-        if result._array.dtype is flat:
+        if result._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.true_divide(grad_, 2 * result._array))
         else:
             grad_of_self = grad / (ops.mul_Scalar(result.conj(), 2))
@@ -1166,12 +1166,12 @@ class ReciprocalBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: -grad * result.conj() * result.conj()
         result = fn.saved_result
         if result._vc is not None:
             result = unpack(result, fn)
-        if result._array.dtype is flat:
+        if result._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(-grad_ * result._array, result._array))
         else:
             grad_of_self = -grad * result.conj() * result.conj()
@@ -1192,9 +1192,9 @@ class NegBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad.neg()
-        if flat is not None:
+        if grad_dtype is not None:
             grad_of_self = wrap(xp.negative(grad_))
         else:
             grad_of_self = grad.neg()
@@ -1367,12 +1367,12 @@ class ErfBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: 1.1283791670955126 * (-(self * self)).exp() * grad
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(1.1283791670955126 * xp.exp(-(self._array * self._array)), grad_))
         else:
             grad_of_self = ops.mul_Scalar((-(self * self)).exp(), 1.1283791670955126) * grad
@@ -1395,12 +1395,12 @@ class ErfcBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: -1.1283791670955126 * (-(self * self)).exp() * grad
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(-1.1283791670955126 * xp.exp(-(self._array * self._array)), grad_))
         else:
             grad_of_self = ops.mul_Scalar((-(self * self)).exp(), -1.1283791670955126) * grad
@@ -1632,9 +1632,9 @@ class Deg2RadBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * 0.017453292519943295
-        if flat is not None:
+        if grad_dtype is not None:
             grad_of_self = wrap(xp.multiply(grad_, 0.017453292519943295))
         else:
             grad_of_self = ops.mul_Scalar(grad, 0.017453292519943295)
@@ -1652,9 +1652,9 @@ class Rad2DegBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * 57.29577951308232
-        if flat is not None:
+        if grad_dtype is not None:
             grad_of_self = wrap(xp.multiply(grad_, 57.29577951308232))
         else:
             grad_of_self = ops.mul_Scalar(grad, 57.29577951308232)
@@ -1697,12 +1697,12 @@ class FrexpBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad / exponent.exp2()
         exponent = fn.saved_exponent
         if exponent._vc is not None:
             exponent = unpack(exponent, fn)
-        if exponent._array.dtype is flat:
+        if exponent._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.true_divide(grad_, xp.exp2(exponent._array)))
         else:
             grad_of_self = grad / exponent.exp2()
@@ -2225,13 +2225,13 @@ class LdexpBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # other: grad * result.conj() * 0.6931471805599453
         if edges[1] is not NO_EDGE:
             result = fn.saved_result
             if result._vc is not None:
                 result = unpack(result, fn)
-            if result._array.dtype is flat:
+            if result._array.dtype is grad_dtype:
                 grad_of_other = wrap(xp.multiply(grad_ * result._array, 0.6931471805599453))
             else:
                 grad_of_other = ops.mul_Scalar(grad * result.conj(), 0.6931471805599453)
@@ -2242,7 +2242,7 @@ class LdexpBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            if other._array.dtype is flat:
+            if other._array.dtype is grad_dtype:
                 grad_of_self = wrap(xp.multiply(grad_, xp.exp2(other._array)))
             else:
                 grad_of_self = grad * other.exp2().conj()
@@ -2267,11 +2267,11 @@ class LerpBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # end: grad * weight.conj()
         if edges[1] is not NO_EDGE:
             weight = fn.saved_weight
-            if flat is not None:
+            if grad_dtype is not None:
                 grad_of_end = wrap(xp.multiply(grad_, weight.conjugate()))
             else:
                 grad_of_end = ops.mul_Scalar(grad, weight.conjugate())
@@ -2280,7 +2280,7 @@ class LerpBackward0(Node):
         # self: grad * (1 - weight.conj())
         if edges[0] is not NO_EDGE:
             weight = fn.saved_weight
-            if flat is not None:
+            if grad_dtype is not None:
                 grad_of_self = wrap(xp.multiply(grad_, 1 - weight.conjugate()))
             else:
                 grad_of_self = ops.mul_Scalar(grad, 1 - weight.conjugate())
@@ -2302,13 +2302,13 @@ class LerpBackward1(Node):
         if grad is None:
             return (None, None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # end: grad * weight.conj()
         if edges[1] is not NO_EDGE:
             weight = fn.saved_weight
             if weight._vc is not None:
                 weight = unpack(weight, fn)
-            if weight._array.dtype is flat:
+            if weight._array.dtype is grad_dtype:
                 grad_of_end = wrap(xp.multiply(grad_, weight._array))
             else:
                 grad_of_end = grad * weight.conj()
@@ -2319,7 +2319,7 @@ class LerpBackward1(Node):
             weight = fn.saved_weight
             if weight._vc is not None:
                 weight = unpack(weight, fn)
-            if weight._array.dtype is flat:
+            if weight._array.dtype is grad_dtype:
                 grad_of_self = wrap(xp.multiply(grad_, 1 - weight._array))
             else:
                 grad_of_self = grad * (ops.sub(1, weight)).conj()
@@ -2333,7 +2333,7 @@ class LerpBackward1(Node):
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            if end._array.dtype is flat and self._array.dtype is flat:
+            if end._array.dtype is grad_dtype and self._array.dtype is grad_dtype:
                 grad_of_weight = wrap(xp.multiply(grad_, end._array - self._array))
             else:
                 grad_of_weight = grad * (end - self).conj()
@@ -2787,7 +2787,7 @@ class SigmoidBackwardBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # grad_output: sigmoid_backward(grad, output.conj())
         if edges[0] is not NO_EDGE:
             output = fn.saved_output
@@ -2804,7 +2804,7 @@ class SigmoidBackwardBackward0(Node):
             output = fn.saved_output
             if output._vc is not None:
                 output = unpack(output, fn)
-            if grad_output._array.dtype is flat and output._array.dtype is flat:
+            if grad_output._array.dtype is grad_dtype and output._array.dtype is grad_dtype:
                 grad_of_output = wrap(xp.multiply(grad_ * grad_output._array, 1 - 2 * output._array))
             else:
                 grad_of_output = grad.conj() * grad_output * (ops.sub(1, ops.mul_Scalar(output.conj(), 2)))
@@ -2829,7 +2829,7 @@ class TanhBackwardBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # grad_output: tanh_backward(grad, output.conj())
         if edges[0] is not NO_EDGE:
             output = fn.saved_output
@@ -2846,7 +2846,7 @@ class TanhBackwardBackward0(Node):
             grad_output = fn.saved_grad_output
             if grad_output._vc is not None:
                 grad_output = unpack(grad_output, fn)
-            if output._array.dtype is flat and grad_output._array.dtype is flat:
+            if output._array.dtype is grad_dtype and grad_output._array.dtype is grad_dtype:
                 grad_of_output = wrap(xp.multiply(grad_, -2 * output._array * grad_output._array))
             else:
                 grad_of_output = grad.conj() * (ops.mul_Scalar(output.conj(), -2) * grad_output)

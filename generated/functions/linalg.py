@@ -96,30 +96,6 @@ class LinalgCholeskyExBackward0(Node):
         fn.saved_L = RELEASED
 
 
-class CholeskyBackward0(Node):
-    """cholesky(Tensor self, bool upper=False) -> Tensor"""
-
-    _entry = "cholesky"
-    __slots__ = ('saved_upper', 'saved_result')
-    _saved_fields = ('upper', 'result')
-    _raw_fields = ('result',)
-
-    def apply(fn, grads, edges):
-        grad = grads[0]
-        if grad is None or edges[0] is NO_EDGE:
-            return (None,)
-        # self: cholesky_backward(grad, upper, result)
-        upper = fn.saved_upper
-        result = fn.saved_result
-        if result._vc is not None:
-            result = unpack(result, fn)
-        grad_of_self = cholesky_backward(grad, upper, result)
-        return (grad_of_self,)
-
-    def release_variables(fn):
-        fn.saved_result = RELEASED
-
-
 class CholeskySolveBackward0(Node):
     """cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor"""
 
@@ -384,15 +360,15 @@ class LinalgSolveExBackward0(Node):
     """_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)"""
 
     _entry = "_linalg_solve_ex"
-    __slots__ = ('saved_A', 'saved_B_sym_sizes', 'saved_left', 'saved_result', 'saved_LU', 'saved_pivots')
-    _saved_fields = ('A', 'B_sym_sizes', 'left', 'result', 'LU', 'pivots')
+    __slots__ = ('saved_A', 'saved_left', 'saved_result', 'saved_LU', 'saved_pivots')
+    _saved_fields = ('A', 'left', 'result', 'LU', 'pivots')
     _raw_fields = ('A', 'result', 'LU', 'pivots')
 
     def apply(fn, grads, edges):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # A, B: linalg_solve_backward(grad, result, A, LU, pivots, left, grad_input_mask, B.shape)
+        # A, B: linalg_solve_backward(grad, result, A, LU, pivots, left, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE:
             result = fn.saved_result
             if result._vc is not None:
@@ -407,9 +383,8 @@ class LinalgSolveExBackward0(Node):
             if pivots._vc is not None:
                 pivots = unpack(pivots, fn)
             left = fn.saved_left
-            B_sym_sizes = fn.saved_B_sym_sizes
             grad_input_mask = (edges[0] is not NO_EDGE, edges[1] is not NO_EDGE,)
-            grad_of_A, grad_of_B = linalg_solve_backward(grad, result, A, LU, pivots, left, grad_input_mask, B_sym_sizes)
+            grad_of_A, grad_of_B = linalg_solve_backward(grad, result, A, LU, pivots, left, grad_input_mask)
         else:
             grad_of_A = grad_of_B = None
         return (grad_of_A, grad_of_B,)

@@ -149,13 +149,13 @@ class DotBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * tensor.conj()
         if edges[0] is not NO_EDGE:
             tensor = fn.saved_tensor
             if tensor._vc is not None:
                 tensor = unpack(tensor, fn)
-            if tensor._array.dtype is flat:
+            if tensor._array.dtype is grad_dtype:
                 grad_of_self = wrap(xp.multiply(grad_, tensor._array))
             else:
                 grad_of_self = grad * tensor.conj()
@@ -166,7 +166,7 @@ class DotBackward0(Node):
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            if self._array.dtype is flat:
+            if self._array.dtype is grad_dtype:
                 grad_of_tensor = wrap(xp.multiply(grad_, self._array))
             else:
                 grad_of_tensor = grad * self.conj()
@@ -225,13 +225,13 @@ class VdotBackward0(Node):
         if grad is None:
             return (None, None)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # other: grad * self
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
                 self = unpack(self, fn)
-            if self._array.dtype is flat:
+            if self._array.dtype is grad_dtype:
                 grad_of_other = wrap(xp.multiply(grad_, self._array))
             else:
                 grad_of_other = grad * self
@@ -242,7 +242,7 @@ class VdotBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            if other._array.dtype is flat:
+            if other._array.dtype is grad_dtype:
                 grad_of_self = wrap(xp.multiply(grad_, other._array))
             else:
                 grad_of_self = grad.conj() * other

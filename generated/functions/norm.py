@@ -520,14 +520,14 @@ class NativeGroupNormBackward0(Node):
     """native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)"""
 
     _entry = "native_group_norm"
-    __slots__ = ('saved_input', 'saved_weight', 'saved_N', 'saved_C', 'saved_HxW', 'saved_group', 'saved_eps', 'saved_result1', 'saved_result2')
-    _saved_fields = ('input', 'weight', 'N', 'C', 'HxW', 'group', 'eps', 'result1', 'result2')
+    __slots__ = ('saved_input', 'saved_weight', 'saved_N', 'saved_C', 'saved_HxW', 'saved_group', 'saved_result1', 'saved_result2')
+    _saved_fields = ('input', 'weight', 'N', 'C', 'HxW', 'group', 'result1', 'result2')
     _raw_fields = ('input', 'weight', 'result1', 'result2')
 
     def apply(fn, grads, edges):
         if all([g is None for g in grads]):
             return (None, None, None)
-        # input, weight, bias: group_norm_backward(grads, input, result1, result2, weight, N, C, HxW, group, eps, grad_input_mask)
+        # input, weight, bias: group_norm_backward(grads, input, result1, result2, weight, N, C, HxW, group, grad_input_mask)
         if edges[0] is not NO_EDGE or edges[1] is not NO_EDGE or edges[2] is not NO_EDGE:
             input = fn.saved_input
             if input._vc is not None:
@@ -545,9 +545,8 @@ class NativeGroupNormBackward0(Node):
             C = fn.saved_C
             HxW = fn.saved_HxW
             group = fn.saved_group
-            eps = fn.saved_eps
             grad_input_mask = (edges[0] is not NO_EDGE, edges[1] is not NO_EDGE, edges[2] is not NO_EDGE,)
-            grad_of_input, grad_of_weight, grad_of_bias = group_norm_backward(grads, input, result1, result2, weight, N, C, HxW, group, eps, grad_input_mask)
+            grad_of_input, grad_of_weight, grad_of_bias = group_norm_backward(grads, input, result1, result2, weight, N, C, HxW, group, grad_input_mask)
         else:
             grad_of_input = grad_of_weight = grad_of_bias = None
         return (grad_of_input, grad_of_weight, grad_of_bias,)

@@ -13,7 +13,7 @@ from gradloom.core.saved_variable import RELEASED, unpack, unpack_list
 from gradloom.dispatch.state import GRAD_OFF, state
 from gradloom.core.tensor import Tensor, wrap
 from gradloom.types.silence import silence
-from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdist_backward, cummaxmin_backward, cumprod_backward, cumsum_backward, euclidean_dist_backward, evenly_distribute_backward, gather_with_keepdimed_indices, logcumsumexp_backward, logsumexp_backward, mean_backward, nansum_backward, norm_backward, pdist_backward, prod_backward, renorm_backward, segment_reduce_backward, selected_backward, std_backward, std_mean_backward, sum_backward, trace_backward, var_backward, var_mean_backward
+from gradloom.formulas.reduction import amaxmin_backward, aminmax_backward, cdist_backward, cumprod_backward, cumsum_backward, euclidean_dist_backward, evenly_distribute_backward, gather_with_keepdimed_indices, logcumsumexp_backward, logsumexp_backward, mean_backward, nansum_backward, norm_backward, pdist_backward, prod_backward, renorm_backward, segment_reduce_backward, selected_backward, std_backward, std_mean_backward, sum_backward, trace_backward, var_backward, var_mean_backward
 
 
 class PdistBackward0(Node):
@@ -265,7 +265,7 @@ class CummaxBackward0(Node):
         if indices._vc is not None:
             indices = unpack(indices, fn)
         dim = fn.saved_dim
-        grad_of_self = cummaxmin_backward(grad, self, indices, dim)
+        grad_of_self = ops.cummaxmin_backward(grad, self, indices, dim)
         return (grad_of_self,)
 
     def release_variables(fn):
@@ -292,7 +292,7 @@ class CumminBackward0(Node):
         if indices._vc is not None:
             indices = unpack(indices, fn)
         dim = fn.saved_dim
-        grad_of_self = cummaxmin_backward(grad, self, indices, dim)
+        grad_of_self = ops.cummaxmin_backward(grad, self, indices, dim)
         return (grad_of_self,)
 
     def release_variables(fn):

@@ -395,12 +395,12 @@ class SpecialEntrBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: -grad * (1 + self.log())
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        if self._array.dtype is flat:
+        if self._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(-grad_, 1 + xp.log(self._array)))
         else:
             grad_of_self = -grad * (ops.add_Scalar(self.log(), 1, 1))
@@ -449,12 +449,12 @@ class SpecialNdtriBackward0(Node):
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
         grad_ = grad._array
-        flat = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         # self: grad * 2.5066282746310002 * (result * result / 2).exp()
         result = fn.saved_result
         if result._vc is not None:
             result = unpack(result, fn)
-        if result._array.dtype is flat:
+        if result._array.dtype is grad_dtype:
             grad_of_self = wrap(xp.multiply(grad_ * 2.5066282746310002, xp.exp(result._array * result._array / 2)))
         else:
             grad_of_self = ops.mul_Scalar(grad, 2.5066282746310002) * (ops.div_Scalar(result * result, 2)).exp()

@@ -17,12 +17,14 @@ OVERLOADS = named(activation, """
     _prelu_kernel_backward hardsigmoid hardsigmoid_ hardsigmoid_backward hardswish hardswish_ hardswish_backward
     hardshrink hardshrink_backward softshrink softshrink_backward gelu gelu_ gelu_backward silu silu_ silu_backward mish
     mish_ mish_backward softplus softplus_backward log_sigmoid log_sigmoid_forward log_sigmoid_backward glu glu_backward
-    softmax_int _softmax _softmax_backward_data _safe_softmax log_softmax_int _log_softmax _log_softmax_backward_data
-    special_softmax special_log_softmax
+    softmax_int _softmax _softmax_backward_data _safe_softmax _masked_softmax _masked_softmax_backward log_softmax_int
+    _log_softmax _log_softmax_backward_data special_softmax special_log_softmax
 """)
 
 ENTRIES = {
     "_log_softmax_backward_data": (((('grad_output', 'Tensor'), ('output', 'Tensor'), ('dim', 'int'), ('input_dtype', 'ScalarType')), activation._log_softmax_backward_data),),
+    "_masked_softmax": (((('self', 'Tensor'), ('mask', 'Tensor'), ('dim', 'int?', None), ('mask_type', 'int?', None), '*', ('out', 'Tensor?', None)), activation._masked_softmax),),
+    "_masked_softmax_backward": (((('grad_output', 'Tensor'), ('output', 'Tensor'), ('mask', 'Tensor'), ('dim', 'int?', None), '*', ('out', 'Tensor?', None)), activation._masked_softmax_backward),),
     "_safe_softmax": (((('self', 'Tensor'), ('dim', 'int'), ('dtype', 'ScalarType?', None)), activation._safe_softmax),),
     "_softmax_backward_data": (((('grad_output', 'Tensor'), ('output', 'Tensor'), ('dim', 'int'), ('input_dtype', 'ScalarType')), activation._softmax_backward_data),),
     "glu": (((('self', 'Tensor'), ('dim', 'int', -1), '*', ('out', 'Tensor?', None)), activation.glu),),

@@ -14,15 +14,16 @@ from ..variable_type import elementwise, reduction
 OVERLOADS = named(reduction, """
     sum sum_dim_IntList mean mean_dim nansum nanmean prod prod_dim_int std_dim std_correction std std_mean_dim
     std_mean_correction std_mean var_dim var_correction var var_mean_dim var_mean_correction var_mean amax amin aminmax
-    max max_dim min min_dim argmax argmin all all_dims all_dim any any_dims any_dim count_nonzero hash_tensor
-    count_nonzero_dim_IntList norm_ScalarOpt_dtype norm_Scalar norm_ScalarOpt_dim_dtype norm_ScalarOpt_dim
-    frobenius_norm_dim linalg_vector_norm logsumexp special_logsumexp cumsum cumsum_ cumprod cumprod_ cummax cummin
-    logcumsumexp median median_dim nanmedian nanmedian_dim kthvalue mode quantile quantile_scalar nanquantile
-    nanquantile_scalar dist cdist pdist _pdist_forward _cdist_forward _euclidean_dist segment_reduce renorm renorm_
-    trace diff trapezoid_x trapezoid_dx trapz_x trapz_dx cumulative_trapezoid_x cumulative_trapezoid_dx bincount histc
-    cov corrcoef gradient_scalarint gradient_scalararray gradient_array gradient_scalarrayint gradient_scalarrayarray
-    gradient_tensorarrayint gradient_tensorarray histogram_bins_tensor histogram_bin_ct histogramdd histogramdd_int_bins
-    histogramdd_TensorList_bins value_selecting_reduction_backward
+    max max_dim min min_dim argmax argmin all _is_all_true _is_any_true all_dims all_dim any any_dims any_dim
+    count_nonzero hash_tensor count_nonzero_dim_IntList norm_ScalarOpt_dtype norm_Scalar norm_ScalarOpt_dim_dtype
+    norm_ScalarOpt_dim frobenius_norm_dim linalg_vector_norm linalg__powsum logsumexp special_logsumexp cumsum cumsum_
+    cumprod cumprod_ cummax cummin cummaxmin_backward logcumsumexp median median_dim nanmedian nanmedian_dim kthvalue
+    mode quantile quantile_scalar nanquantile nanquantile_scalar dist cdist pdist _pdist_forward _cdist_forward
+    _euclidean_dist segment_reduce renorm renorm_ trace diff trapezoid_x trapezoid_dx trapz_x trapz_dx
+    cumulative_trapezoid_x cumulative_trapezoid_dx bincount histc cov corrcoef gradient_scalarint gradient_scalararray
+    gradient_array gradient_scalarrayint gradient_scalarrayarray gradient_tensorarrayint gradient_tensorarray
+    histogram_bins_tensor histogram_bin_ct histogramdd histogramdd_int_bins histogramdd_TensorList_bins
+    value_selecting_reduction_backward
 """)
 
 ENTRIES = {
@@ -61,6 +62,7 @@ ENTRIES = {
 ((('self', 'Tensor'), ('bins', 'int'), ('range', 'float[]?', None), ('weight', 'Tensor?', None), ('density', 'bool', False)), reduction.histogramdd_int_bins),
 ((('self', 'Tensor'), ('bins', 'Tensor[]'), ('range', 'float[]?', None), ('weight', 'Tensor?', None), ('density', 'bool', False)), reduction.histogramdd_TensorList_bins),),
     "kthvalue": (((('self', 'Tensor'), ('k', 'int'), ('dim', 'int', -1), ('keepdim', 'bool', False), '*', ('out', 'Tensor[2]?', None)), reduction.kthvalue),),
+    "linalg__powsum": (((('self', 'Tensor'), ('ord', 'Scalar', 2), ('dim', 'int[1]?', None), ('keepdim', 'bool', False), '*', ('dtype', 'ScalarType?', None)), reduction.linalg__powsum),),
     "linalg_vector_norm": (((('self', 'Tensor'), ('ord', 'Scalar', 2), ('dim', 'int[1]?', None), ('keepdim', 'bool', False), '*', ('dtype', 'ScalarType?', None), ('out', 'Tensor?', None)), reduction.linalg_vector_norm),),
     "logsumexp": (((('self', 'Tensor'), ('dim', 'int[1]'), ('keepdim', 'bool', False), '*', ('out', 'Tensor?', None)), reduction.logsumexp),),
     "max": (((('self', 'Tensor'), ('other', 'Tensor'), '*', ('out', 'Tensor?', None)), elementwise.max_other),
@@ -111,18 +113,21 @@ ENTRIES = {
 }
 
 GUARDS = named(reduction, """
-    _cdist_forward=__CDIST_FORWARD _euclidean_dist=__EUCLIDEAN_DIST _pdist_forward=__PDIST_FORWARD bincount=_BINCOUNT
-    cdist=_CDIST corrcoef=_CORRCOEF cov=_COV cummax=_CUMMAX cummin=_CUMMIN dist=_DIST histc=_HISTC
+    _cdist_forward=__CDIST_FORWARD _euclidean_dist=__EUCLIDEAN_DIST _is_all_true=__IS_ALL_TRUE
+    _is_any_true=__IS_ANY_TRUE _pdist_forward=__PDIST_FORWARD bincount=_BINCOUNT cdist=_CDIST corrcoef=_CORRCOEF
+    cov=_COV cummax=_CUMMAX cummaxmin_backward=_CUMMAXMIN_BACKWARD cummin=_CUMMIN dist=_DIST histc=_HISTC
     logcumsumexp=_LOGCUMSUMEXP pdist=_PDIST renorm=_RENORM renorm_=_RENORM_ segment_reduce=_SEGMENT_REDUCE trace=_TRACE
 """)
 
 OPERATORS = named(reduction, """
-    _cdist_forward _euclidean_dist _pdist_forward bincount cdist corrcoef cov cummax cummin dist histc logcumsumexp
-    pdist renorm renorm_ segment_reduce trace
+    _cdist_forward _euclidean_dist _is_all_true _is_any_true _pdist_forward bincount cdist corrcoef cov cummax
+    cummaxmin_backward cummin dist histc logcumsumexp pdist renorm renorm_ segment_reduce trace
 """) | {name: overloaded_function(name, entries) for name, entries in ENTRIES.items()}
 
 # "name=1,2" if only these entries are methods.
-METHODS = named(reduction, "bincount corrcoef cov cummax cummin dist histc logcumsumexp renorm renorm_ trace") | methods_of(ENTRIES, """
+METHODS = named(reduction, """
+    _is_all_true _is_any_true bincount corrcoef cov cummax cummin dist histc logcumsumexp renorm renorm_ trace
+""") | methods_of(ENTRIES, """
     all amax amin aminmax any argmax argmin count_nonzero cumprod cumprod_ cumsum cumsum_ diff hash_tensor histogram
     kthvalue logsumexp max mean median min mode nanmean nanmedian nanquantile nansum norm prod quantile std sum var
 """)

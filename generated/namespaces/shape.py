@@ -12,25 +12,26 @@ from ..variable_type import shape
 
 # "name", or "name=function" if it is the name of another function.
 OVERLOADS = named(shape, """
-    detach detach_ detach_copy clone copy_ contiguous _to_copy to_dtype_layout to_device to_prim_Device to_dtype
-    to_other type_as alias alias_copy view view_copy view_dtype view_copy_dtype _unsafe_view _reshape_alias view_as
-    reshape reshape_as flatten_using_ints=flatten unflatten_int ravel expand expand_copy expand_as broadcast_to
-    broadcast_tensors sum_to_size permute permute_copy transpose_int=transpose transpose_copy_int=transpose_copy
-    transpose_ t t_copy t_ swapaxes swapaxes_ swapdims swapdims_ movedim_intlist movedim_int moveaxis_intlist
-    moveaxis_int numpy_T matrix_H mT mH adjoint squeeze squeeze_copy squeeze_dim squeeze_copy_dim squeeze_dims
-    squeeze_copy_dims squeeze_ squeeze__dim squeeze__dims unsqueeze unsqueeze_copy unsqueeze_ as_strided as_strided_copy
-    as_strided_ select_int=select select_copy_int=select_copy select_backward slice_Tensor slice_copy_Tensor
-    slice_backward narrow narrow_Tensor narrow_copy diagonal diagonal_copy fill_diagonal_ diagonal_backward
-    linalg_diagonal unfold unfold_copy unfold_backward unbind_int unbind_copy_int split_Tensor split_copy_Tensor
-    unsafe_split_Tensor split_with_sizes split_with_sizes_copy unsafe_split_with_sizes split_sizes chunk unsafe_chunk
-    tensor_split_sections tensor_split_indices tensor_split_tensor_indices_or_sections hsplit_int hsplit_array
-    vsplit_int vsplit_array dsplit_int dsplit_array select_scatter slice_scatter diagonal_scatter as_strided_scatter
-    resize_ resize_as_ set_ set__source_Storage set__source_Storage_storage_offset set__source_Tensor
-    set__source_Tensor_storage_offset _chunk_cat cat concat concatenate stack block_diag hstack vstack dstack
-    column_stack row_stack atleast_1d atleast_1d_Sequence atleast_2d atleast_2d_Sequence atleast_3d atleast_3d_Sequence
-    repeat tile repeat_interleave_Tensor repeat_interleave_self_Tensor repeat_interleave_self_int roll flip fliplr
-    flipud rot90 tril tril_ triu triu_ diag diag_embed diagflat meshgrid meshgrid_indexing cartesian_prod combinations
-    constant_pad_nd pixel_shuffle pixel_unshuffle native_channel_shuffle channel_shuffle
+    detach detach_ detach_copy clone copy_ flatten_dense_tensors unflatten_dense_tensors copy contiguous _to_copy
+    to_dtype_layout to_device to_prim_Device to_dtype to_other type_as alias alias_copy view view_copy view_dtype
+    view_copy_dtype _unsafe_view _reshape_alias view_as reshape reshape_as flatten_using_ints=flatten unflatten_int
+    ravel expand expand_copy expand_as broadcast_to broadcast_tensors sum_to_size permute permute_copy
+    transpose_int=transpose transpose_copy_int=transpose_copy transpose_ t t_copy t_ swapaxes swapaxes_ swapdims
+    swapdims_ movedim_intlist movedim_int moveaxis_intlist moveaxis_int numpy_T matrix_H mT mH adjoint squeeze
+    squeeze_copy squeeze_dim squeeze_copy_dim squeeze_dims squeeze_copy_dims squeeze_ squeeze__dim squeeze__dims
+    unsqueeze unsqueeze_copy unsqueeze_ as_strided as_strided_copy as_strided_ select_int=select
+    select_copy_int=select_copy select_backward slice_Tensor slice_copy_Tensor slice_backward narrow narrow_Tensor
+    narrow_copy diagonal diagonal_copy fill_diagonal_ diagonal_backward linalg_diagonal unfold unfold_copy
+    unfold_backward unbind_int unbind_copy_int split_Tensor split_copy_Tensor unsafe_split_Tensor split_with_sizes
+    split_with_sizes_copy unsafe_split_with_sizes split_sizes chunk unsafe_chunk tensor_split_sections
+    tensor_split_indices tensor_split_tensor_indices_or_sections hsplit_int hsplit_array vsplit_int vsplit_array
+    dsplit_int dsplit_array select_scatter slice_scatter diagonal_scatter as_strided_scatter resize_ resize_as_ set_
+    set__source_Storage set__source_Storage_storage_offset set__source_Tensor set__source_Tensor_storage_offset
+    _chunk_cat cat concat concatenate stack block_diag hstack vstack dstack column_stack row_stack atleast_1d
+    atleast_1d_Sequence atleast_2d atleast_2d_Sequence atleast_3d atleast_3d_Sequence repeat tile
+    repeat_interleave_Tensor repeat_interleave_self_Tensor repeat_interleave_self_int roll flip fliplr flipud rot90 tril
+    tril_ triu triu_ diag diag_embed diagflat meshgrid meshgrid_indexing cartesian_prod combinations constant_pad_nd
+    pixel_shuffle pixel_unshuffle native_channel_shuffle channel_shuffle
 """)
 
 ENTRIES = {
@@ -67,6 +68,7 @@ ENTRIES = {
     "expand": (((('self', 'Tensor'), ('size', 'int[]'), '*', ('implicit', 'bool', False)), shape.expand),),
     "expand_copy": (((('self', 'Tensor'), ('size', 'int[]'), '*', ('implicit', 'bool', False), ('out', 'Tensor?', None)), shape.expand_copy),),
     "fill_diagonal_": (((('self', 'Tensor'), ('fill_value', 'Scalar'), ('wrap', 'bool', False)), shape.fill_diagonal_),),
+    "flatten_dense_tensors": (((('tensors', 'Tensor[]'),), shape.flatten_dense_tensors),),
     "flip": (((('self', 'Tensor'), ('dims', 'int[]'), '*', ('out', 'Tensor?', None)), shape.flip),),
     "hsplit": (((('self', 'Tensor'), ('sections', 'int')), shape.hsplit_int),
 ((('self', 'Tensor'), ('indices', 'int[]')), shape.hsplit_array),),
@@ -129,6 +131,7 @@ ENTRIES = {
     "unbind": (((('self', 'Tensor'), ('dim', 'int', 0)), shape.unbind_int),),
     "unbind_copy": (((('self', 'Tensor'), ('dim', 'int', 0), '*', ('out', 'Tensor[]?', None)), shape.unbind_copy_int),),
     "unflatten": (((('self', 'Tensor'), ('dim', 'int'), ('sizes', 'int[]')), shape.unflatten_int),),
+    "unflatten_dense_tensors": (((('flat', 'Tensor'), ('tensors', 'Tensor[]')), shape.unflatten_dense_tensors),),
     "unfold_backward": (((('grad_in', 'Tensor'), ('input_sizes', 'int[]'), ('dim', 'int'), ('size', 'int'), ('step', 'int'), '*', ('out', 'Tensor?', None)), shape.unfold_backward),),
     "unsafe_chunk": (((('self', 'Tensor'), ('chunks', 'int'), ('dim', 'int', 0)), shape.unsafe_chunk),),
     "unsafe_split": (((('self', 'Tensor'), ('split_size', 'int'), ('dim', 'int', 0)), shape.unsafe_split_Tensor),),
@@ -144,7 +147,7 @@ ENTRIES = {
 
 GUARDS = named(shape, """
     adjoint=_ADJOINT alias=_ALIAS alias_copy=_ALIAS_COPY channel_shuffle=_CHANNEL_SHUFFLE combinations=_COMBINATIONS
-    copy_=_COPY_ detach=_DETACH detach_=_DETACH_ detach_copy=_DETACH_COPY diag=_DIAG diag_embed=_DIAG_EMBED
+    copy=_COPY copy_=_COPY_ detach=_DETACH detach_=_DETACH_ detach_copy=_DETACH_COPY diag=_DIAG diag_embed=_DIAG_EMBED
     diagflat=_DIAGFLAT diagonal=_DIAGONAL diagonal_copy=_DIAGONAL_COPY diagonal_scatter=_DIAGONAL_SCATTER
     expand_as=_EXPAND_AS flatten=_FLATTEN_USING_INTS fliplr=_FLIPLR flipud=_FLIPUD linalg_diagonal=_LINALG_DIAGONAL
     mH=_MH mT=_MT matrix_H=_MATRIX_H narrow_copy=_NARROW_COPY native_channel_shuffle=_NATIVE_CHANNEL_SHUFFLE
@@ -157,7 +160,7 @@ GUARDS = named(shape, """
 """)
 
 OPERATORS = named(shape, """
-    adjoint alias alias_copy channel_shuffle combinations copy_ detach detach_ detach_copy diag diag_embed diagflat
+    adjoint alias alias_copy channel_shuffle combinations copy copy_ detach detach_ detach_copy diag diag_embed diagflat
     diagonal diagonal_copy diagonal_scatter expand_as flatten fliplr flipud linalg_diagonal mH mT matrix_H narrow_copy
     native_channel_shuffle numpy_T pixel_shuffle pixel_unshuffle ravel reshape_as select select_copy select_scatter
     swapaxes swapaxes_ swapdims swapdims_ t t_ t_copy transpose transpose_ transpose_copy tril tril_ triu triu_ type_as

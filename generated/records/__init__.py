@@ -39,25 +39,27 @@ RECORDS = RecordIndex(by_name({
         native_layer_norm_backward norm_except_dim rms_norm
     """,
     "reduction": """
-        _cdist_forward _euclidean_dist _pdist_forward all amax amin aminmax any argmax argmin bincount cdist corrcoef
-        count_nonzero cov cummax cummin cumprod cumprod_ cumsum cumsum_ cumulative_trapezoid diff dist frobenius_norm
-        gradient hash_tensor histc histogram histogramdd kthvalue linalg_vector_norm logcumsumexp logsumexp mean median
-        mode nanmean nanmedian nanquantile nansum norm pdist prod quantile renorm renorm_ segment_reduce
-        special_logsumexp std std_mean sum trace trapezoid trapz value_selecting_reduction_backward var var_mean
+        _cdist_forward _euclidean_dist _is_all_true _is_any_true _pdist_forward all amax amin aminmax any argmax argmin
+        bincount cdist corrcoef count_nonzero cov cummax cummaxmin_backward cummin cumprod cumprod_ cumsum cumsum_
+        cumulative_trapezoid diff dist frobenius_norm gradient hash_tensor histc histogram histogramdd kthvalue
+        linalg__powsum linalg_vector_norm logcumsumexp logsumexp mean median mode nanmean nanmedian nanquantile nansum
+        norm pdist prod quantile renorm renorm_ segment_reduce special_logsumexp std std_mean sum trace trapezoid trapz
+        value_selecting_reduction_backward var var_mean
     """,
     "shape": """
         _chunk_cat _reshape_alias _to_copy _unsafe_view adjoint alias alias_copy as_strided as_strided_ as_strided_copy
         as_strided_scatter atleast_1d atleast_2d atleast_3d block_diag broadcast_tensors broadcast_to cartesian_prod cat
-        channel_shuffle chunk clone column_stack combinations concat concatenate constant_pad_nd contiguous copy_ detach
-        detach_ detach_copy diag diag_embed diagflat diagonal diagonal_backward diagonal_copy diagonal_scatter dsplit
-        dstack expand expand_as expand_copy fill_diagonal_ flatten flip fliplr flipud hsplit hstack linalg_diagonal mH
-        mT matrix_H meshgrid moveaxis movedim narrow narrow_copy native_channel_shuffle numpy_T permute permute_copy
-        pixel_shuffle pixel_unshuffle ravel repeat repeat_interleave reshape reshape_as resize_ resize_as_ roll rot90
-        row_stack select select_backward select_copy select_scatter set_ slice slice_backward slice_copy slice_scatter
-        split split_copy split_with_sizes split_with_sizes_copy squeeze squeeze_ squeeze_copy stack sum_to_size swapaxes
-        swapaxes_ swapdims swapdims_ t t_ t_copy tensor_split tile to transpose transpose_ transpose_copy tril tril_
-        triu triu_ type_as unbind unbind_copy unflatten unfold unfold_backward unfold_copy unsafe_chunk unsafe_split
-        unsafe_split_with_sizes unsqueeze unsqueeze_ unsqueeze_copy view view_as view_copy vsplit vstack
+        channel_shuffle chunk clone column_stack combinations concat concatenate constant_pad_nd contiguous copy copy_
+        detach detach_ detach_copy diag diag_embed diagflat diagonal diagonal_backward diagonal_copy diagonal_scatter
+        dsplit dstack expand expand_as expand_copy fill_diagonal_ flatten flatten_dense_tensors flip fliplr flipud
+        hsplit hstack linalg_diagonal mH mT matrix_H meshgrid moveaxis movedim narrow narrow_copy native_channel_shuffle
+        numpy_T permute permute_copy pixel_shuffle pixel_unshuffle ravel repeat repeat_interleave reshape reshape_as
+        resize_ resize_as_ roll rot90 row_stack select select_backward select_copy select_scatter set_ slice
+        slice_backward slice_copy slice_scatter split split_copy split_with_sizes split_with_sizes_copy squeeze squeeze_
+        squeeze_copy stack sum_to_size swapaxes swapaxes_ swapdims swapdims_ t t_ t_copy tensor_split tile to transpose
+        transpose_ transpose_copy tril tril_ triu triu_ type_as unbind unbind_copy unflatten unflatten_dense_tensors
+        unfold unfold_backward unfold_copy unsafe_chunk unsafe_split unsafe_split_with_sizes unsqueeze unsqueeze_
+        unsqueeze_copy view view_as view_copy vsplit vstack
     """,
     "complex": """
         _conj _conj_copy _conj_physical _neg_view _neg_view_copy angle complex conj conj_physical conj_physical_ imag
@@ -123,13 +125,13 @@ RECORDS = RecordIndex(by_name({
         nuclear_norm orgqr ormqr pinverse qr slogdet svd triangular_solve vander
     """,
     "activation": """
-        _log_softmax _log_softmax_backward_data _prelu_kernel _prelu_kernel_backward _safe_softmax _softmax
-        _softmax_backward_data celu celu_ elu elu_ elu_backward gelu gelu_ gelu_backward glu glu_backward hardshrink
-        hardshrink_backward hardsigmoid hardsigmoid_ hardsigmoid_backward hardswish hardswish_ hardswish_backward
-        hardtanh hardtanh_ hardtanh_backward leaky_relu leaky_relu_ leaky_relu_backward log_sigmoid log_sigmoid_backward
-        log_sigmoid_forward log_softmax mish mish_ mish_backward prelu relu relu6 relu6_ relu_ selu selu_ silu silu_
-        silu_backward softmax softplus softplus_backward softshrink softshrink_backward special_log_softmax
-        special_softmax threshold threshold_ threshold_backward
+        _log_softmax _log_softmax_backward_data _masked_softmax _masked_softmax_backward _prelu_kernel
+        _prelu_kernel_backward _safe_softmax _softmax _softmax_backward_data celu celu_ elu elu_ elu_backward gelu gelu_
+        gelu_backward glu glu_backward hardshrink hardshrink_backward hardsigmoid hardsigmoid_ hardsigmoid_backward
+        hardswish hardswish_ hardswish_backward hardtanh hardtanh_ hardtanh_backward leaky_relu leaky_relu_
+        leaky_relu_backward log_sigmoid log_sigmoid_backward log_sigmoid_forward log_softmax mish mish_ mish_backward
+        prelu relu relu6 relu6_ relu_ selu selu_ silu silu_ silu_backward softmax softplus softplus_backward softshrink
+        softshrink_backward special_log_softmax special_softmax threshold threshold_ threshold_backward
     """,
     "recurrent": """
         _pack_padded_sequence _pack_padded_sequence_backward _pad_packed_sequence gru gru_cell lstm lstm_cell

@@ -33,17 +33,17 @@ from gradloom.core.variants import (
 from gradloom.tensors.out import write_out
 from gradloom.kernels.activation import piecewise as kernels_activation_piecewise, smooth as kernels_activation_smooth, softmax as kernels_activation_softmax
 from gradloom.composite import activation as composite_activation
-from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_jvp, mish_second, silu_second, softmax_backward_jvp, softplus_second
+from gradloom.formulas.activation import elu_second, gelu_second, glu_double_backward, glu_jvp, hardswish_double_backward, log_sigmoid_second, log_softmax_backward_jvp, masked_softmax_backward_jvp, mish_second, silu_second, softmax_backward_jvp, softplus_second
 from gradloom.generated.functions.activation import (
     CeluBackward0, CeluBackward1, EluBackward0, EluBackward1, EluBackwardBackward0, GeluBackward0,
     GeluBackwardBackward0, GluBackward0, GluBackwardBackward0, HardshrinkBackward0, HardshrinkBackwardBackward0,
     HardsigmoidBackward0, HardsigmoidBackwardBackward0, HardswishBackward0, HardswishBackwardBackward0,
     HardtanhBackward0, HardtanhBackwardBackward0, LeakyReluBackward0, LeakyReluBackward1, LeakyReluBackwardBackward0,
     LogSigmoidBackward0, LogSigmoidBackwardBackward0, LogSoftmaxBackward0, LogSoftmaxBackwardDataBackward0,
-    MishBackward0, MishBackwardBackward0, PreluKernelBackward0, PreluKernelBackwardBackward0, ReluBackward0,
-    SafeSoftmaxBackward0, SiluBackward0, SiluBackwardBackward0, SoftmaxBackward0, SoftmaxBackwardDataBackward0,
-    SoftplusBackward0, SoftplusBackwardBackward0, SoftshrinkBackward0, SoftshrinkBackwardBackward0, ThresholdBackward0,
-    ThresholdBackwardBackward0,
+    MaskedSoftmaxBackward0, MaskedSoftmaxBackwardBackward0, MishBackward0, MishBackwardBackward0, PreluKernelBackward0,
+    PreluKernelBackwardBackward0, ReluBackward0, SafeSoftmaxBackward0, SiluBackward0, SiluBackwardBackward0,
+    SoftmaxBackward0, SoftmaxBackwardDataBackward0, SoftplusBackward0, SoftplusBackwardBackward0, SoftshrinkBackward0,
+    SoftshrinkBackwardBackward0, ThresholdBackward0, ThresholdBackwardBackward0,
 )
 
 
@@ -3419,6 +3419,145 @@ def _safe_softmax(input, dim, dtype=None):
             try:
                 # result: result * (self_t - (result * self_t).sum([dim], True))
                 result_tangent = result * (self_t - (result * self_t).sum([dim], True))
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
+    if flags and flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _masked_softmax(input, mask, dim=None, mask_type=None, *, out=None):
+    """_masked_softmax(Tensor self, Tensor mask, int? dim=None, int? mask_type=None) -> Tensor
+
+    ∂L/∂x = _masked_softmax_backward(g, z, mask, dim)
+    dz = _masked_softmax_backward(dx, z, mask, dim)
+    where x = self, z = result, g = ∂L/∂z
+
+    MaskedSoftmaxBackward0, from the entry _masked_softmax of derivatives.yaml.
+    """
+    try:
+        self_, mask_ = input._operand, mask._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_masked_softmax, (input, mask, dim, mask_type), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_masked_softmax, (input, mask, dim, mask_type), out)
+        try:
+            result_ = kernels_activation_softmax.masked_softmax(self_, mask_, dim, mask_type)
+        except Exception as error:
+            raise refusal(error, '_masked_softmax', self_, mask_, dim=dim, mask_type=mask_type) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags or not flags & GRAD_OFF:
+        edge_self = input._edge or gradient_edge(input)
+        if edge_self is not NO_EDGE:
+            fn = new(MaskedSoftmaxBackward0)
+            fn.next_edges = (edge_self,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+            fn.saved_dim = dim
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = fn
+            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
+    if flags and flags & FORWARD_AD:
+        self_t = tangent_of(input)
+        if self_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                # result: _masked_softmax_backward(self_t, result, mask, dim)
+                result_tangent = ops._masked_softmax_backward(self_t, result, mask, dim)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(result, result_tangent)
+    if flags and flags & INFERENCE:
+        mark_inference((result,))
+    return result
+
+
+def _masked_softmax_backward(grad_output, output, mask, dim=None, *, out=None):
+    """_masked_softmax_backward(Tensor grad_output, Tensor output, Tensor mask, int? dim=None) -> Tensor
+
+    ∂L/∂grad_output = _masked_softmax_backward(g, output, mask, dim)
+    ∂L/∂output = masked_softmax_double_backward(g, grad_output, output, mask, dim)
+    dz = masked_softmax_backward_jvp(dgrad_output, doutput, grad_output, output, mask, dim)
+    where z = result, g = ∂L/∂z
+    masked_softmax_double_backward: `softmax_double_backward` of the elements whose mask is False; 0 for others.
+    masked_softmax_backward_jvp: `softmax_backward_jvp` of the elements whose mask is False; 0 for others.
+
+    MaskedSoftmaxBackwardBackward0, from the entry _masked_softmax_backward of derivatives.yaml.
+    """
+    try:
+        grad_output_, output_, mask_ = grad_output._operand, output._operand, mask._operand
+        flags = state.flags
+    except AttributeError:
+        flags = INTERCEPT
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_masked_softmax_backward, (grad_output, output, mask, dim), out)
+        result = take_kernel()()
+        result_ = result._array
+    else:
+        if out is not None:
+            return write_out(_masked_softmax_backward, (grad_output, output, mask, dim), out)
+        try:
+            result_ = kernels_activation_softmax.masked_softmax_backward(grad_output_, output_, mask_, dim)
+        except Exception as error:
+            raise refusal(error, '_masked_softmax_backward', grad_output_, output_, mask_, dim=dim) from None
+        if result_.__class__ is not ndarray:
+            result_ = asarray(result_)
+        result = new(Tensor)
+        result._array = result_
+        result._edge = NO_EDGE
+        result._vc = None
+    if flags == GRAD_OFF:
+        return result
+    if not flags or not flags & GRAD_OFF:
+        edge_grad_output = grad_output._edge or gradient_edge(grad_output)
+        edge_output = output._edge or gradient_edge(output)
+        if edge_grad_output is not NO_EDGE or edge_output is not NO_EDGE:
+            needs_output = edge_output is not NO_EDGE
+            fn = new(MaskedSoftmaxBackwardBackward0)
+            fn.next_edges = (edge_grad_output, edge_output)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_grad_output = (grad_output if grad_output._vc is None and not flags else save(grad_output)) if needs_output else None
+            fn.saved_output = output if output._vc is None and not flags else save(output)
+            fn.saved_mask = mask if mask._vc is None and not flags else save(mask)
+            fn.saved_dim = dim
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (result_.shape, result_.dtype)
+            result._edge = fn
+    if flags and flags & FORWARD_AD:
+        grad_output_t = tangent_of(grad_output)
+        output_t = tangent_of(output)
+        if grad_output_t is not None or output_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                if grad_output_t is None:
+                    grad_output_t = zeros_for(grad_output)
+                if output_t is None:
+                    output_t = zeros_for(output)
+                grad_output_p = grad_output
+                output_p = output
+                # result: masked_softmax_backward_jvp(grad_output_t, output_t, grad_output_p, output_p, mask, dim)
+                result_tangent = masked_softmax_backward_jvp(grad_output_t, output_t, grad_output_p, output_p, mask, dim)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)

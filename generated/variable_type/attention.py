@@ -200,8 +200,8 @@ _scaled_dot_product_flash_attention_for_cpu.keyword_only = ("attn_mask", "scale"
 __SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU = GuardedOverload("_scaled_dot_product_flash_attention_for_cpu", (((('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('dropout_p', 'float', 0.0), ('is_causal', 'bool', False), '*', ('attn_mask', 'Tensor?', None), ('scale', 'float?', None)), _scaled_dot_product_flash_attention_for_cpu),))
 
 
-def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out=MISSING, query=MISSING, key=MISSING, value=MISSING, output=MISSING, logsumexp=MISSING, dropout_p=MISSING, is_causal=MISSING, *, attn_mask=None, scale=None):
-    """_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor output, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)
+def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out=MISSING, query=MISSING, key=MISSING, value=MISSING, out=MISSING, logsumexp=MISSING, dropout_p=MISSING, is_causal=MISSING, *, attn_mask=None, scale=None):
+    """_scaled_dot_product_flash_attention_for_cpu_backward(Tensor grad_out, Tensor query, Tensor key, Tensor value, Tensor out, Tensor logsumexp, float dropout_p, bool is_causal, *, Tensor? attn_mask=None, float? scale=None) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)
 
     (∂L/∂grad_out, ∂L/∂query, ∂L/∂key, ∂L/∂value) = attention_double_backward(g, grad_out, query, key, value, is_causal, attn_mask, scale)
     (dgrad_query, dgrad_key, dgrad_value) = attention_backward_jvp(grad_out, dgrad_out, query, dquery, key, dkey, value, dvalue, is_causal, attn_mask, scale)
@@ -212,26 +212,26 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out=MISSING, query
     ScaledDotProductFlashAttentionForCpuBackwardBackward0, from the entry _scaled_dot_product_flash_attention_for_cpu_backward of derivatives.yaml.
     """
     try:
-        grad_out_, query_, key_, value_, output_, logsumexp_, attn_mask_ = grad_out._operand, query._operand, key._operand, value._operand, output._operand, logsumexp._operand, None if attn_mask is None else attn_mask._operand
+        grad_out_, query_, key_, value_, out_, logsumexp_, attn_mask_ = grad_out._operand, query._operand, key._operand, value._operand, out._operand, logsumexp._operand, None if attn_mask is None else attn_mask._operand
     except AttributeError:
         grad_out_ = None
     if grad_out_ is None:
-        return __SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_BACKWARD(grad_out, query, key, value, output, logsumexp, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
+        return __SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_BACKWARD(grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
     if dropout_p.__class__ is not float or is_causal.__class__ is not bool or scale is not None and scale.__class__ is not float:
-        return __SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_BACKWARD(grad_out, query, key, value, output, logsumexp, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
+        return __SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_BACKWARD(grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask=attn_mask, scale=scale)
     flags = state.flags
     if flags and flags & INTERCEPT:
         if not flags & REDISPATCH:
-            return intercept(_scaled_dot_product_flash_attention_for_cpu_backward, (grad_out, query, key, value, output, logsumexp, dropout_p, is_causal, attn_mask, scale))
+            return intercept(_scaled_dot_product_flash_attention_for_cpu_backward, (grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale))
         grad_query, grad_key, grad_value = take_kernel()()
         grad_query_ = None if grad_query is None else grad_query._array
         grad_key_ = None if grad_key is None else grad_key._array
         grad_value_ = None if grad_value is None else grad_value._array
     else:
         try:
-            grad_query_, grad_key_, grad_value_ = kernels_attention.flash_attention_backward(grad_out_, query_, key_, value_, output_, logsumexp_, dropout_p, is_causal, attn_mask_, scale)
+            grad_query_, grad_key_, grad_value_ = kernels_attention.flash_attention_backward(grad_out_, query_, key_, value_, out_, logsumexp_, dropout_p, is_causal, attn_mask_, scale)
         except Exception as error:
-            raise refusal(error, '_scaled_dot_product_flash_attention_for_cpu_backward', grad_out_, query_, key_, value_, output_, logsumexp_, attn_mask_) from None
+            raise refusal(error, '_scaled_dot_product_flash_attention_for_cpu_backward', grad_out_, query_, key_, value_, out_, logsumexp_, attn_mask_) from None
         grad_query = None if grad_query_ is None else ops.wrap(grad_query_)
         grad_key = None if grad_key_ is None else ops.wrap(grad_key_)
         grad_value = None if grad_value_ is None else ops.wrap(grad_value_)
@@ -293,7 +293,7 @@ def _scaled_dot_product_flash_attention_for_cpu_backward(grad_out=MISSING, query
 
 
 _scaled_dot_product_flash_attention_for_cpu_backward.keyword_only = ("attn_mask", "scale",)
-__SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_BACKWARD = GuardedOverload("_scaled_dot_product_flash_attention_for_cpu_backward", (((('grad_out', 'Tensor'), ('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('output', 'Tensor'), ('logsumexp', 'Tensor'), ('dropout_p', 'float'), ('is_causal', 'bool'), '*', ('attn_mask', 'Tensor?', None), ('scale', 'float?', None)), _scaled_dot_product_flash_attention_for_cpu_backward),))
+__SCALED_DOT_PRODUCT_FLASH_ATTENTION_FOR_CPU_BACKWARD = GuardedOverload("_scaled_dot_product_flash_attention_for_cpu_backward", (((('grad_out', 'Tensor'), ('query', 'Tensor'), ('key', 'Tensor'), ('value', 'Tensor'), ('out', 'Tensor'), ('logsumexp', 'Tensor'), ('dropout_p', 'float'), ('is_causal', 'bool'), '*', ('attn_mask', 'Tensor?', None), ('scale', 'float?', None)), _scaled_dot_product_flash_attention_for_cpu_backward),))
 
 
 # The rule of autocast for the arguments: the key `autocast` of the entry.

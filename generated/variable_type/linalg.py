@@ -37,12 +37,12 @@ from gradloom.formulas.linalg.factorizations import linalg_qr_jvp
 from gradloom.formulas.linalg.solve import cholesky_inverse_jvp, cholesky_jvp, cholesky_solve_jvp, householder_product_jvp, linalg_det_jvp, linalg_lu_jvp, linalg_lu_solve_jvp, linalg_solve_jvp, linalg_solve_triangular_jvp, lu_factor_ex_jvp, lu_unpack_jvp, ormqr_jvp, slogdet_jvp, triangular_solve_jvp
 from gradloom.formulas.linalg.spectral import hermitian_part, linalg_eig_jvp, linalg_lstsq_residuals_jvp, linalg_lstsq_solution_jvp, linalg_matrix_exp_differential, linalg_polar_jvp, linalg_svd_jvp, pinv_jvp
 from gradloom.generated.functions.linalg import (
-    CholeskyBackward0, CholeskyInverseBackward0, CholeskySolveBackward0, GeqrfBackward0, LinalgCholeskyExBackward0,
-    LinalgDetBackward0, LinalgEigBackward0, LinalgEighBackward0, LinalgHouseholderProductBackward0,
-    LinalgInvExBackward0, LinalgLstsqBackward0, LinalgLuBackward0, LinalgLuFactorExBackward0, LinalgLuSolveBackward0,
-    LinalgLyapunovBackward0, LinalgMatrixExpBackward0, LinalgMatrixSqrthBackward0, LinalgPinvBackward0,
-    LinalgPolarBackward0, LinalgQrBackward0, LinalgSlogdetBackward0, LinalgSolveExBackward0,
-    LinalgSolveTriangularBackward0, LinalgSvdBackward0, LuUnpackBackward0, OrmqrBackward0, TriangularSolveBackward0,
+    CholeskyInverseBackward0, CholeskySolveBackward0, GeqrfBackward0, LinalgCholeskyExBackward0, LinalgDetBackward0,
+    LinalgEigBackward0, LinalgEighBackward0, LinalgHouseholderProductBackward0, LinalgInvExBackward0,
+    LinalgLstsqBackward0, LinalgLuBackward0, LinalgLuFactorExBackward0, LinalgLuSolveBackward0, LinalgLyapunovBackward0,
+    LinalgMatrixExpBackward0, LinalgMatrixSqrthBackward0, LinalgPinvBackward0, LinalgPolarBackward0, LinalgQrBackward0,
+    LinalgSlogdetBackward0, LinalgSolveExBackward0, LinalgSolveTriangularBackward0, LinalgSvdBackward0,
+    LuUnpackBackward0, OrmqrBackward0, TriangularSolveBackward0,
 )
 
 
@@ -380,13 +380,7 @@ _LINALG_CHOLESKY = GuardedOverload("linalg_cholesky", (((('self', 'Tensor'), '*'
 def cholesky(input=MISSING, upper=False, *, out=None):
     """cholesky(Tensor self, bool upper=False) -> Tensor
 
-    ∂L/∂x = cholesky_backward(g, upper, z)
-    dz = cholesky_jvp(dx, z, upper)
-    where x = self, z = result, g = ∂L/∂z
-    cholesky_backward: the gradient of A = L L^H: L^-H F L^-1, where F has half of the lower triangle of L^H gL, and its conjugate above the diagonal. For complex A the diagonal of L^H gL keeps its imaginary part, as in PyTorch: changes of a Hermitian matrix do not see it.
-    cholesky_jvp: the tangent of L with A = L L^H: L F, where F is the lower triangle of L^-1 dA L^-H with half of its diagonal.
-
-    CholeskyBackward0, from the entry cholesky of derivatives.yaml.
+    Made of other operators by composite.linalg.cholesky, and differentiable through them.
     """
     warn_deprecated('cholesky', 'torch.linalg.cholesky(self), and for upper=True its .mH')
     try:
@@ -399,54 +393,13 @@ def cholesky(input=MISSING, upper=False, *, out=None):
         return _CHOLESKY(input, upper, out=out)
     flags = state.flags
     if flags and flags & (INTERCEPT | AUTOCAST):
-        if not flags & REDISPATCH:
-            return intercept(cholesky, (input, upper), out)
-        result = take_kernel()()
-        result_ = result._array
-    else:
-        if out is not None:
-            return write_out(cholesky, (input, upper), out)
-        try:
-            result_ = kernels_linalg_solve.cholesky(self_, upper)
-        except Exception as error:
-            raise refusal(error, 'cholesky', self_) from None
-        if result_.__class__ is not ndarray:
-            result_ = asarray(result_)
-        result = new(Tensor)
-        result._array = result_
-        result._edge = NO_EDGE
-        result._vc = None
-    if flags == GRAD_OFF:
-        return result
-    if not flags or not flags & GRAD_OFF:
-        edge_self = input._edge or gradient_edge(input)
-        if edge_self is not NO_EDGE:
-            fn = new(CholeskyBackward0)
-            fn.next_edges = (edge_self,)
-            fn.sequence_nr = next_sequence_nr()
-            fn.hooks = None
-            fn.saved_upper = upper
-            if flags and flags & ANOMALY:
-                remember(fn)
-            fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = fn
-            fn.saved_result = SavedVariable(result, 0) if flags else save_output(result, 0)
-    if flags and flags & FORWARD_AD:
-        self_t = tangent_of(input)
-        if self_t is not None:
-            state.flags &= ~FORWARD_AD
-            try:
-                # result: cholesky_jvp(self_t, result, upper)
-                result_tangent = cholesky_jvp(self_t, result, upper)
-            finally:
-                state.flags |= FORWARD_AD
-            set_tangent(result, result_tangent)
-    if flags and flags & INFERENCE:
-        mark_inference((result,))
-    return result
+        return intercept(cholesky, (input, upper), out, composite_linalg_solve.cholesky)
+    if out is not None:
+        return write_out(cholesky, (input, upper), out)
+    return composite_linalg_solve.cholesky(input, upper)
 
 
-_CHOLESKY = GuardedOverload("cholesky", (((('self', 'Tensor'), ('upper', 'bool', False), '*', ('out', 'Tensor?', None)), cholesky),))
+_CHOLESKY = GuardedOverload("cholesky", (((('self', 'Tensor'), ('upper', 'bool', False), '*', ('out', 'Tensor?', None)), cholesky),), composite_linalg_solve.cholesky)
 
 
 def cholesky_solve(input=MISSING, input2=MISSING, upper=False, *, out=None):
@@ -1144,7 +1097,7 @@ __LU_WITH_INFO = GuardedOverload("_lu_with_info", (((('self', 'Tensor'), ('pivot
 def _linalg_solve_ex(A=MISSING, B=MISSING, *, left=True, check_errors=False, out=None):
     """_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)
 
-    (∂L/∂A, ∂L/∂B) = linalg_solve_backward(g, z, A, LU, pivots, left, shape(B))
+    (∂L/∂A, ∂L/∂B) = linalg_solve_backward(g, z, A, LU, pivots, left)
     dz = linalg_solve_jvp(A, dA, dB, z, LU, pivots, left)
     where z = result, g = ∂L/∂z
     linalg_solve_backward: the gradients of A and B for A X = B (or X A = B): gB = A^-H gX and -gB X^H (or -X^H gB).
@@ -1191,7 +1144,6 @@ def _linalg_solve_ex(A=MISSING, B=MISSING, *, left=True, check_errors=False, out
             fn.sequence_nr = next_sequence_nr()
             fn.hooks = None
             fn.saved_A = A if A._vc is None and not flags else save(A)
-            fn.saved_B_sym_sizes = B._array.shape
             fn.saved_left = left
             if flags and flags & ANOMALY:
                 remember(fn)

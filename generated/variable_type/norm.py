@@ -1120,7 +1120,7 @@ def norm_except_dim(v, pow=2, dim=0):
 def native_group_norm(input=MISSING, weight=MISSING, bias=MISSING, N=MISSING, C=MISSING, HxW=MISSING, group=MISSING, eps=MISSING):
     """native_group_norm(Tensor input, Tensor? weight, Tensor? bias, int N, int C, int HxW, int group, float eps) -> (Tensor, Tensor, Tensor)
 
-    (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = group_norm_backward(g, x, z₁, z₂, weight, N, C, HxW, group, ε)
+    (∂L/∂x, ∂L/∂weight, ∂L/∂bias) = group_norm_backward(g, x, z₁, z₂, weight, N, C, HxW, group)
     dz₀ = group_norm_jvp(x, dx, weight, dweight, dbias, z₁, z₂, group)
     dz₁ = group_norm_mean_jvp(dx, group)
     dz₂ = group_norm_deviation_jvp(x, dx, z₁, z₂, group)
@@ -1173,7 +1173,6 @@ def native_group_norm(input=MISSING, weight=MISSING, bias=MISSING, N=MISSING, C=
             fn.saved_C = C
             fn.saved_HxW = HxW
             fn.saved_group = group
-            fn.saved_eps = eps
             if flags and flags & ANOMALY:
                 remember(fn)
             fn.input_metadata = (result0_.shape, result0_.dtype, result1_.shape, result1_.dtype, result2_.shape, result2_.dtype)

@@ -1449,6 +1449,46 @@ def all(input, *, out=None):
     return result
 
 
+def _is_all_true(input=MISSING):
+    """_is_all_true(Tensor self) -> Tensor
+
+    Made of other operators by composite.reduction.is_all_true, and differentiable through them.
+    """
+    try:
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __IS_ALL_TRUE(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_is_all_true, (input,), None, composite_reduction_statistics.is_all_true)
+    return composite_reduction_statistics.is_all_true(input)
+
+
+__IS_ALL_TRUE = GuardedOverload("_is_all_true", (((('self', 'Tensor'),), _is_all_true),), composite_reduction_statistics.is_all_true)
+
+
+def _is_any_true(input=MISSING):
+    """_is_any_true(Tensor self) -> Tensor
+
+    Made of other operators by composite.reduction.is_any_true, and differentiable through them.
+    """
+    try:
+        self_ = input._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return __IS_ANY_TRUE(input)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(_is_any_true, (input,), None, composite_reduction_statistics.is_any_true)
+    return composite_reduction_statistics.is_any_true(input)
+
+
+__IS_ANY_TRUE = GuardedOverload("_is_any_true", (((('self', 'Tensor'),), _is_any_true),), composite_reduction_statistics.is_any_true)
+
+
 def all_dims(input, dim=None, keepdim=False, *, out=None):
     """all.dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor
 
@@ -2069,6 +2109,17 @@ def linalg_vector_norm(input, ord=2, dim=None, keepdim=False, dtype=None, *, out
     return result
 
 
+def linalg__powsum(input, ord=2, dim=None, keepdim=False, dtype=None):
+    """linalg__powsum(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor
+
+    Made of other operators by composite.reduction.powsum, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(linalg__powsum, (input, ord, dim, keepdim, dtype), None, composite_reduction_statistics.powsum)
+    return composite_reduction_statistics.powsum(input, ord, dim, keepdim, dtype)
+
+
 def logsumexp(input, dim, keepdim=False, *, out=None):
     """logsumexp(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
 
@@ -2397,7 +2448,7 @@ def cumprod_(self, dim, dtype=None):
 def cummax(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
     """cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)
 
-    ∂L/∂x = scatter_add(0, dim, indices, g)
+    ∂L/∂x = cummaxmin_backward(g, x, indices, dim)
     dvalues = gather(dx, dim, indices)
     where x = self, g = ∂L/∂values
 
@@ -2464,7 +2515,7 @@ _CUMMAX = GuardedOverload("cummax", (((('self', 'Tensor'), ('dim', 'int'), '*', 
 def cummin(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
     """cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)
 
-    ∂L/∂x = scatter_add(0, dim, indices, g)
+    ∂L/∂x = cummaxmin_backward(g, x, indices, dim)
     dvalues = gather(dx, dim, indices)
     where x = self, g = ∂L/∂values
 
@@ -2526,6 +2577,28 @@ def cummin(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):
 
 
 _CUMMIN = GuardedOverload("cummin", (((('self', 'Tensor'), ('dim', 'int'), '*', ('out', 'Tensor[2]?', None)), cummin),))
+
+
+def cummaxmin_backward(grad=MISSING, input=MISSING, indices=MISSING, dim=MISSING, *, axis=MISSING):
+    """cummaxmin_backward(Tensor grad, Tensor input, Tensor indices, int dim) -> Tensor
+
+    Made of other operators by composite.reduction.cummaxmin_backward, and differentiable through them.
+    """
+    try:
+        grad_, input_, indices_ = grad._operand, input._operand, indices._operand
+    except AttributeError:
+        grad_ = None
+    if grad_ is None:
+        return _CUMMAXMIN_BACKWARD(grad, input, indices, dim, axis=axis)
+    if dim.__class__ is not int or axis is not MISSING:
+        return _CUMMAXMIN_BACKWARD(grad, input, indices, dim, axis=axis)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(cummaxmin_backward, (grad, input, indices, dim), None, composite_reduction_statistics.cummaxmin_backward)
+    return composite_reduction_statistics.cummaxmin_backward(grad, input, indices, dim)
+
+
+_CUMMAXMIN_BACKWARD = GuardedOverload("cummaxmin_backward", (((('grad', 'Tensor'), ('input', 'Tensor'), ('indices', 'Tensor'), ('dim', 'int')), cummaxmin_backward),), composite_reduction_statistics.cummaxmin_backward)
 
 
 def logcumsumexp(input=MISSING, dim=MISSING, *, axis=MISSING, out=None):

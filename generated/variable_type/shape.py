@@ -270,6 +270,52 @@ def copy_(self=MISSING, src=MISSING, non_blocking=False):
 _COPY_ = GuardedOverload("copy_", (((('self', 'Tensor'), ('src', 'Tensor|number'), ('non_blocking', 'bool', False)), copy_),))
 
 
+def flatten_dense_tensors(tensors):
+    """flatten_dense_tensors(Tensor[] tensors) -> Tensor
+
+    Made of other operators by composite.shape.flatten_dense_tensors, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(flatten_dense_tensors, (tensors,), None, composite_shape_joins.flatten_dense_tensors)
+    return composite_shape_joins.flatten_dense_tensors(tensors)
+
+
+def unflatten_dense_tensors(flat, tensors):
+    """unflatten_dense_tensors(Tensor flat, Tensor[] tensors) -> Tensor[]
+
+    Made of other operators by composite.shape.unflatten_dense_tensors, and differentiable through them.
+    """
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(unflatten_dense_tensors, (flat, tensors), None, composite_shape_joins.unflatten_dense_tensors)
+    return composite_shape_joins.unflatten_dense_tensors(flat, tensors)
+
+
+def copy(input=MISSING, src=MISSING, non_blocking=False, *, out=None):
+    """copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor
+
+    Made of other operators by composite.shape.copy, and differentiable through them.
+    """
+    try:
+        self_, src_ = input._operand, src._operand
+    except AttributeError:
+        self_ = None
+    if self_ is None:
+        return _COPY(input, src, non_blocking, out=out)
+    if non_blocking.__class__ is not bool:
+        return _COPY(input, src, non_blocking, out=out)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        return intercept(copy, (input, src, non_blocking), out, composite_shape_memory.copy)
+    if out is not None:
+        return write_out(copy, (input, src, non_blocking), out)
+    return composite_shape_memory.copy(input, src, non_blocking)
+
+
+_COPY = GuardedOverload("copy", (((('self', 'Tensor'), ('src', 'Tensor'), ('non_blocking', 'bool', False), '*', ('out', 'Tensor?', None)), copy),), composite_shape_memory.copy)
+
+
 def contiguous(self, memory_format=None):
     """contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)
 

@@ -115,16 +115,12 @@ def _import_dotted_name(name: str) -> Any:
 
 def _flatten_dense_tensors(tensors: Iterable[Tensor]) -> Tensor:
     """Return the elements of tensors of one dtype, one tensor after the other: (sum of their sizes,)."""
-    return torch.cat([tensor.contiguous().view(-1) for tensor in tensors])
+    return torch.ops.aten.flatten_dense_tensors(tuple(tensors))
 
 
 def _unflatten_dense_tensors(flat: Tensor, tensors: Iterable[Tensor]) -> tuple[Tensor, ...]:
     """Return views of a flat tensor, with the sizes of the tensors that it was made of."""
-    found, start = [], 0
-    for tensor in tensors:
-        found.append(flat.narrow(0, start, tensor.numel()).view_as(tensor))
-        start += tensor.numel()
-    return tuple(found)
+    return tuple(torch.ops.aten.unflatten_dense_tensors(flat, tuple(tensors)))
 
 
 def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Iterator[list[Tensor]]:

@@ -22,6 +22,7 @@ SAMPLES = {"float64": 10, "complex128": 4}
 _COMPLEX = "PyTorch makes a convolution of complex numbers of three real ones"
 KNOWN = {
     **{f"nn.functional.conv{kind}{n}d": _COMPLEX for kind in ("", "_transpose") for n in (1, 2, 3)},
+    "cholesky": "a name for linalg.cholesky, as PyTorch 2.14 has removed the operator",
     "nn.functional.multi_head_attention_forward": "a query that sees no key is 0, not NaN, by _safe_softmax",
 }
 TO_COMPARE = [op for op in op_db if op.supports_autograd]

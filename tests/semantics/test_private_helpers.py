@@ -43,6 +43,52 @@ def test_flat_tensors_are_taken_apart_again(torch):
     assert [part.tolist() for part in parts] == [t.tolist() for t in tensors]
 
 
+def test_private_operators_compute(torch):
+    aten = torch.ops.aten
+    x = torch.tensor([[0.5, -2.0], [0.0, 3.0]])
+    assert [aten.linalg__powsum(x, order).item() for order in (0, 1, 2, 3)] == [4, 5.5, 13.25, 35.125]
+    assert aten.linalg__powsum(x, 2, dim=[0], keepdim=True).tolist() == [[0.25, 13]]
+    assert aten.linalg__powsum(x, 1, dtype=torch.float64).dtype is torch.float64
+    assert raised(aten.linalg__powsum, x.long(), 2)[1] == "\"powsum_cpu\" not implemented for 'Long'"
+    copied = aten.copy(x.t(), torch.tensor([1.0, 2.0], dtype=torch.float64))
+    assert (copied.tolist(), copied.stride(), copied.dtype) == ([[1, 2], [1, 2]], (1, 2), torch.float32)
+    indices = torch.tensor([[0, 0], [0, 1]])
+    assert aten.cummaxmin_backward(torch.ones(2, 2), x, indices, 0).tolist() == [[2, 1], [0, 1]]
+    assert torch._is_all_true(x > -3).item() and not (x > 0)._is_all_true().item()
+    assert torch._is_any_true(x > 0).item() and not (x > 3)._is_any_true().item()
+    assert raised(torch._is_any_true, x)[0] == "RuntimeError"
+    zeros = aten._foreach_zero([x, x[0]])
+    assert [zero.tolist() for zero in zeros] == [[[0, 0], [0, 0]], [0, 0]] and x[1, 1] == 3
+    assert [one.tolist() for one in aten._foreach_copy([x[0], x[1]], [x[1], x[0]])] == [[0, 3], [0.5, -2]]
+    assert not hasattr(torch, "_foreach_zero") and not hasattr(torch, "_foreach_copy")
+
+
+def test_a_masked_softmax_leaves_out_what_is_masked(torch):
+    x = torch.tensor([[1.0, 2.0, 3.0], [0.5, 0.0, -1.0]], requires_grad=True)
+    mask = torch.tensor([[False, True, False], [False, False, True]])
+    y = torch._masked_softmax(x, mask, 1, 2)
+    kept = x.detach().masked_fill(mask, -torch.inf).requires_grad_()
+    torch.testing.assert_close(y, kept.softmax(1))
+    assert type(y.grad_fn).__name__ == "MaskedSoftmaxBackward0"
+    assert y.grad_fn._saved_dim == 1 and torch.equal(y.grad_fn._saved_mask, mask)
+    weights = torch.tensor([[1.0, 2.0, 3.0], [-1.0, 0.5, 4.0]])
+    (g,), (h,) = torch.autograd.grad(y, x, weights), torch.autograd.grad(kept.softmax(1), kept, weights)
+    torch.testing.assert_close(g, h)
+    scores = torch.arange(16.0).view(1, 2, 2, 4)[..., :2]
+    for kind, small, whole in ((0, mask[:, :2], mask[:, :2]), (1, mask[:1, :2], mask[:1, None, None, :2])):
+        found = torch._masked_softmax(scores, small, -1, kind)
+        assert torch.equal(found, torch._masked_softmax(scores, whole.expand(1, 2, 2, 2), -1, 2))
+    assert torch._masked_softmax(x.detach(), torch.ones(2, 3) > 0).isnan().all()
+    for arguments, words in {
+        (x, mask.float()): "Mask should be a boolean tensor",
+        (x, mask[0], 1, 0): "For mask_type == 2 mask shape should match input shape",
+        (scores, mask, -1, 0): "For mask_type == 0 mask shape should be (L, L)",
+        (scores, mask, -1, 1): "For mask_type == 1 mask shape should be (B, L)",
+        (scores, mask, -1): "Mask Type should be defined",
+    }.items():
+        assert raised(torch._masked_softmax, *arguments) == ("RuntimeError", words)
+
+
 def test_buckets_hold_tensors_of_one_type_up_to_a_size(torch):
     utils = module(torch, "_utils")
     sizes = [(4, torch.float32), (4, torch.float64), (4, torch.float32), (1, torch.float32)]

@@ -14,6 +14,18 @@ def softmax_double_backward(grad, grad_output, dim, output):
     return inner * grad - grad_output * (output * grad).sum([dim], True)
 
 
+def masked_softmax_double_backward(grad, grad_output, output, mask, dim):
+    """`softmax_double_backward` of the elements whose mask is False; 0 for others."""
+    grad, grad_output, output = (ops.masked_fill(x, mask, 0) for x in (grad, grad_output, output))
+    return ops.masked_fill(softmax_double_backward(grad, grad_output, -1 if dim is None else dim, output), mask, 0)
+
+
+def masked_softmax_backward_jvp(grad_tangent, output_tangent, grad_output, output, mask, dim):
+    """`softmax_backward_jvp` of the elements whose mask is False; 0 for others."""
+    parts = (ops.masked_fill(x, mask, 0) for x in (grad_tangent, output_tangent, grad_output, output))
+    return softmax_backward_jvp(*parts, -1 if dim is None else dim)
+
+
 def softmax_backward_jvp(grad_tangent, output_tangent, grad_output, output, dim):
     """Return the tangent of y * (g - sum(g * y)) for the tangents of g and y."""
     inner = grad_output - (grad_output * output).sum([dim], True)

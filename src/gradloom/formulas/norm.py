@@ -222,7 +222,7 @@ def _groups(N, C, HxW, group):
     return Sets((N, group, C // group, HxW), (2, 3), (1, group, C // group, 1), (C,))
 
 
-def group_norm_backward(grads, input, mean, rstd, weight, N, C, HxW, group, eps, mask):
+def group_norm_backward(grads, input, mean, rstd, weight, N, C, HxW, group, mask):
     """Return the gradients of native_group_norm for gradients of its result, its means and its inverse deviations.
 
     Only direct callers of the operator see the means and deviations. Their gradients are 1 / count for the mean and

@@ -459,13 +459,6 @@ def cumprod_jvp(self_t, self, dim, result):
     return _recurrence(self, before * self_t, dim)
 
 
-def cummaxmin_backward(grad, self, indices, dim):
-    """Add each gradient at the element that its result was taken from."""
-    if not self.numel():
-        return ops.zeros_like(self)
-    return ops.scatter_add(ops.zeros_like(self), dim, indices, grad)
-
-
 def logcumsumexp_backward(grad, self, result, dim):
     """dx_k = sum over i >= k of g_i exp(x_k - y_i) = exp(x_k - y_k) s_k: s_k = g_k + exp(y_k - y_(k+1)) s_(k+1)."""
     if _is_single(self, dim):

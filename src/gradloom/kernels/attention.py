@@ -225,7 +225,7 @@ def _split(array, shape):
 
 
 def flash_attention_backward(
-    grad_out, query, key, value, output, logsumexp, dropout_p, is_causal, attn_mask=None, scale=None
+    grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask=None, scale=None
 ):
     """Return the gradients of `flash_attention` for query, key and value.
 
@@ -238,7 +238,7 @@ def flash_attention_backward(
     _check(query, key, value, dropout_p, attn_mask)
     heads = _grouped(query, key, value, attn_mask, is_causal, scale)
     shape = heads.query.shape
-    grad, result = widen(grad_out).reshape(shape), widen(output).reshape(shape)
+    grad, result = widen(grad_out).reshape(shape), widen(out).reshape(shape)
     logarithms = logsumexp.reshape(shape[:-1])
     work_type = heads.query.dtype
     grads = [_time_major(x.shape, work_type) for x in (query, key, value)]

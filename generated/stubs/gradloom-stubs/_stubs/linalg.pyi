@@ -10,6 +10,7 @@ from gradloom._stubs.operators import (
     _linalg_eigvals as _linalg_eigvals,
 )
 
+_powsum = _operators.linalg__powsum
 cholesky = _operators.linalg_cholesky
 cholesky_ex = _operators.linalg_cholesky_ex
 cond = _operators.linalg_cond

@@ -39,6 +39,11 @@ def linalg_cholesky(self, upper=False):
     return L
 
 
+def cholesky(self, upper=False):
+    """Return Cholesky factors, by the older name."""
+    return ops.linalg_cholesky(self, upper=upper)
+
+
 def lu_factor(A, pivot=True):
     """Return L and U in one matrix, and the pivots. Raises RuntimeError for a singular matrix."""
     LU, pivots, info = ops.linalg_lu_factor_ex(A, pivot=pivot)

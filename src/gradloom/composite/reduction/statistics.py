@@ -11,7 +11,7 @@ from ...kernels._common.dims import wrap_dim
 from ...kernels._common.errors import refusal
 from ...kernels.reduction.counting import histogramdd as counts_in_grid, histogramdd_edges
 from ...return_types import result_class
-from ...types.dtype import default, int64, scalar_type_name
+from ...types.dtype import bool as bool_, default, int64, scalar_type_name
 from ...types.silence import warn_user
 
 
@@ -350,3 +350,34 @@ def corrcoef(self):
         imaginary = ops.clamp(ops.imag(found), -1, 1)
         return ops.complex(ops.clamp(ops.real(found), -1, 1), imaginary)
     return ops.clamp(found, -1, 1)
+
+
+def powsum(self, ord, dim, keepdim, dtype):
+    """Return the sum of |x|**ord over dimensions, all for None: a norm, before its root is taken."""
+    x = self if dtype is None else self.to(dtype)
+    if not (x.is_floating_point() or x.is_complex()):
+        raise NotImplementedError(f"\"powsum_cpu\" not implemented for '{scalar_type_name(x.dtype)}'")
+    return ops.pow(ops.abs(x), ord).sum(dim, keepdim)
+
+
+def is_all_true(self):
+    """Return whether all elements of a bool tensor are True."""
+    return ops.all(_of_bool(self))
+
+
+def is_any_true(self):
+    """Return whether an element of a bool tensor is True."""
+    return ops.any(_of_bool(self))
+
+
+def _of_bool(tensor):
+    if tensor.dtype is not bool_:
+        raise RuntimeError(f"expected a tensor of bool, got {scalar_type_name(tensor.dtype)}")
+    return tensor
+
+
+def cummaxmin_backward(grad, input, indices, dim):
+    """Add each gradient at the element that its result was taken from."""
+    if not input.numel():
+        return ops.zeros_like(input)
+    return ops.scatter_add(ops.zeros_like(input), dim, indices, grad)

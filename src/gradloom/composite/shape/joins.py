@@ -229,3 +229,20 @@ def flipud(self):
     if self._array.ndim < 1:
         raise RuntimeError("Input must be >= 1-d.")
     return ops.flip(self, (0,))
+
+
+def flatten_dense_tensors(tensors):
+    """Return the elements of tensors, one tensor after the other: (sum of their sizes,)."""
+    parts = [ops.reshape(tensor, (-1,)) for tensor in tensors]
+    return parts[0] if len(parts) == 1 else ops.cat(parts)
+
+
+def unflatten_dense_tensors(flat, tensors):
+    """Return views of a flat tensor, with the sizes of the tensors that it was made of; a new tensor for an empty one,
+    which has no place in it."""
+    found, start = [], 0
+    for tensor in tensors:
+        count = tensor.numel()
+        found.append(ops.view(ops.narrow(flat, 0, start, count), tensor.shape) if count else ops.empty_like(tensor))
+        start += count
+    return tuple(found)

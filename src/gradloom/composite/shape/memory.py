@@ -56,6 +56,11 @@ def contiguous(self, memory_format):
     return ops.clone(self, memory_format=memory_format)
 
 
+def copy(self, src, non_blocking):
+    """Return the elements of another tensor, broadcast to the shape and converted to the dtype of this one."""
+    return ops.copy_(ops.clone(self), src, non_blocking)
+
+
 def _converted(self, dtype, copy, memory_format, device=None):
     moves = device is not None and names_meta(device) != self.is_meta
     if (

@@ -259,12 +259,13 @@ def linalg_lu_solve_jvp(X, LU, pivots, dLU, dB, left, adjoint):
     return ops.linalg_lu_solve(LU, pivots, dB - change, left=left, adjoint=adjoint)
 
 
-def linalg_solve_backward(grad, X, A, LU, pivots, left, mask, B_shape):
+def linalg_solve_backward(grad, X, A, LU, pivots, left, mask):
     """Return the gradients of A and B for A X = B (or X A = B): gB = A^-H gX and -gB X^H (or -X^H gB).
 
-    The factorization serves a first derivative. Higher ones solve anew, because LU is no differentiable output.
+    The factorization serves a first derivative. Higher ones solve anew, because LU is no differentiable output. The
+    engine sums gB over the dimensions in which B was broadcast.
     """
-    vector = len(B_shape) == 1 or (A.dim() - 1 == len(B_shape) and tuple(B_shape) == tuple(A.shape[:-1]))
+    vector = X.dim() == 1 or X.shape == LU.shape[:-1]
     if vector:
         grad, X = ops.unsqueeze(grad, -1), ops.unsqueeze(X, -1)
     if is_differentiated(A):
@@ -275,7 +276,7 @@ def linalg_solve_backward(grad, X, A, LU, pivots, left, mask, B_shape):
     if mask[0]:
         gA = _summed(-(ops.matmul(gB, X.mH) if left else ops.matmul(X.mH, gB)), A.shape)
     gB = ops.squeeze(gB, -1) if vector else gB
-    return gA, _summed(gB, tuple(B_shape)) if mask[1] else None
+    return gA, gB if mask[1] else None
 
 
 def linalg_solve_jvp(A, dA, dB, X, LU, pivots, left):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._common.dims import wrap_dim
 from .._common.direct import empty_like
 from .._common.errors import not_implemented, refuse
 from .._common.layout import row_major
@@ -140,6 +141,53 @@ def safe_softmax(self: np.ndarray, dim: int, dtype: np.dtype | None = None) -> n
     nothing = np.logical_and.reduce(np.isneginf(widen(x)), axis=dim if x.ndim else None, keepdims=True)
     found[np.broadcast_to(nothing, found.shape)] = 0
     return found
+
+
+def masked_softmax(self: np.ndarray, mask: np.ndarray, dim: int | None = None, mask_type: int | None = None):
+    """softmax over the elements whose mask is False, 0 for others; NaN where all are masked. `mask_type` 0 stands for a
+    mask (time, time) and 1 for (batch, time), of scores (batch, heads, time, time)."""
+    refuse("masked_softmax", self, "biuc")
+    _check_mask(mask)
+    dim = wrap_dim(-1 if dim is None else dim, self.ndim)
+    if mask.shape != self.shape:
+        mask = np.broadcast_to(_mask_of_scores(mask, self.shape, mask_type), self.shape)
+    if not self.size:
+        return np.zeros_like(self)
+    x = widen(self).copy()
+    x[mask] = -np.inf
+    with np.errstate(invalid="ignore"):
+        found = _shifted_softmax(x.reshape(-1), 0).reshape(()) if not x.ndim else _shifted_softmax(x, dim)
+    found[mask & ~np.isnan(found)] = 0  # also beside NaN
+    return narrowed(found, self.dtype)
+
+
+def _mask_of_scores(mask, shape, mask_type):
+    if mask.ndim != 2 or len(shape) != 4 or mask_type == 2:
+        raise RuntimeError("For mask_type == 2 mask shape should match input shape")
+    if mask_type is None:
+        raise RuntimeError("Mask Type should be defined")
+    if mask_type not in (0, 1):
+        raise RuntimeError("Mask Type should be 0 (src_mask) or 1 (src_key_padding_mask), or 2 (default_mask)")
+    if mask_type == 0 and mask.shape != shape[2:]:
+        raise RuntimeError("For mask_type == 0 mask shape should be (L, L)")
+    if mask_type == 1 and mask.shape != (shape[0], shape[3]):
+        raise RuntimeError("For mask_type == 1 mask shape should be (B, L)")
+    return mask if mask_type == 0 else mask[:, None, None]
+
+
+def _check_mask(mask):
+    if mask.dtype != np.bool_:
+        raise RuntimeError("Mask should be a boolean tensor")
+
+
+def masked_softmax_backward(grad_output: np.ndarray, output: np.ndarray, mask: np.ndarray, dim: int | None = None):
+    """The gradient of `masked_softmax`, whose result is `output`; 0 where the mask is True."""
+    refuse("masked_softmax_backward", grad_output, "biuc")
+    _check_mask(mask)
+    if mask.shape != grad_output.shape:
+        raise RuntimeError("Mask shape should match grad shape")
+    out, grad = (np.where(mask, 0, widen(a)) for a in (output, grad_output))
+    return narrowed(np.asarray(_softmax_gradient(grad, out, -1 if dim is None else dim)), grad_output.dtype)
 
 
 def log_softmax(self: np.ndarray, dim: int, half_to_float: bool = False) -> np.ndarray:

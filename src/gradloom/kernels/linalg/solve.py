@@ -72,18 +72,6 @@ def cholesky_ex(self, upper=False, check_errors=False):
     return found, info
 
 
-def cholesky(self, upper=False):
-    """Return L with L L^H = A, or U with U^H U = A. Raises LinAlgError if A is not positive-definite."""
-    if not self.size:  # of any shape, as in PyTorch
-        return np.zeros(self.shape, self.dtype)
-    require_square("cholesky", self)
-    require_lapack("cholesky_cpu", self)
-    found, info = _cholesky(self, upper)
-    if info.any():
-        raise LinAlgError(positive_message("cholesky", info))
-    return found
-
-
 def cholesky_inverse(self, upper=False):
     """Return (L L^H)^-1, or (U^H U)^-1 for `upper`, from a Cholesky factor."""
     require_square("cholesky_inverse", self)

@@ -52,7 +52,7 @@ LISTS = RecordIndex(
 def function(name: str) -> Callable[..., Any] | None:
     """Return the function of the main namespace that has a name; None if there is none."""
     records = LISTS.of_operator(name) if name in LISTS.operators else []
-    records = [r for r in records if not r.is_out and (r.foreach or r.is_inplace)]
+    records = [r for r in records if not r.is_out and "self_out" not in r.schema]  # that of functional forms
     if not records:
         return None
     entries = [(parameters(parse(r.schema).arguments), _as_function(r)) for r in records]

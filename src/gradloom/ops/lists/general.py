@@ -15,10 +15,9 @@ from ...generated.records import RECORDS
 
 
 def each(record: Record, operator: OperatorName) -> Callable[..., Any]:
-    """Return an operator. For the overload with `out`, one in place writes to a copy."""
+    """Return an operator."""
     own = RECORDS[operator]
-    wrapper = RECORDS.wrapper_of(own)
-    function = _on_a_copy(wrapper) if record.is_out and own.is_inplace else wrapper
+    function = wrapper = RECORDS.wrapper_of(own)
     keywords = getattr(wrapper, "keyword_only", ())
     positional = len(own.arguments) - len(keywords)
     given = sum(a.name != "out" for a in record.arguments) - positional
@@ -32,10 +31,6 @@ def each(record: Record, operator: OperatorName) -> Callable[..., Any]:
         return function(*values[:-1], **{name: values[-1]})
 
     return call
-
-
-def _on_a_copy(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x, *values, **named: function(x.detach().clone(), *values, **named)
 
 
 def largest(record: Record) -> Callable[..., Any]:

@@ -54,7 +54,7 @@ def own_facts() -> Facts:
     """Return gradloom's schemas and formulas, as those of a release."""
     spec = own_specification()
     facts = Facts(gradloom.__version__.partition("+")[0], where="gradloom")
-    for function in spec.functions:
+    for function in (*spec.functions, *spec.functions.on_lists):
         for schema in function.schemas:
             name, _, rest = str(schema).partition("(")
             facts.schemas[name] = f"({rest}"
@@ -148,18 +148,18 @@ _NAMED = {
     r"mkldnn|onednn": "mkldnn: there is no such layout or library here",
     r"cudnn|miopen|mps_|_mps|cuda|hip|flash_attention|efficient_attention|triton|cslt|semi_structured": "a device's "
     "library: gradloom computes on the CPU",
-    r"quantize|fake_quant|qint|q_scale|q_zero|q_per|int_repr|fbgemm|dequantize|int4|int8|_dyn_quant|wrapped_": (
+    r"quantize|fake_quant|qint|q_scale|q_zero|q_per|int_repr|fbgemm|dequantize|int4|int8|_dyn_quant|wrapped_|qparams": (
         "quantized tensors: there are none"
     ),
     r"nested|jagged|padded": "nested tensors: there are none",
     r"sparse_compressed|csr|csc|bsr|bsc|compressed_|crow_|ccol_|col_indices|row_indices": "compressed sparse layouts: "
     "there are none",
+    r"^chalf$": "tensors of halves of a complex number: there are none",
     r"^_?test_": "for PyTorch's own tests",
-    r"^_fused|_foreach|^_amp_": "several tensors at once: made of the operators for one",
+    r"_foreach|^_amp_": "several tensors at once: made of the operators for one",
     r"^_?sym_|^_functional_|dep_token|^_?lift|_lazy_clone|_print$|_assert": "for PyTorch's compiler and tracing",
-    r"_fw_primal|_make_dual|_unpack_dual|_version|^_backward$|^retains_grad|^output_nr|^is_leaf$|^(set_)?data$": (
-        "part of the core, no operator here"
-    ),
+    r"_fw_primal|_make_dual|_unpack_dual|_new_zeros_with_|_has_same_storage|_version|^_backward$|^retains_grad|^output_nr"
+    r"|^is_leaf$|^(set_)?data$": "part of the core, no operator here",
 }
 _KERNELS = {
     "device": "other devices: gradloom computes on the CPU",
@@ -171,7 +171,9 @@ _KERNELS = {
 }
 
 
-_BEFORE = re.compile(r"^(_|slow_|thnn_|infinitely_differentiable_|nnpack_spatial_|dilated_|native_|sparse_)")
+_BEFORE = re.compile(
+    r"^(_|slow_|thnn_|infinitely_differentiable_|fused_|thnn_fused_|nnpack_spatial_|dilated_|native_|sparse_)"
+)
 _AFTER = re.compile(
     r"_(backward|forward|helper|jvp|only|overrideable|functional|copy|enum|interface|unsafe|dense|sparse|fallback|cpu"
     r"|data|mode|weights|per_sample|relu|activation|from_bin_\w+|bin_edges|\d?)$"

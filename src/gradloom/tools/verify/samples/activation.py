@@ -106,6 +106,21 @@ def softmax_backward(function):
     return samples
 
 
+def masked_softmax(with_output):
+    """Masks of rows, of columns and of all elements of a row; the last dimension by default."""
+
+    def samples():
+        mask = gradloom.tensor([[True, False, False, False], [False, True, True, False], [False, False, False, True]])
+        for rest in ((1,), (0,), ()):
+            x = wide(3, 4)
+            if with_output:
+                yield (tensor(3, 4, seed=1), gradloom._masked_softmax(x, mask, *rest), mask, *rest), {}
+            else:
+                yield (x, mask, *rest), {}
+
+    return samples
+
+
 SAMPLES = {
     **{
         name: elementwise()
@@ -146,6 +161,8 @@ SAMPLES = {
     "special_log_softmax": softmax(),
     "_softmax": softmax(False),
     "_safe_softmax": softmax(),
+    "_masked_softmax": masked_softmax(False),
+    "_masked_softmax_backward": masked_softmax(True),
     "_log_softmax": softmax(False),
     "_softmax_backward_data": softmax_backward("softmax"),
     "_log_softmax_backward_data": softmax_backward("log_softmax"),

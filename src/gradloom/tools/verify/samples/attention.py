@@ -86,5 +86,5 @@ CONSTANT: dict[str, tuple[str, ...]] = {}
 # The fused kernel has no dropout; the backward operator's arguments belong together.
 FIXED = {
     "_scaled_dot_product_flash_attention_for_cpu": ("dropout_p",),
-    "_scaled_dot_product_flash_attention_for_cpu_backward": ("dropout_p", "output", "logsumexp"),
+    "_scaled_dot_product_flash_attention_for_cpu_backward": ("dropout_p", "out", "logsumexp"),
 }

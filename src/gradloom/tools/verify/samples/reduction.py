@@ -267,6 +267,16 @@ def grids(bins):
     return samples
 
 
+def truths():
+    for values in ([[True, False], [True, True]], [False], []):
+        yield (gradloom.tensor(values, dtype=gradloom.bool),), {}
+
+
+def running_extrema_backward():
+    for dim in (0, -1):
+        yield (tensor(3, 2, seed=1), tensor(3, 2), tensor(3, 2).cummax(dim)[1], dim), {}
+
+
 def ranked():
     for k, dim, keepdim in ((1, 0, False), (2, -1, True)):
         yield (tensor(3, 3), k, dim, keepdim), {}
@@ -346,6 +356,9 @@ SAMPLES = {
     "cumprod": running_products,
     "cummax": along_dim(keepdim=False),
     "cummin": along_dim(keepdim=False),
+    "cummaxmin_backward": running_extrema_backward,
+    "_is_all_true": truths,
+    "_is_any_true": truths,
     "logcumsumexp": along_dim(complex=True, keepdim=False),
     "prod": products,
     "prod.dim_int": products_along_dim,

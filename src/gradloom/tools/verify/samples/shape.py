@@ -14,6 +14,7 @@ SAMPLES = {
     "to.dtype": calls((x, gradloom.float64), (x, gradloom.float64, False, True), (x, gradloom.int64)),
     "view.dtype": calls((x, gradloom.int64), (x, gradloom.float32)),
     "_reshape_alias": calls((x, (3, 2), (2, 1)), (x, (6,), (1,))),
+    "unflatten_dense_tensors": calls((tensor(8), [x.detach(), number.detach(), tensor(0).detach()])),
     "unflatten.int": calls((x, 1, (3, 1)), (cube, -1, (2, -1))),
     "view": calls((x, (3, 2)), (x, (6,)), (x, (1, -1, 2)), (cube, (4, 6)), (number, (1,))),
     **{
