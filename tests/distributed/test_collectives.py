@@ -6,6 +6,7 @@ import os
 import time
 from contextlib import contextmanager
 from datetime import timedelta
+from pickle import UnpicklingError
 
 import pytest
 
@@ -45,6 +46,15 @@ def ranks(request, tmp_path):
 
 def full(value, *shape, dtype=gl.float32):
     return gl.full(shape or (3,), value, dtype=dtype)
+
+
+def refused(function, *args, **kwargs):
+    """Return the class of the error that a call raises, or None."""
+    try:
+        function(*args, **kwargs)
+    except Exception as error:
+        return type(error)
+    return None
 
 
 def reductions(rank, size):
@@ -130,6 +140,11 @@ def moves(rank, size):
     out = gl.empty(size, 2)
     dist.all_gather_into_tensor(out, full(float(rank), 2))
     yield "all_gather_into_tensor", out[:, 1].tolist() == everyone
+    out = gl.empty(size, 3) if rank == 1 else None
+    dist.gather_single(full(float(rank)), out, dst=1)
+    yield "gather_single", out is None or out[:, 2].tolist() == everyone
+    wrong = gl.empty(size * 3 + 1) if rank == 0 else None
+    yield "gather_into_tensor", rank != 0 or refused(dist.gather_into_tensor, full(0.0), wrong) is RuntimeError
     out = full(-1.0)
     dist.reduce_scatter(out, [full(float(r)) for r in everyone])
     yield "reduce_scatter", bool((out == rank * size).all())
@@ -196,6 +211,13 @@ def objects(rank, size):
     dist.all_gather_object(found, mine)
     yield "all_gather_object", [one["rank"] for one in found] == list(range(size))
     yield "tensors in objects", found[1]["tensor"].tolist() == [1.0] * 3
+    dist.all_gather_object(found, {"safe": rank}, weights_only=True)
+    yield "weights_only", found == [{"safe": r} for r in range(size)]
+    dist.broadcast_object_list(found, weights_only=True)
+    dist.scatter_object_list(found, list("abcdefgh"[:size]) if rank == 0 else None, weights_only=True)
+    yield "scatter_object_list(weights_only)", found[0] == "abcdefgh"[rank]
+    wanted = UnpicklingError if rank else None
+    yield "a function", refused(dist.broadcast_object_list, [None if rank else print], weights_only=True) is wanted
     found = [None] * size if rank == 1 else None
     dist.gather_object(mine, found, dst=1)
     yield "gather_object", found is None or [len(one["text"]) for one in found] == [100 * r for r in range(size)]
@@ -261,6 +283,9 @@ def subgroups(rank, size):
         yield "global rank of the root", bool((tensor == size - 1).all())
     mine, made = dist.new_subgroups(1)
     yield "new_subgroups", len(made) == size and dist.get_world_size(mine) == 1
+    dist.set_timeout(timedelta(seconds=LIMIT), mine)
+    yield "get_backend_impl", dist.get_backend_impl(mine.group_name) is dist.get_backend_impl(mine, "cpu") is mine
+    yield "set_timeout", refused(dist.set_timeout, LIMIT) is TypeError
     if rank < 2:
         dist.destroy_process_group(pair)
         with pytest.raises(ValueError, match="Invalid process group specified"):

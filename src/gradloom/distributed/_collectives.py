@@ -59,6 +59,8 @@ __all__ = [
     "barrier",
     "broadcast",
     "gather",
+    "gather_into_tensor",
+    "gather_single",
     "monitored_barrier",
     "reduce",
     "reduce_scatter",
@@ -349,6 +351,39 @@ def gather(
     _validate_output_list_for_rank(group.rank(), root, gather_list)
     outputs = [gather_list] if root == group.rank() else []
     return _finish(group.gather(outputs, [tensor], _set(GatherOptions(), async_op, rootRank=root)), async_op)
+
+
+@overridable(0)
+def gather_single(
+    tensor: Any,
+    gather_tensor: Any = None,
+    dst: int | None = None,
+    group: Any = None,
+    async_op: bool = False,
+    group_dst: int | None = None,
+) -> Any:
+    """Copy the tensors of all ranks into one tensor of one rank, one after the other.
+
+    Args:
+        tensor: this rank's values.
+        gather_tensor: on `dst`, a contiguous tensor of the dtype of `tensor`, with the elements of all ranks.
+        dst, group, async_op, group_dst: as for `gather`.
+    """
+    _check_single_tensor(tensor, "tensor")
+    group = _group_or_default_group(group)
+    if _rank_not_in_group(group):
+        _warn_not_in_group("gather_single")
+        return None
+    root = _root(group, dst, group_dst)
+    if root == group.rank():
+        if gather_tensor is None:
+            raise ValueError("gather_tensor must be specified on the destination rank")
+        _check_single_tensor(gather_tensor, "gather_tensor")
+        _ensure_all_tensors_same_dtype(tensor, gather_tensor)
+    return _finish(group.gather_single(gather_tensor, tensor, _set(GatherOptions(), async_op, rootRank=root)), async_op)
+
+
+gather_into_tensor = gather_single
 
 
 @overridable(0)

@@ -21,7 +21,9 @@ from ._world import (
     _find_pg_by_ranks_and_tag,
     _get_default_group,
     _get_default_timeout,
+    _group_or_default_group,
     _rank_not_in_group,
+    _resolve_process_group,
     _world,
     get_process_group_ranks,
     get_rank,
@@ -37,10 +39,12 @@ __all__ = [
     "SHRINK_DEFAULT",
     "breakpoint",
     "destroy_process_group",
+    "get_backend_impl",
     "init_process_group",
     "new_group",
     "new_subgroups",
     "new_subgroups_by_enumeration",
+    "set_timeout",
     "shrink_group",
     "split_group",
 ]
@@ -55,6 +59,34 @@ def _check_valid_timeout(timeout: Any) -> None:
         raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
 
 
+def set_timeout(timeout: timedelta, group: Any = None) -> None:
+    """Set the longest time that each collective of a group may take from now on.
+
+    Raises:
+        TypeError: for another type than timedelta.
+        ValueError: if this rank is not in the group.
+    """
+    group = _get_default_group() if group is None else group
+    if _rank_not_in_group(group):
+        raise ValueError("Invalid process group specified")
+    _check_valid_timeout(timeout)
+    group.set_timeout(timeout)
+
+
+def get_backend_impl(group: Any = None, device: Any = None) -> Any:
+    """Return the object that computes a group's collectives for a device: the group itself, unless it was made by a
+    plugin.
+
+    Args:
+        group: group, or its name; the default one if None.
+        device: device, if the group has several.
+    """
+    group = _resolve_process_group(group) if isinstance(group, str) else _group_or_default_group(group)
+    if _rank_not_in_group(group):
+        raise ValueError("Invalid process group specified")
+    return group._get_backend("cpu" if device is None else device)
+
+
 def init_process_group(
     backend: str | None = None,
     init_method: str | None = None,
@@ -66,6 +98,7 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
     _ranks: list[int] | None = None,
+    enable_reconfigure: bool = False,
 ) -> None:
     """Connect this process with the others of its job, and make the default group.
 
@@ -91,6 +124,7 @@ def init_process_group(
         group_name: ignored, as in PyTorch.
         pg_options: options of a registered backend.
         device_id: a device for CPUs, or None.
+        enable_reconfigure: accepted if False.
 
     Raises:
         ValueError: if there is a default group, or the environment lacks something.
@@ -105,6 +139,8 @@ def init_process_group(
         raise AssertionError("world_size must be positive if using store")
     if store is not None and not rank >= 0:
         raise AssertionError("rank must be non-negative if using store")
+    if enable_reconfigure:
+        raise NotImplementedError("init_process_group(enable_reconfigure=True): no backend here can be reconfigured")
     _check_device(device_id)
     name = Backend("undefined" if backend is None else backend)
     _check_backend(name)

@@ -6,6 +6,7 @@ Objects are pickled. They are unpickled only from ranks of the group, which have
 
 from __future__ import annotations
 
+import io
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -236,13 +237,18 @@ def _started(call: P2POp) -> Work | None:
 # -- objects
 
 
-def _pickled(value: Any) -> Any:
-    """Return the bytes of a pickle as a tensor."""
-    return gl.frombuffer(bytearray(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)), dtype=gl.uint8)
+def _pickled(value: Any, weights_only: bool) -> Any:
+    """Return the bytes of a pickle, or of a file of `gl.save`, as a tensor."""
+    if not weights_only:
+        return gl.frombuffer(bytearray(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)), dtype=gl.uint8)
+    file = io.BytesIO()
+    gl.save(value, file)
+    return gl.frombuffer(bytearray(file.getbuffer()), dtype=gl.uint8)
 
 
-def _unpickled(tensor: Any, size: int) -> Any:
-    return pickle.loads(memoryview(tensor.numpy())[:size])
+def _unpickled(tensor: Any, size: int, weights_only: bool) -> Any:
+    data = memoryview(tensor.numpy())[:size]
+    return gl.load(io.BytesIO(data), weights_only=True) if weights_only else pickle.loads(data)
 
 
 def _padded(tensor: Any, size: int) -> Any:
@@ -261,24 +267,26 @@ def _gathered_sizes(data: Any, group: Any) -> list[int]:
     return [int(size) for size in sizes]
 
 
-def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
+def all_gather_object(object_list: list[Any], obj: Any, group: Any = None, weights_only: bool = False) -> None:
     """Copy the object of rank i into `object_list[i]` on every rank.
 
     Args:
         object_list: a list with as many elements as ranks, which are replaced.
         obj: this rank's object; must be picklable.
         group: group; the default one if None.
+        weights_only: send the objects as `gl.save` writes them, and read them by `gl.load(weights_only=True)`; all
+            ranks must agree.
     """
     if _rank_not_in_group(group):
         _warn_not_in_group("all_gather_object")
         return
     group = _group_or_default_group(group)
-    data = _pickled(obj)
+    data = _pickled(obj, weights_only)
     sizes = _gathered_sizes(data, group)
     parts = [gl.empty(max(sizes), dtype=gl.uint8) for _ in sizes]
     all_gather(parts, _padded(data, max(sizes)), group)
     for index, (part, size) in enumerate(zip(parts, sizes, strict=True)):
-        object_list[index] = _unpickled(part, size)
+        object_list[index] = _unpickled(part, size, weights_only)
 
 
 def gather_object(
@@ -287,6 +295,7 @@ def gather_object(
     dst: int | None = None,
     group: Any = None,
     group_dst: int | None = None,
+    weights_only: bool = False,
 ) -> None:
     """Copy the object of rank i into `object_gather_list[i]` of one rank.
 
@@ -296,6 +305,7 @@ def gather_object(
         dst: rank that gets them; 0 if None.
         group: group; the default one if None.
         group_dst: instead of `dst`, a rank of the group.
+        weights_only: as for `all_gather_object`.
     """
     group = _group_or_default_group(group)
     if _rank_not_in_group(group):
@@ -303,27 +313,27 @@ def gather_object(
         return
     root = _root(group, dst, group_dst)
     _validate_output_list_for_rank(group.rank(), root, object_gather_list)
-    data = _pickled(obj)
+    data = _pickled(obj, weights_only)
     sizes = _gathered_sizes(data, group)
     is_root = group.rank() == root
     parts = [gl.empty(max(sizes), dtype=gl.uint8) for _ in sizes] if is_root else None
     gather(_padded(data, max(sizes)), parts, group=group, group_dst=root)
     if parts is not None and object_gather_list is not None:
         for index, (part, size) in enumerate(zip(parts, sizes, strict=True)):
-            object_gather_list[index] = _unpickled(part, size)
+            object_gather_list[index] = _unpickled(part, size, weights_only)
 
 
-def _joined(objects: Sequence[Any]) -> tuple[Any, Any]:
+def _joined(objects: Sequence[Any], weights_only: bool) -> tuple[Any, Any]:
     """Return the sizes of pickles, and the pickles one after the other."""
-    parts = [_pickled(value) for value in objects]
+    parts = [_pickled(value, weights_only) for value in objects]
     sizes = gl.tensor([part.numel() for part in parts], dtype=gl.int64)
     return sizes, gl.cat(parts) if parts else gl.empty(0, dtype=gl.uint8)
 
 
-def _split(objects: list[Any], sizes: Any, data: Any) -> None:
+def _split(objects: list[Any], sizes: Any, data: Any, weights_only: bool) -> None:
     at = 0
     for index, size in enumerate(sizes.tolist()):
-        objects[index] = _unpickled(data[at : at + size], size)
+        objects[index] = _unpickled(data[at : at + size], size, weights_only)
         at += size
 
 
@@ -334,6 +344,7 @@ def send_object_list(
     device: Any = None,
     group_dst: int | None = None,
     use_batch: bool = False,
+    weights_only: bool = False,
 ) -> None:
     """Send objects to a rank.
 
@@ -344,6 +355,7 @@ def send_object_list(
         device: accepted.
         group_dst: instead of `dst`, a rank of the group.
         use_batch: send by `batch_isend_irecv`.
+        weights_only: as for `all_gather_object`.
 
     Raises:
         ValueError: if `dst` is this rank.
@@ -354,7 +366,7 @@ def send_object_list(
         return
     peer = _canonicalize_group_rank(group, dst, group_dst)
     _check_not_self_rank(group, peer, "destination")
-    for tensor in _joined(object_list):
+    for tensor in _joined(object_list, weights_only):
         if use_batch:
             batch_isend_irecv([P2POp(isend, tensor, group_peer=peer, group=group)]).pop().wait()
         else:
@@ -368,6 +380,7 @@ def recv_object_list(
     device: Any = None,
     group_src: int | None = None,
     use_batch: bool = False,
+    weights_only: bool = False,
 ) -> int:
     """Receive objects that a rank sends by `send_object_list`.
 
@@ -378,6 +391,7 @@ def recv_object_list(
         device: accepted.
         group_src: instead of `src`, a rank of the group.
         use_batch: receive by `batch_isend_irecv`.
+        weights_only: as for `all_gather_object`.
 
     Returns:
         the sender's rank; -1 for a rank that is not in the group.
@@ -401,12 +415,17 @@ def recv_object_list(
     sender = receive(sizes, peer)
     data = gl.empty(int(sizes.sum()), dtype=gl.uint8)
     receive(data, _canonicalize_group_rank(group, sender))
-    _split(object_list, sizes, data)
+    _split(object_list, sizes, data, weights_only)
     return sender
 
 
 def broadcast_object_list(
-    object_list: list[Any], src: int | None = None, group: Any = None, device: Any = None, group_src: int | None = None
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
+    weights_only: bool = False,
 ) -> None:
     """Copy the objects of one rank to the others.
 
@@ -416,6 +435,7 @@ def broadcast_object_list(
         group: group; the default one if None.
         device: accepted.
         group_src: instead of `src`, a rank of the group.
+        weights_only: as for `all_gather_object`.
     """
     group = _group_or_default_group(group)
     if _rank_not_in_group(group):
@@ -423,12 +443,12 @@ def broadcast_object_list(
         return
     root = _root(group, src, group_src)
     is_root = group.rank() == root
-    sizes, data = _joined(object_list) if is_root else (gl.empty(len(object_list), dtype=gl.int64), None)
+    sizes, data = _joined(object_list, weights_only) if is_root else (gl.empty(len(object_list), dtype=gl.int64), None)
     broadcast(sizes, group=group, group_src=root)
     data = gl.empty(int(sizes.sum()), dtype=gl.uint8) if data is None else data
     broadcast(data, group=group, group_src=root)
     if not is_root:
-        _split(object_list, sizes, data)
+        _split(object_list, sizes, data, weights_only)
 
 
 def scatter_object_list(
@@ -437,6 +457,7 @@ def scatter_object_list(
     src: int | None = None,
     group: Any = None,
     group_src: int | None = None,
+    weights_only: bool = False,
 ) -> None:
     """Copy the object i of one rank's list to rank i.
 
@@ -446,6 +467,7 @@ def scatter_object_list(
         src: rank that has them; 0 if None.
         group: group; the default one if None.
         group_src: instead of `src`, a rank of the group.
+        weights_only: as for `all_gather_object`.
 
     Raises:
         ValueError: if a list is missing.
@@ -462,7 +484,7 @@ def scatter_object_list(
     if group.rank() == root:
         if scatter_object_input_list is None:
             raise ValueError("source rank must provide non-None scatter_object_input_list")
-        pickles = [_pickled(value) for value in scatter_object_input_list]
+        pickles = [_pickled(value, weights_only) for value in scatter_object_input_list]
         sizes = [_size_of(part) for part in pickles]
         longest = gl.stack(sizes).max().reshape(1)
         parts = [_padded(part, int(longest)) for part in pickles]
@@ -470,4 +492,4 @@ def scatter_object_list(
     data, size = gl.empty(int(longest), dtype=gl.uint8), gl.zeros(1, dtype=gl.int64)
     scatter(data, parts, group=group, group_src=root)
     scatter(size, sizes, group=group, group_src=root)
-    scatter_object_output_list[0] = _unpickled(data, int(size))
+    scatter_object_output_list[0] = _unpickled(data, int(size), weights_only)

@@ -299,6 +299,18 @@ class ProcessGroup(GroupCalls):
 
         return self._start("gather", outputs, options, call, [tensor], root)
 
+    def gather_single(self, output: Any, tensor: Any, opts: Any = None, **values: Any) -> Work:
+        """Copy each rank's tensor into a part of one tensor of the root."""
+        parts = []
+        if _options(GatherOptions, opts, "rootRank", values).rootRank == self._rank:
+            if not output.is_contiguous() or output.numel() != self._size * tensor.numel():
+                raise RuntimeError(
+                    f"gather_single: the output must be a contiguous tensor of {self._size * tensor.numel()} elements, "
+                    f"not one of shape {tuple(output.shape)} and strides {output.stride()}"
+                )
+            parts = list(output.view(self._size, *tensor.shape).unbind(0))
+        return self.gather([parts] if parts else [], [tensor], opts, **values)
+
     def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None, **values: Any) -> Work:
         """Copy the root's list of tensors to the ranks, one to each."""
         options, tensor = _options(ScatterOptions, opts, "rootRank", values), _one(output_tensors, "scatter")
