@@ -77,6 +77,20 @@ def test_names(target, expected):
     assert names(target) == expected
 
 
+def test_operators_on_lists():
+    shown = gradloom.explain("_foreach_add.List").text()
+    assert "_foreach_add.List(Tensor[] self, Tensor[] other, *, Scalar alpha=1) -> Tensor[]" in shown
+    assert "For each tensor, it computes `add.Tensor`" in shown and "foreach: each(add.Tensor)" in shown
+    assert "ops/lists/general.py" in shown and "_foreach_add.Scalar" not in shown
+    whole = gradloom.explain(gradloom._foreach_add_).text()
+    assert all(f"_foreach_add_.{kind}" in whole for kind in ("List", "Scalar", "ScalarList", "Tensor"))
+    assert "entry" in whole  # that of _foreach_add, from which they are derived
+    fused = gradloom.explain("_fused_adam_").text(sources=False)
+    assert "step of an optimizer" in fused and "fused_rules/general.py" in fused
+    with pytest.raises(gradloom.tools.explain.UnknownName, match="_foreach_sqrt"):
+        gradloom.explain("_foreach_sqrtt")
+
+
 def test_functions_and_methods():
     x = gradloom.ones(2)
     assert names(gradloom.mul) == names(gradloom.Tensor.mul) == names(x.mul) == ["mul.Tensor"]

@@ -108,6 +108,12 @@ class Library:
         folders = [t.specification for t in (self.target, own()) if t.specification is not None]
         return next((p for folder in folders for n in names if (p := entry(folder / file, key, n))), None)
 
+    def entry_on_lists(self, name: str) -> Place | None:
+        """Find the entry of an operator on lists, or that which it is derived from."""
+        functions = self.specification.functions.on_lists
+        names = [f.name for f in functions if name in [str(schema.name) for schema in f.schemas]]
+        return self._entry("func", names, None)
+
     # Generated code
 
     def _generated(self, function: DifferentiableFunction) -> tuple[tuple[str, Place], ...]:

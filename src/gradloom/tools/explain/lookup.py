@@ -13,7 +13,8 @@ from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.errors import did_you_mean
 from gradloom.codegen.wrappers.wrappers import chosen_from
 from gradloom.core.node import Node
-from gradloom.dispatch.records import name_of, record_of
+from gradloom.dispatch.records import Record, name_of, record_of
+from gradloom.ops.lists import LISTS
 from gradloom.types.public import home_of
 
 from .library import Library
@@ -34,12 +35,14 @@ class Target:
     functions  its operators
     node       the node that was passed, to be shown with its saved values
     written    a class or function without a YAML entry: a custom Function, AccumulateGrad, gradloom.einsum
+    lists      its operators on lists, which have records and no functions
     """
 
     title: str
     functions: tuple[tuple[Library, DifferentiableFunction], ...] = ()
     node: Node | None = None
     written: Any = None
+    lists: tuple[Record, ...] = ()
 
 
 def find(target: Any, libraries: Sequence[Library]) -> Target:
@@ -82,6 +85,8 @@ def _by_name(name: str, libraries: Sequence[Library]) -> Target:
         found = _named(local, library.derivatives)
         if found:
             return Target(local, tuple([(library, f) for f in found]))
+    if lists := _on_lists(bare):
+        return Target(bare, lists=lists)
     written = _written_by_hand(bare)
     if written is not None:
         return Target(bare, written=written)
@@ -106,9 +111,16 @@ def _named(bare: str, functions: Derivatives) -> list[DifferentiableFunction]:
     return [f for f in functions if f.schema.name.unambiguous == bare] or _entries(nodes)
 
 
+def _on_lists(bare: str) -> tuple[Record, ...]:
+    """Return the records of the operators on lists that a name selects: all overloads, or one."""
+    name = bare.partition(".")[0]
+    return tuple(r for r in LISTS.of_operator(name) if bare in (name, r.name)) if name in LISTS.operators else ()
+
+
 def _suggestion(name: str, libraries: Sequence[Library]) -> str:
     functions = [f for library in libraries for f in library.derivatives]
     names = {f.schema.name.name for f in functions} | {str(f.schema.name) for f in functions}
+    names |= set(LISTS.operators)
     names |= {f.info.node for f in functions if f.info is not None and f.info.node}
     names |= {
         f"{lib.target.namespace}.{f.schema.name.name}"
@@ -165,6 +177,8 @@ def _by_function(function: Callable[..., Any], libraries: Sequence[Library]) -> 
     function = inspect.unwrap(getattr(function, "__func__", function), stop=lambda f: hasattr(f, "entries"))
     title = getattr(function, "__name__", None) or getattr(function, "name", None) or type(function).__name__
     wrappers = [e[1] for e in function.entries] if hasattr(function, "entries") else [function]
+    if getattr(gradloom, title, None) in (function, getattr(function, "public", None)) and (lists := _on_lists(title)):
+        return Target(title, lists=lists)
     library = _home(home_of(wrappers[0]), libraries)
     if library is not None:
         names = [name for name in map(_operator_of, wrappers) if name in library.derivatives]

@@ -10,6 +10,9 @@ from typing import Any
 from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.notation.equations import Equation
 from gradloom.codegen.operators.keys import KINKS
+from gradloom.dispatch.records import Record
+from gradloom.ops.lists import general
+from gradloom.optim import fused_rules
 
 from .facts import NodeFacts, OperatorFacts, Place, node_facts, written_by_hand
 from .library import Library
@@ -60,7 +63,7 @@ def page(target: Target, libraries: Sequence[Library]) -> list[Block]:
     """Return the explanation of a target; `libraries` may replace derivatives of its operators."""
     blocks: list[Block] = []
     facts = [library.facts(f) for library, f in target.functions]
-    if len(facts) > 1 or target.node is not None:
+    if len(facts) + len(target.lists) > 1 or target.node is not None:
         blocks.append(Heading(1, target.title))
     if len(facts) > 1:
         blocks.append(Table((), tuple((f.name, str(f.function.schema)) for f in facts)))
@@ -70,7 +73,20 @@ def page(target: Target, libraries: Sequence[Library]) -> list[Block]:
         blocks += _written(target.title, target.written)
     for (library, function), one in zip(target.functions, facts, strict=True):
         blocks += operator(one, _replacements(library, function, libraries))
+    for record in target.lists:
+        blocks += _on_lists(record, libraries[0])
     return blocks
+
+
+def _on_lists(record: Record, library: Library) -> list[Block]:
+    """Return the blocks of an operator on lists."""
+    module, (rule, *given) = (general, record.foreach) if record.foreach else (fused_rules.general, record.fused)
+    words = [f"For each tensor, it computes `{one}`; `gradloom explain {one}` shows its derivative." for one in given]
+    if record.fused:
+        words = ["It is a step of an optimizer, without a derivative."]
+    blocks: list[Block] = [Heading(2, record.name), Paragraph("\n".join([record.schema, *words]))]
+    places = [("entry", library.entry_on_lists(record.name)), (f"rule {rule}", written_by_hand(getattr(module, rule)))]
+    return blocks + [Code(what, place) for what, place in places if place is not None]
 
 
 def _replacements(library: Library, function: DifferentiableFunction, libraries: Sequence[Library]) -> list[Place]:
