@@ -62,6 +62,21 @@ def test_without_dynamic_there_are_eight():
     assert graphs(f) == 8
 
 
+def test_a_limit_is_kept():
+    f, call = compiled(recompile_limit=3)
+    for _ in range(3):
+        for n in range(1, 6):
+            call(n)
+    assert graphs(f) == 3
+
+
+def test_shapes_that_are_told_to_change_get_graphs_at_once():
+    f, call = compiled(dynamic_shapes={"x": {0: torch.export.Dim("n")}}, name="f", isolate_recompiles=True)
+    for n in range(1, 13):
+        call(n)
+    assert graphs(f) == 12
+
+
 @pytest.mark.parametrize("mark", [torch._dynamo.mark_dynamic, torch._dynamo.maybe_mark_dynamic])
 def test_marked_tensors_get_graphs_at_once(mark):
     f, call = compiled()

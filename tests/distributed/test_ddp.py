@@ -125,6 +125,29 @@ def test_no_sync_accumulates_what_the_next_pass_reduces(rank, size):
 
 
 @inside
+def test_the_program_may_end_backward_passes(rank, size):
+    parallel = DistributedDataParallel(two_layers())
+    parallel.require_manual_backward_finalization = True
+    with pytest.raises(RuntimeError, match="no backward pass whose gradients are all there"):
+        parallel.finalize_backward()
+    for _ in range(2):
+        parallel(batch(rank)).square().mean().backward()
+        assert_close(gradients(parallel), local_gradients(rank))
+        parallel.finalize_backward()
+        assert_close(gradients(parallel), mean_of_ranks(size))
+        parallel.zero_grad()
+    assert not parallel.should_finalize_after_backward, "buckets are rebuilt once"
+    nodes = [torch.autograd.graph.get_gradient_edge(parameter).node for parameter in parallel.parameters()]
+    for node in nodes:
+        node.register_hook(lambda *grads: parallel.finalize_backward() if parallel.reducer.is_full else None)
+    parallel(batch(rank)).square().mean().backward()
+    assert_close(gradients(parallel), mean_of_ranks(size))
+    parallel.require_manual_backward_finalization = False
+    with pytest.raises(RuntimeError, match="is False"):
+        parallel.finalize_backward()
+
+
+@inside
 def test_state_dict_has_a_prefix_and_copies_work(rank, size):
     parallel = DistributedDataParallel(two_layers())
     assert list(parallel.state_dict())[0] == "module.0.weight"

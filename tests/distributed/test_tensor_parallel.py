@@ -19,6 +19,8 @@ from gradloom.distributed.tensor import (
     Shard,
     distribute_module,
     distribute_tensor,
+    linspace,
+    logspace,
     rand,
     zeros,
 )
@@ -150,6 +152,12 @@ def pieces(rank, size):
     mine = rand(4, 4, device_mesh=mesh, placements=[Shard(1)]).full_tensor()
     torch.manual_seed(3)
     found.append(torch.equal(mine, torch.rand(4, 4)))
+    line = linspace(0, torch.tensor(4.0), 5, device_mesh=mesh, placements=[Shard(0)])
+    found.append(
+        line.to_local().tolist() == [[0, 1, 2], [3, 4]][rank] and line.full_tensor().tolist() == [0, 1, 2, 3, 4]
+    )
+    powers = logspace(0, 2, 3, 2.0, device_mesh=mesh, placements=[Shard(0)])
+    found.append(powers.to_local().tolist() == [[1, 2], [4]][rank])
     torch.manual_seed(4)
     dropped = F.dropout(zeros(4, 6, device_mesh=mesh, placements=[Shard(0)]) + 1).full_tensor()
     torch.manual_seed(4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
 
@@ -164,3 +165,29 @@ def test_about_the_default_group(torch, dist):
     assert dist.GroupMember.NON_GROUP_MEMBER == -100 and dist.new_group([0]).size() == 1
     dist.destroy_process_group()
     assert dist.group.WORLD is None
+
+
+@pytest.mark.since("2.15")
+def test_a_handler_of_errors_hears_of_every_end(torch):
+    errors = import_module(f"{torch.__name__}.distributed.elastic.multiprocessing.errors")
+
+    class Handler(errors.error_handler.ErrorHandler):
+        def __init__(self):
+            self.heard = []
+
+        def record_success(self):
+            self.heard.append(f"{self._fn_name.rpartition('.')[2]} succeeded")
+
+        def record_exception(self, e):
+            self.heard.append(f"{self._fn_name.rpartition('.')[2]} raised {e}")
+
+    def divide(a, b):
+        return a / b
+
+    handler = Handler()
+    divide = errors.record(divide, handler)
+    assert divide(1, 2) == 0.5
+    with pytest.raises(ZeroDivisionError):
+        divide(1, 0)
+    assert handler.heard == ["divide succeeded", "divide raised division by zero"]
+    assert handler.maybe_enrich_signal_failure_message("Signal 9", "file") == "Signal 9"

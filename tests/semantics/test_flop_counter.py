@@ -92,3 +92,11 @@ def test_the_table_shows_modules_and_their_shares(gradloom):
         "  - aten.addmm  4,800  100.00%",
     ]
     assert "Sequential.0" in mode.get_table() and "66.67%" in mode.get_table()
+
+
+@pytest.mark.since("2.15")
+def test_nothing_is_skipped_where_all_are_operators(torch):
+    flops = import_module(f"{torch.__name__}.utils.flop_counter")
+    with flops.FlopCounterMode(display=False, skip_unsupported=True) as mode:
+        torch.ones(2, 3) @ torch.ones(3, 4)
+    assert mode.get_total_flops() == 48 and not mode.get_unsupported_ops() and mode.skip_unsupported

@@ -95,6 +95,23 @@ def test_averages_by_shape_and_by_stack(torch):
     assert stacks == [["a.py(4): f"], ["b.py(1): g"]]
 
 
+@pytest.mark.since("2.15")
+def test_averages_leave_out_python_functions(torch):
+    util = torch.autograd.profiler_util
+    made = [
+        util.FunctionEvent(n, f"f{n}", 1, n, n + 1, stack=[], is_python_function=n == 1, typed_metadata={"n": n})
+        for n in (0, 1)
+    ]
+    events = util.EventList(made)
+    events._build_tree()
+    assert [average.key for average in events.key_averages()] == ["f0"]
+    assert [average.key for average in events.key_averages(include_python_functions=True)] == ["f0", "f1"]
+    assert [event.metadata for event in made] == [{"n": 0}, {"n": 1}]
+    config = torch.profiler.ProfilerActivityConfig(activity_types=["cpu_op"])
+    assert torch.profiler.profile(activities=[{torch.profiler.ProfilerActivity.CPU: config}]).activities
+    assert config == torch.profiler.ProfilerActivityConfig(["cpu_op"], [])
+
+
 def test_averages_need_a_tree(torch):
     with pytest.raises(AssertionError, match="Expected tree to be built"):
         torch.autograd.profiler_util.EventList([]).key_averages()

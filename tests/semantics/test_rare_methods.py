@@ -132,3 +132,11 @@ def test_only_one_element_becomes_a_number(torch, convert, size):
         convert(torch.ones(size))
     with pytest.raises(RuntimeError, match="cannot be converted to Scalar"):
         torch.ones(size).item()
+
+
+@pytest.mark.since("2.15")
+def test_a_gamma_distribution_draws_from_a_generator(torch):
+    gamma = torch.distributions.Gamma(torch.tensor([0.5, 2.0]), torch.tensor([1.0, 3.0]))
+    draws = [draw((3,), generator=torch.Generator().manual_seed(7)) for draw in (gamma.sample, gamma.rsample)]
+    torch.manual_seed(7)
+    assert torch.equal(draws[0], draws[1]) and torch.equal(draws[0], gamma.sample((3,)))

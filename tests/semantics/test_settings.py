@@ -200,6 +200,11 @@ def test_programs_that_look_for_another_device_find_none(torch):
     assert not torch.backends.mps.is_available() and not torch.backends.cuda.is_built()
     assert not torch.xpu.is_available() and not torch.accelerator.is_available() and torch.xpu.device_count() == 0
     assert torch.accelerator.current_accelerator() is None and torch.version.cuda is None
+    if hasattr(torch.accelerator, "random"):  # since 2.15
+        assert torch.accelerator.random.get_rng_state_all() == []
+        for name in ("get_rng_state", "initial_seed"):
+            with pytest.raises(RuntimeError, match="Cannot access accelerator device when none is available"):
+                getattr(torch.accelerator.random, name)()
     assert issubclass(torch.OutOfMemoryError, RuntimeError) and torch.cuda.OutOfMemoryError is torch.OutOfMemoryError
 
 

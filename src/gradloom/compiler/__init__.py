@@ -32,12 +32,14 @@ __all__ = [
     "assume_constant_result",
     "compile",
     "cudagraph_mark_step_begin",
+    "cudagraph_mark_warmup_incomplete",
     "disable",
     "get_default_backend",
     "is_compiling",
     "is_dynamo_compiling",
     "is_exporting",
     "list_backends",
+    "nonstrict_trace",
     "reset",
     "set_default_backend",
     "set_stance",
@@ -99,6 +101,13 @@ def allow_in_graph(fn: _Function) -> _Function:
     return fn
 
 
+def nonstrict_trace(traceable_fn: _Function) -> _Function:
+    """Let compiled functions call a function as one operator; see `allow_in_graph`."""
+    if not callable(traceable_fn):
+        raise AssertionError("nonstrict_trace expects a callable")
+    return allow_in_graph(traceable_fn)
+
+
 def assume_constant_result(fn: _Function) -> _Function:
     """Return `fn` unchanged: its result is guarded like any other."""
     return fn
@@ -131,7 +140,11 @@ def compile(
     backend: Any = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
+    name: str | None = None,
     disable: bool = False,
+    recompile_limit: int | None = None,
+    isolate_recompiles: bool = False,
+    dynamic_shapes: Any = None,
 ) -> Any:
     """Return a function or Module that computes the same by fused loops, once it was called.
 
@@ -149,7 +162,11 @@ def compile(
             "inductor", unless `set_default_backend` was called.
         mode: None or one of PyTorch's modes; without effect.
         options: accepted; without effect.
+        name: accepted; without effect.
         disable: return `model` unchanged.
+        recompile_limit: graphs of the function, at most; further calls run as Python.
+        isolate_recompiles: accepted: each `compile` has graphs of its own.
+        dynamic_shapes: which sizes change; whatever it says, it stands for `dynamic=True` if `dynamic` is None.
 
     Raises:
         AssertionError: if `model` is not callable.
@@ -165,16 +182,19 @@ def compile(
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
     if dynamic not in (None, True, False):
         raise TypeError(f"dynamic is True, False or None, not {dynamic!r}")
+    if dynamic is None and dynamic_shapes is not None:
+        dynamic = True
     if model is None:
-        return lambda function: compile(
-            function, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
-        )
+        known = {"fullgraph": fullgraph, "dynamic": dynamic, "backend": backend, "mode": mode, "options": options}
+        return lambda function: compile(function, **known, disable=disable, recompile_limit=recompile_limit)
     if not callable(model):
         raise AssertionError(f"A callable function is expected, but {type(model)} is provided.")
     if disable:
         return model
     chosen = _default_backend if backend is None else backend
-    return import_module("gradloom.compiler._api").optimize(model, chosen, fullgraph, options, mode, dynamic)
+    return import_module("gradloom.compiler._api").optimize(
+        model, chosen, fullgraph, options, mode, dynamic, recompile_limit
+    )
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
@@ -216,6 +236,9 @@ def reset() -> None:
 
 def cudagraph_mark_step_begin() -> None:
     """Do nothing: there are no CUDA graphs."""
+
+
+cudagraph_mark_warmup_incomplete = cudagraph_mark_step_begin
 
 
 _found_in("gradloom", compile)

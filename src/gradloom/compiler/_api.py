@@ -56,8 +56,16 @@ class Optimized:
     is_explained = False  # it is called once, to be explained
     is_afresh = False  # whether it and its pieces ignore graphs on disk
 
-    def __init__(self, target: Any, backend: Backend, fullgraph: bool = False, dynamic: bool | None = None) -> None:
+    def __init__(
+        self,
+        target: Any,
+        backend: Backend,
+        fullgraph: bool = False,
+        dynamic: bool | None = None,
+        limit: int | None = None,
+    ) -> None:
         self.target, self.backend, self.fullgraph, self.dynamic = target, backend, fullgraph, dynamic
+        self.limit = limit
         self.reset()
         _every.add(self)
 
@@ -73,7 +81,7 @@ class Optimized:
 
     def piece_of(self, function: Any) -> Optimized:
         """Return the `Optimized` of a function that this one calls, with the same backend and `dynamic`."""
-        made = Optimized(function, self.backend, dynamic=self.dynamic)
+        made = Optimized(function, self.backend, dynamic=self.dynamic, limit=self.limit)
         made.is_afresh = self.is_afresh
         return made
 
@@ -100,13 +108,20 @@ class Optimized:
         self.calls[1] += 1
         if len(self.breaks) >= BREAKS:
             return self.pieces.run(args, kwargs)
-        if self.misses >= MOST_ENTRIES and not self.deserves_a_graph(args, kwargs):
+        if self.misses >= (MOST_ENTRIES if self.limit is None else self.limit) and not self.deserves_a_graph(
+            args, kwargs
+        ):
             return self.target(*args, **kwargs)
         return self.record(args, kwargs, key)
 
     def deserves_a_graph(self, args: Any, kwargs: Any) -> bool:
         """Return whether a call is compiled although there are MOST_ENTRIES graphs: see Note [Sizes]."""
-        if self.dynamic is False or self.misses >= MOST_SIZES or len(self.sizes) > MOST_SIZES**2:
+        if (
+            self.limit is not None
+            or self.dynamic is False
+            or self.misses >= MOST_SIZES
+            or len(self.sizes) > MOST_SIZES**2
+        ):
             return False
         args = tuple([self.without_number(f"args[{i}]", value) for i, value in enumerate(args)])
         kwargs = {name: self.without_number(f"kwargs[{name!r}]", value) for name, value in kwargs.items()}
@@ -255,7 +270,15 @@ def _is_optimized_module(value: Any) -> bool:
     return is_a(value, "gradloom.compiler._modules", "OptimizedModule")
 
 
-def optimize(target: Any, backend: Any, fullgraph: bool, options: Any, mode: Any, dynamic: bool | None = None) -> Any:
+def optimize(
+    target: Any,
+    backend: Any,
+    fullgraph: bool,
+    options: Any,
+    mode: Any,
+    dynamic: bool | None = None,
+    limit: int | None = None,
+) -> Any:
     """Return a compiled function or module; see `gradloom.compile`."""
     found = find(backend, options, mode)
     if _is_optimized_module(target):
@@ -263,9 +286,9 @@ def optimize(target: Any, backend: Any, fullgraph: bool, options: Any, mode: Any
     if is_module(target):
         from ._modules import OptimizedModule
 
-        return OptimizedModule(target, Optimized(target, found, fullgraph, dynamic))
+        return OptimizedModule(target, Optimized(target, found, fullgraph, dynamic, limit))
     target = getattr(target, "_compiled_original", target)
-    return function_of(Optimized(target, found, fullgraph, dynamic))
+    return function_of(Optimized(target, found, fullgraph, dynamic, limit))
 
 
 def function_of(optimized: Optimized) -> Any:

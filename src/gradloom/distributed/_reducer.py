@@ -69,6 +69,7 @@ class Reducer:
         self.divisor = group.size()
         self.hook: tuple[Any, Callable[[Any, GradBucket], Any]] | None = None
         self.after_reduction: Callable[[], Any] | None = None  # called when `.grad` has the results
+        self.manual = False  # whether the program ends each backward pass, by `finalize`
         self._expecting = False  # between `prepare` and the end of the backward pass
         self._order: list[int] = []
         self.rebuilt = False
@@ -197,7 +198,25 @@ class Reducer:
             else:
                 bucket.work = self._start(bucket, True)
 
+    def finalize(self) -> None:
+        """End a backward pass whose buckets are full. Raises RuntimeError if they are not, or were not to wait."""
+        if not self.manual:
+            raise RuntimeError("finalize_backward: require_manual_backward_finalization is False")
+        if not self.is_full:
+            raise RuntimeError(
+                "finalize_backward: there is no backward pass whose gradients are all there; call it once for each "
+                "pass outside of no_sync()"
+            )
+        self._finish()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether all gradients of a backward pass are there, and it has not ended."""
+        return self._expecting and self._next == len(self.buckets)
+
     def _finish_later(self) -> None:
+        if self.manual:
+            return
         if state.graph_task is None:  # no gradient is expected at all
             self._finish()
         elif self.counts_uses:  # at the end of a pass

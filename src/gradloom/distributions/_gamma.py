@@ -52,9 +52,14 @@ class Gamma(Parametric, ExponentialFamily):
     def variance(self):
         return self.concentration / self.rate.pow(2)
 
-    def rsample(self, sample_shape=EMPTY):
+    def sample(self, sample_shape=EMPTY, *, generator=None):
+        with gl.no_grad():
+            return self.rsample(sample_shape, generator)
+
+    def rsample(self, sample_shape=EMPTY, generator=None):
         shape = self._extended_shape(sample_shape)
-        return _at_least_tiny(gl._standard_gamma(self.concentration.expand(shape)) / self.rate.expand(shape))
+        drawn = gl._standard_gamma(self.concentration.expand(shape), generator=generator)
+        return _at_least_tiny(drawn / self.rate.expand(shape))
 
     def log_prob(self, value):
         value = gl.as_tensor(value, dtype=self.rate.dtype, device=self.rate.device)

@@ -19,6 +19,7 @@ from .options import (
 )
 from .profiler import (
     ProfilerActivity as ProfilerActivity,
+    ProfilerActivityConfig as ProfilerActivityConfig,
     _KinetoProfile as _KinetoProfile,
     profile as profile,
     supported_activities as supported_activities,
@@ -30,6 +31,7 @@ __all__ = [
     "ExecutionTraceObserver",
     "ProfilerAction",
     "ProfilerActivity",
+    "ProfilerActivityConfig",
     "kineto_available",
     "profile",
     "record_function",

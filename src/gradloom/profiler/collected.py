@@ -196,14 +196,20 @@ class profile:
         )
 
     def export_chrome_trace(
-        self, path: str, metadata: dict[str, str] | None = None, use_python_export: bool = False
+        self,
+        path: str,
+        metadata: dict[str, str] | None = None,
+        use_python_export: bool = False,
+        cuda_graph_annotations: Any = None,
+        graph_lanes: str = "none",
+        default_stream: int = 7,
     ) -> None:
         """Write the events as a trace for chrome://tracing and Perfetto.
 
         Args:
             path: the file; compressed if it ends in .gz.
             metadata: more entries, name -> JSON.
-            use_python_export: has no effect.
+            use_python_export: has no effect; nor have the others, which are about CUDA graphs.
         """
         header: dict[str, Any] = {"trace_id": self.trace_id}
         for name in ("record_shapes", "profile_memory", "with_stack", "with_flops"):
@@ -233,10 +239,16 @@ class profile:
         self.function_events.export_stacks(path, metric)
 
     def key_averages(
-        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        include_python_functions: bool = False,
     ) -> EventList:
         """Return one average per name; the arguments are those of EventList.key_averages."""
-        return self.function_events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+        return self.function_events.key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions
+        )
 
     def total_average(self) -> FunctionEventAvg:
         """Return the sums over all events."""

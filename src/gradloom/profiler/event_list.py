@@ -83,7 +83,11 @@ class EventList(list):
         )
 
     def key_averages(
-        self, group_by_input_shapes: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+        self,
+        group_by_input_shapes: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        include_python_functions: bool = False,
     ) -> EventList:
         """Return one FunctionEventAvg per name.
 
@@ -91,6 +95,7 @@ class EventList(list):
             group_by_input_shapes: also distinguish the shapes of inputs.
             group_by_stack_n: also distinguish the innermost n calls of the user's code.
             group_by_overload_name: also distinguish overloads.
+            include_python_functions: also average the events of Python functions.
 
         Raises:
             AssertionError: for a list that is not a tree, such as one made by hand.
@@ -99,6 +104,8 @@ class EventList(list):
             raise AssertionError("Expected tree to be built before calling key_averages: use the list of a profile")
         groups: dict[tuple, FunctionEventAvg] = {}
         for event in self:
+            if event.is_python_function and not include_python_functions:
+                continue
             key = [event.key, event.node_id, event.device_type, event.is_legacy, event.is_user_annotation]
             if group_by_overload_name:
                 key.append(event.overload_name)

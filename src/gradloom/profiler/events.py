@@ -7,6 +7,7 @@ Times are in microseconds, memory is in bytes. An event's totals include its chi
 from __future__ import annotations
 
 import enum
+import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..types.public import found_in as _found_in
@@ -177,6 +178,7 @@ class FunctionEvent(FormattedTimesMixin):
         structured_input_shapes: Any = None,
         structured_input_strides: Any = None,
         input_dtypes: Any = None,
+        typed_metadata: dict[str, Any] | None = None,
     ) -> None:
         self.id, self.name, self.overload_name, self.trace_name = id, name, overload_name, trace_name
         self.thread, self.fwd_thread, self.node_id = thread, fwd_thread, node_id
@@ -195,7 +197,12 @@ class FunctionEvent(FormattedTimesMixin):
         self.device_resource_id: int = thread if device_resource_id is None else device_resource_id
         self.is_async, self.is_remote, self.is_legacy = is_async, is_remote, is_legacy
         self.is_user_annotation, self.is_python_function = is_user_annotation, is_python_function
-        self.activity_type = activity_type
+        self.activity_type, self.metadata = activity_type, typed_metadata
+
+    @property
+    def event_metadata(self) -> None:
+        """None: it was the metadata of a GPU's event. Deprecated, for `metadata`."""
+        warnings.warn("`event_metadata` is deprecated. Use `metadata` instead.", FutureWarning, stacklevel=2)
 
     @property
     def key(self) -> str:

@@ -6,6 +6,7 @@ import enum
 import json
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from .collected import profile as _Collected
@@ -40,6 +41,19 @@ class ProfilerActivity(enum.Enum):
 def supported_activities() -> set[ProfilerActivity]:
     """Return the activities that gradloom records: the CPU's."""
     return {ProfilerActivity.CPU}
+
+
+@dataclass
+class ProfilerActivityConfig:
+    """What to collect of an activity, the value of a dict in `activities`. All types of events are collected.
+
+    Args:
+        activity_types: names of types of events.
+        profiler_configs: further configurations, which are about counters of GPUs.
+    """
+
+    activity_types: list[str] | None = None
+    profiler_configs: list[Any] = field(default_factory=list)
 
 
 def _chosen(activities) -> set[ProfilerActivity]:
@@ -168,7 +182,11 @@ class _KinetoProfile:
         return self._collected("accessing events").function_events
 
     def key_averages(
-        self, group_by_input_shape: bool = False, group_by_stack_n: int = 0, group_by_overload_name: bool = False
+        self,
+        group_by_input_shape: bool = False,
+        group_by_stack_n: int = 0,
+        group_by_overload_name: bool = False,
+        include_python_functions: bool = False,
     ) -> EventList:
         """Return one average per name for the last cycle; see EventList.key_averages.
 
@@ -176,12 +194,15 @@ class _KinetoProfile:
             group_by_input_shape: also distinguish the shapes of inputs; needs `record_shapes`.
             group_by_stack_n: also distinguish the innermost n calls of the user's code; needs `with_stack`.
             group_by_overload_name: also distinguish overloads.
+            include_python_functions: also average the events of Python functions.
 
         Raises:
             AssertionError: if nothing was started.
         """
         collected = self._collected("getting key averages")
-        return collected.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
+        return collected.key_averages(
+            group_by_input_shape, group_by_stack_n, group_by_overload_name, include_python_functions
+        )
 
     def export_chrome_trace(self, path: str, use_python_export: bool = False) -> None:
         """Write the last cycle as a trace for chrome://tracing and Perfetto.

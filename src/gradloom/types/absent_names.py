@@ -30,7 +30,7 @@ NAMES = {
     """,
     "torch.distributed": """
         ProcessGroupNCCL2 ProcessGroupNCCLLazy argparse_util c10d_logger config debug flight_recorder
-        gather_into_tensor gather_single get_backend_impl logging_handlers remote_device set_timeout
+        logging_handlers remote_device
     """,
     "torch.Tensor": """
         chalf index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale

@@ -57,6 +57,11 @@ class _Names(ModuleType):
         return found
 
 
+def is_refused_module(value: Any) -> bool:
+    """Return whether a value is a module all of whose names are refused."""
+    return isinstance(value, _Names)
+
+
 def _has_file(package: str, module: str) -> bool:
     """Return whether there is a file of a module, named relative to a package."""
     inside = module.replace(".", os.sep)

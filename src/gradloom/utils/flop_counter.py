@@ -7,7 +7,7 @@ counter.get_total_flops()
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from functools import wraps
 from importlib import import_module
@@ -146,6 +146,7 @@ class FlopCounterMode(TorchDispatchMode):
         depth: levels of modules in the table; None for all.
         display: print the table at the end of the block.
         custom_mapping: operator -> formula, besides those of `register_flop_formula`.
+        skip_unsupported: run functions of PyTorch's tracing without a formula; no effect, as there are none.
     """
 
     depth: int | None
@@ -159,9 +160,10 @@ class FlopCounterMode(TorchDispatchMode):
         depth: int | None = 2,
         display: bool = True,
         custom_mapping: dict[Any, Any] | None = None,
+        skip_unsupported: bool = False,
     ) -> None:
         super().__init__()
-        self.depth, self.display = depth, display
+        self.depth, self.display, self.skip_unsupported = depth, display, skip_unsupported
         self.flop_counts: dict[str, dict[Any, int]] = defaultdict(lambda: defaultdict(int))
         own = {op: f if getattr(f, "_get_raw", False) else _shapes(f) for op, f in (custom_mapping or {}).items()}
         self.flop_registry = {**flop_registry, **own}
@@ -170,6 +172,10 @@ class FlopCounterMode(TorchDispatchMode):
     def get_total_flops(self) -> int:
         """Return the total count."""
         return sum(self.flop_counts["Global"].values())
+
+    def get_unsupported_ops(self) -> Counter[str]:
+        """Return {name: calls} of what was skipped, which is empty: each call is one of operators."""
+        return Counter()
 
     def get_flop_counts(self) -> dict[str, dict[Any, int]]:
         """Return {module name or "Global": {operator: count}}."""

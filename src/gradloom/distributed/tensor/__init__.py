@@ -5,7 +5,16 @@ from __future__ import annotations
 from ...utils._refused import declare
 from ..device_mesh import DeviceMesh as DeviceMesh
 from ._dtensor import DTensor as DTensor, distribute_module as distribute_module, distribute_tensor as distribute_tensor
-from ._factories import empty as empty, full as full, ones as ones, rand as rand, randn as randn, zeros as zeros
+from ._factories import (
+    empty as empty,
+    full as full,
+    linspace as linspace,
+    logspace as logspace,
+    ones as ones,
+    rand as rand,
+    randn as randn,
+    zeros as zeros,
+)
 from .placement_types import (
     Partial as Partial,
     Placement as Placement,
@@ -24,6 +33,8 @@ __all__ = [
     "distribute_tensor",
     "empty",
     "full",
+    "linspace",
+    "logspace",
     "ones",
     "rand",
     "randn",

@@ -60,6 +60,7 @@ class DistributedDataParallel(Module, Joinable):
         bucket_cap_mb_list: MiB of each bucket, instead of `bucket_cap_mb`.
         batched_grad_copy: has no effect: gradients are copied when they come.
         forward_sync_buffers: as `broadcast_buffers`, but for forward passes only: buffers are sent once in any case.
+        lazy_bucket_allocation: has no effect.
 
     Shape:
         input, output: as for `module`.
@@ -112,6 +113,7 @@ class DistributedDataParallel(Module, Joinable):
         bucket_cap_mb_list: Sequence[float] | None = None,
         batched_grad_copy: bool = False,
         forward_sync_buffers: bool | None = None,
+        lazy_bucket_allocation: bool = False,
     ) -> None:
         super().__init__()
         Joinable.__init__(self)
@@ -306,6 +308,29 @@ class DistributedDataParallel(Module, Joinable):
             return self.module(*inputs, **kwargs)
         finally:
             DistributedDataParallel._active_ddp_module = None
+
+    @property
+    def require_manual_backward_finalization(self) -> bool:
+        """Whether the program ends each backward pass by `finalize_backward`; False at first. Set it between passes."""
+        return self.reducer.manual
+
+    @require_manual_backward_finalization.setter
+    def require_manual_backward_finalization(self, required: bool) -> None:
+        self.reducer.manual = required
+
+    @property
+    def should_finalize_after_backward(self) -> bool:
+        """Whether `finalize_backward` must be called after backward has returned, not in one of its hooks: as long as
+        buckets are rebuilt, and for `mixed_precision`."""
+        will_rebuild = not self.reducer.rebuilt and (self.static_graph or not self.find_unused_parameters)
+        return self.reducer.manual and (will_rebuild or self.mixed_precision is not None)
+
+    def finalize_backward(self) -> None:
+        """Wait for the reduction of gradients, and write them to the parameters.
+
+        Raises RuntimeError unless `require_manual_backward_finalization` and all gradients of a pass are there.
+        """
+        self.reducer.finalize()
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:

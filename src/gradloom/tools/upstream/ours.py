@@ -20,6 +20,7 @@ import gradloom
 from gradloom.codegen.reading.yaml_files import load_entries
 from gradloom.codegen.target import FILES
 from gradloom.tools.verify.operators import own_specification
+from gradloom.utils._refused import is_refused, is_refused_module
 
 from .comparing import CHANGED, NEW, Change, each, exists
 from .facts import Facts, Formulas, arguments, joined, returns
@@ -266,6 +267,12 @@ def _reachable(name: str) -> bool:
 _HOMES = {
     r"torch\.(backends\.)?(cuda|xpu|mps|mtia|cudnn|miopen)\b": "other devices: gradloom computes on the CPU",
     r"torch\.(backends\.)?(mkldnn|nested|quantized)\b": "layouts and dtypes that there are not",
+    r"torch\.backends\.python_native\b|torch\.profiler\.(profiler\.)?(Cuspy|PerformanceMetrics)Config": "kernels and "
+    "counters of GPUs",
+    r"torch\.Sym(Int|Float|Bool)\b": "symbolic numbers: sizes are Python numbers here",
+    r"torch\.compiler\.(precompile\b|PrecompileError|config\b)": "files of PyTorch's compiler: graphs are kept on disk",
+    r"torch\.distributed\.checkpoint\.fsspec": "storage of fsspec: checkpoints are files",
+    r"torch\.distributed\.config\.pipeline": "pipelining: gradloom refuses it",
 }
 
 
@@ -277,7 +284,7 @@ def missing_names(changes: list[Change]) -> Iterator[Gap]:
             found = _resolved(change.name)
         except (AttributeError, ImportError, NotImplementedError, RuntimeError):
             if change.change == NEW:
-                yield Gap(NAME, change.name, reason=reason)
+                yield Gap(NAME, change.name, reason=reason or _refusal(change.name))
             continue
         if change.change == CHANGED:
             try:
@@ -286,7 +293,19 @@ def missing_names(changes: list[Change]) -> Iterator[Gap]:
                 continue
             for word in re.findall(r"new parameter `\**(\w+)`", change.words):
                 if word not in mine and not any(p.kind is p.VAR_KEYWORD for p in mine.values()):
-                    yield Gap(NAME, f"{change.name}({word})", reason=reason)
+                    private = "private" if word.startswith("_") else ""
+                    yield Gap(NAME, f"{change.name}({word})", reason=reason or private)
+
+
+def _refusal(name: str) -> str:
+    """Return why a name is absent if gradloom refuses the module, or the class, that it would be in."""
+    while "." in (name := name.rpartition(".")[0]):
+        try:
+            found = _resolved(name)
+            return f"gradloom refuses {name}" if is_refused(found) or is_refused_module(found) else ""
+        except (AttributeError, ImportError, NotImplementedError, RuntimeError):
+            continue
+    return ""
 
 
 def _resolved(name: str) -> Any:

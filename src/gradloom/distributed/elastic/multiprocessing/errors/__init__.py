@@ -3,44 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import wraps
 from typing import Any, TypeVar
 
+from .error_handler import ErrorHandler as ErrorHandler
+
 __all__ = ["ChildFailedError", "ErrorHandler", "ProcessFailure", "get_error_handler", "record"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_VARIABLE = "TORCHELASTIC_ERROR_FILE"
-
-
-class ErrorHandler:
-    """Write errors of this process where the launcher looks for them."""
-
-    def initialize(self) -> None:
-        """Do nothing: Python shows the stacks of crashes if PYTHONFAULTHANDLER says so."""
-
-    def record_exception(self, error: BaseException) -> None:
-        """Write an exception to the file, unless there is one of an earlier exception.
-
-        Args:
-            error: the exception.
-        """
-        path = os.environ.get(_VARIABLE)
-        if not path or os.path.exists(path):
-            return
-        stack = "".join(traceback.format_exception(error))
-        extra = {"py_callstack": stack, "timestamp": str(int(time.time()))}
-        message = {"message": f"{type(error).__name__}: {error}", "errorCode": None, "extraInfo": extra}
-        draft = f"{path}.{os.getpid()}"
-        with open(draft, "w") as file:
-            json.dump({"message": message, "kind": type(error).__name__, "when": time.time()}, file)
-        os.replace(draft, path)
 
 
 def get_error_handler() -> ErrorHandler:
@@ -59,9 +34,10 @@ def record(fn: _Function, error_handler: ErrorHandler | None = None) -> _Functio
 
     @wraps(fn)
     def call(*args: Any, **kwargs: Any) -> Any:
+        handler.set_entrypoint_fn_name(getattr(fn, "__qualname__", None))
         handler.initialize()
         try:
-            return fn(*args, **kwargs)
+            found = fn(*args, **kwargs)
         except SystemExit as ended:
             if ended.code not in (0, None):
                 handler.record_exception(ended)
@@ -71,6 +47,8 @@ def record(fn: _Function, error_handler: ErrorHandler | None = None) -> _Functio
         except Exception as error:
             handler.record_exception(error)
             raise
+        handler.record_success()
+        return found
 
     return call  # type: ignore[return-value]
 
@@ -104,13 +82,12 @@ class ProcessFailure:
         except (OSError, ValueError, KeyError, TypeError):
             name = self.signal_name()
             self.message = (
-                f"Signal {-self.exitcode} ({name}) received by PID {self.pid}"
-                if name
-                else (
-                    "To see an uncaught exception here, decorate the main function with "
-                    "torch.distributed.elastic.multiprocessing.errors.record"
-                )
+                "To see an uncaught exception here, decorate the main function with "
+                "torch.distributed.elastic.multiprocessing.errors.record"
             )
+            if name:
+                message = f"Signal {-self.exitcode} ({name}) received by PID {self.pid}"
+                self.message = get_error_handler().maybe_enrich_signal_failure_message(message, self.error_file)
 
     def signal_name(self) -> str:
         """Return the name of the signal that killed it, or ""."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .compat.absent_device import device_count, is_available, names as _names, own_functions as _own_functions
+from ..compat.absent_device import device_count, is_available, names as _names, own_functions as _own_functions
+from . import random as random
 
 __all__ = ["current_accelerator", "device_count", "is_available"]
 
