@@ -56,6 +56,15 @@ class Calls:
             results = results if isinstance(results, tuple) else (results,)
             return _lists([ad.unpack_dual(result).tangent for result in results])
 
+    def refusals(self, *calls):
+        """Return the classes of the errors that the calls raise."""
+        return sorted({self._refusal(call) for call in calls})
+
+    def _refusal(self, call):
+        with pytest.raises((RuntimeError, TypeError, ValueError, IndexError)) as error:
+            call()
+        return error.type.__name__
+
     def total(self, results):
         """Return a sum in which each element has a weight of its own, of real and imaginary parts."""
         results = results if isinstance(results, tuple) else (results,)
@@ -81,7 +90,7 @@ def _pairs(value):
 def found(torch, program):
     """Run a program; `REFUSED` where the library raises an error."""
     calls = Calls(torch)
-    names = {name: getattr(calls, name) for name in ("value", "gradient", "second", "tangent")}
+    names = {name: getattr(calls, name) for name in ("value", "gradient", "second", "tangent", "refusals")}
     try:
         return eval(
             program, {"torch": torch, "F": torch.nn.functional, "inf": float("inf"), "nan": float("nan"), **names}

@@ -51,7 +51,8 @@ native_group_norm(ones(1, 2, 3), None, None, 1, 2, 2, 1, 0.0) : RuntimeError
 unique(tensor(1), dim=0) : IndexError ; unique_consecutive(tensor(1), dim=-1) : IndexError
 ones(2).float(None) : TypeError ; ones(2).cfloat(preserve_format) : TypeError ; ones(2).cpu(None) : TypeError
 ones(2).is_contiguous(3) : TypeError ; ones(2).to_dense(0) : TypeError ; ones(2).to_dense(ones(2)) : TypeError
-cov(ones(2, 2), aweights=zeros(2)) : RuntimeError ; gradient(ones(3, dtype=uint8)) : RuntimeError
+cov(ones(2, 2), aweights=zeros(2)) : RuntimeError ; logspace(0, 1, 3, dtype=bool) : NotImplementedError
+F.max_pool1d(ones(1, 3, dtype=int64), 2) : NotImplementedError
 """
 #: What an error must not show: attributes of the library's own and messages of Python's or NumPy's.
 INTERNAL = ("_array", "ndarray", "has no attribute", "not iterable", "read-only", "not supported between")

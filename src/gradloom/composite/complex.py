@@ -36,6 +36,6 @@ def real(self):
 def imag(self):
     """Return the imaginary part as a view. Raises RuntimeError for real tensors."""
     if self._array.dtype.kind != "c":
-        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+        raise TypeError("imag is not implemented for tensors with non-complex dtypes.")
     pairs = ops._neg_view(ops.view_as_real(ops._conj(self))) if self.is_conj() else ops.view_as_real(self)
     return ops.select(pairs, self._array.ndim, 1)

@@ -67,7 +67,7 @@ def divide_mode_(self, other, rounding_mode):
 def positive(self):
     """Return the tensor itself. Raises RuntimeError for bools."""
     if self._array.dtype.kind == "b":
-        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+        raise NotImplementedError("The `+` operator, on a bool tensor is not supported.")
     return self
 
 

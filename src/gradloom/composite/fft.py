@@ -20,7 +20,7 @@ def _of_type(x, is_complex):
     if dtype.category in (BOOL, INTEGRAL):
         dtype = default.float
     if dtype.category == FLOATING and scalar_type_name(dtype) in _REFUSED:
-        raise RuntimeError(f"Unsupported dtype {scalar_type_name(dtype)}")
+        raise NotImplementedError(f"Unsupported dtype {scalar_type_name(dtype)}")
     if is_complex:
         dtype = dtype.to_complex()
     return x if dtype is x.dtype else ops._to_copy(x, dtype=dtype)
@@ -55,7 +55,7 @@ def _resized(x, dims, sizes):
 
 def _real(x, name, kind="real"):
     if x.is_complex():
-        raise RuntimeError(f"{name} expects a {kind} input tensor, but got {scalar_type_name(x.dtype)}")
+        raise TypeError(f"{name} expects a {kind} input tensor, but got {scalar_type_name(x.dtype)}")
     return _of_type(x, False)
 
 
@@ -208,7 +208,7 @@ def hfftn(self, s, dim, norm):
 def ihfftn(self, s, dim, norm):
     """Return the inverse of `hfftn`."""
     if self.is_complex():
-        raise RuntimeError(f"Only supports floating-point dtypes, but found: {scalar_type_name(self.dtype)}")
+        raise TypeError(f"Only supports floating-point dtypes, but found: {scalar_type_name(self.dtype)}")
     x = _of_type(self, False)
     dims, sizes = _several(x, s, dim)
     if not dims:
@@ -408,7 +408,7 @@ def istft(self, n_fft, hop_length, win_length, window, center, normalized, onesi
         return_complex=return_complex,
     )
     if not self.is_complex():
-        raise RuntimeError(
+        raise TypeError(
             "istft requires a complex-valued input tensor matching the output from stft with return_complex=True."
         )
     x = ops.view_as_real(ops.resolve_conj(self))

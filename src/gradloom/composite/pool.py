@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..dispatch import _operators as ops
+from ..types.dtype import scalar_type_name
 
 
 def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):
@@ -37,7 +38,9 @@ def max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_m
 
 
 def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
-    """Return the largest element of every window."""
+    """Return the largest element of every window. Raises NotImplementedError for dtypes that are not floating."""
+    if not self.is_floating_point():
+        raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{scalar_type_name(self.dtype)}'")
     return max_pool1d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode)[0]
 
 

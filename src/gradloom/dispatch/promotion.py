@@ -134,7 +134,7 @@ def promote_numbers(tensors, scalars=()):
     Raises RuntimeError if one of the tensors has dtype bool.
     """
     if any(t._array.dtype.kind == "b" for t in tensors):
-        raise RuntimeError(
+        raise NotImplementedError(
             "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
             "invert a mask, use the `~` or `logical_not()` operator instead."
         )

@@ -17,7 +17,7 @@ def _pair(first, second):
     """Return the complex dtype for two real arrays of one dtype. Raises RuntimeError for other arrays."""
     one, two = (type_name(a.dtype) for a in (first, second))
     if first.dtype.kind != "f" or second.dtype.kind != "f":
-        raise RuntimeError(f"Expected both inputs to be Half, Float or Double tensors but got {one} and {two}")
+        raise NotImplementedError(f"Expected both inputs to be Half, Float or Double tensors but got {one} and {two}")
     if first.dtype is not second.dtype:
         raise RuntimeError(f"Expected object of scalar type {one} but got scalar type {two} for second argument")
     return _COMPLEX[first.dtype.char]
@@ -88,7 +88,7 @@ def conj_physical_(self):
 def view_as_real(self):
     """Reinterpret complex numbers as pairs of real ones: one more dimension, of size 2."""
     if self.dtype.kind != "c":
-        raise RuntimeError("view_as_real is only supported for complex tensors")
+        raise TypeError("view_as_real is only supported for complex tensors")
     if type(self) is np.ndarray:
         return self[..., None].view(self.real.dtype)
     if self.conj_bit:
@@ -103,8 +103,10 @@ def view_as_complex(self):
     """Reinterpret pairs of real numbers (the last dimension) as complex ones."""
     if self.dtype.char == "e":
         raise RuntimeError("view_as_complex of float16 numbers would be complex32, which NumPy lacks: use self.float()")
+    if self.dtype.kind == "c":
+        raise TypeError("view_as_complex is not supported for complex tensors")
     if self.dtype.char not in "fd":
-        raise RuntimeError(
+        raise NotImplementedError(
             "view_as_complex is only supported for half, float and double tensors, but got a tensor of "
             f"scalar type: {type_name(self.dtype)}"
         )

@@ -288,6 +288,8 @@ def logspace(start, end, steps, base=10.0, dtype=None):
     base = np.asarray(base, work)
     if steps == 1:
         return number_filling((base**start).item(), dtype).reshape(1)
+    if dtype.kind == "b":
+        raise NotImplementedError("\"logspace_cpu\" not implemented for 'Bool'")
     return (base ** _linspace(start, end, steps, dtype, work)).astype(dtype)
 
 

@@ -64,7 +64,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
     if not 0 <= k <= (1 if axis is None else self.shape[axis]):
         raise RuntimeError("selected index k out of range")
     if self.dtype.kind == "b":
-        raise RuntimeError("topk does not support bool dtypes on CPU")
+        raise NotImplementedError("topk does not support bool dtypes on CPU")
     if axis is None:
         return self.copy(), np.zeros((), np.int64)  # also for k = 0, as in PyTorch
     n = self.shape[axis]
@@ -107,7 +107,7 @@ def _from_best_blocks(rows, k, largest):
 
 def _refuse_complex(array, name):
     if array.dtype.kind == "c":
-        raise RuntimeError(f" {name} does not support complex dtypes on CPU")
+        raise TypeError(f" {name} does not support complex dtypes on CPU")
 
 
 # Each returns (values, inverse, counts); results that were not requested are empty.

@@ -35,7 +35,7 @@ def _check_matrix(A, dim):
     if A.dim() < 2:
         raise RuntimeError("linalg.matrix_norm: The input tensor A must have at least 2 dimensions.")
     if not (A.is_floating_point() or A.is_complex()):
-        raise RuntimeError(
+        raise NotImplementedError(
             "linalg.matrix_norm: Expected a floating point or complex tensor as input. Got " + scalar_type_name(A.dtype)
         )
     if len(dim) != 2:
@@ -65,7 +65,7 @@ def matrix_norm(self, ord, dim=(-2, -1), keepdim=False, dtype=None):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord:g} not supported.")
     if size == 2:
         if self.itemsize < 4:
-            raise RuntimeError(
+            raise NotImplementedError(
                 f"linalg.matrix_norm: Low precision dtypes not supported. Got {scalar_type_name(self.dtype)}"
             )
         return _of_singular_values(ops.amax if ord > 0 else ops.amin, self, dims, keepdim, dtype)

@@ -229,7 +229,7 @@ def vander(x, N=None):
         powers = ops.unsqueeze(x, -1).expand((*x.shape, count - 1))
         result = ops.cumprod(powers, -1)
         return ops.cat([ops.ones_like(ops.narrow(result, -1, 0, 1)), result], -1)
-    raise RuntimeError(
+    raise NotImplementedError(
         f"linalg.vander supports floating point, complex, and integer tensors, but got {scalar_type_name(x.dtype)}"
     )
 

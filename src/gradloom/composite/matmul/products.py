@@ -251,7 +251,7 @@ def cross(self, other, dim=None):
 def linalg_vecdot(x, y, dim=-1):
     """sum(conj(x) * y) along a dimension; shapes broadcast."""
     if not (x.is_floating_point() or x.is_complex()):
-        raise RuntimeError(
+        raise NotImplementedError(
             f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {scalar_type_name(x.dtype)}"
         )
     if x.dtype is not y.dtype:

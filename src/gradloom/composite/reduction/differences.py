@@ -40,7 +40,7 @@ def gradient(self, spacing, dim, edge_order):
                 f"element with {s.dim()} dimensions!"
             )
     if self._array.dtype == "uint8":
-        raise RuntimeError("torch.gradient does not support uint8 input.")
+        raise NotImplementedError("torch.gradient does not support uint8 input.")
     return tuple([_gradient_along(self, s, d, edge_order) for s, d in zip(spacing, dims, strict=True)])
 
 
@@ -133,6 +133,7 @@ def trapezoid_dx(y, dx, dim):
     """Return the integral along a dimension by the trapezoidal rule, for a spacing `dx`."""
     if not y.size(dim):
         return ops.sum(y, dim, dtype=y.dtype)
+    _refuse_bools("trapezoid", y)
     last = ops.select(y, dim, -1)
     ends = ops.select(y, dim, 0) + last
     half = ops.mul_Scalar(ends, 0.5)
@@ -143,6 +144,7 @@ def trapezoid_x(y, x, dim):
     """Return the integral along a dimension by the trapezoidal rule, at the points `x`."""
     if not y.size(dim):
         return ops.sum(y, dim, dtype=y.dtype)
+    _refuse_bools("trapezoid", y, x)
     dim = wrap_dim(dim, y.dim())
     spacing = _spacing(y, x, dim)
     return ops.div_Scalar(ops.sum(_pairs(y, dim) * spacing, dim), 2.0)
@@ -150,6 +152,7 @@ def trapezoid_x(y, x, dim):
 
 def cumulative_trapezoid_dx(y, dx, dim):
     """Return the integral up to each point except the first, for a spacing `dx`."""
+    _refuse_bools("cumulative_trapezoid", y)
     if not y.size(dim):
         return y
     return ops.cumsum(ops.mul_Scalar(_pairs(y, dim), dx / 2), dim)
@@ -157,11 +160,18 @@ def cumulative_trapezoid_dx(y, dx, dim):
 
 def cumulative_trapezoid_x(y, x, dim):
     """Return the integral up to each point except the first, at the points `x`."""
+    _refuse_bools("cumulative_trapezoid", y, x)
     if not y.size(dim):
         return y
     dim = wrap_dim(dim, y.dim())
     spacing = _spacing(y, x, dim)
     return ops.div_Scalar(ops.cumsum(_pairs(y, dim) * spacing, dim), 2.0)
+
+
+def _refuse_bools(name, y, x=None):
+    if "b" in (y._array.dtype.kind, y._array.dtype.kind if x is None else x._array.dtype.kind):
+        which = "`y`" if x is None else "`x` or `y`"
+        raise NotImplementedError(f"{name}: received a bool input for {which}, but bool is not supported")
 
 
 def _pairs(y, dim):
@@ -171,8 +181,6 @@ def _pairs(y, dim):
 
 def _spacing(y, x, dim):
     """Return the distances of neighbouring points, which broadcast against those of `y`."""
-    if "b" in (x._array.dtype.kind, y._array.dtype.kind):
-        raise RuntimeError("trapezoid: received a bool input for `x` or `y`, but bool is not supported")
     if x.dim() == 1:
         if x.size(0) != y.size(dim):
             raise RuntimeError("trapezoid: There must be one `x` value for each sample point")

@@ -59,8 +59,8 @@ def nanmean(self, dim, keepdim, dtype):
     """Return the mean of the elements that are not NaN."""
     if not self.is_floating_point():
         if self.is_complex():
-            raise RuntimeError("nansum on CPU does not support complex inputs")
-        raise RuntimeError(
+            raise NotImplementedError("nansum on CPU does not support complex inputs")
+        raise NotImplementedError(
             f"nanmean(): expected input to have floating point or complex dtype but got {scalar_type_name(self.dtype)}"
         )
     count = ops.sum(ops.logical_not(ops.isnan(self.detach())), dim, keepdim)
@@ -278,7 +278,7 @@ def cov(self, correction, fweights, aweights):
             f"cov(): expected input to have two or fewer dimensions but got an input with {self.dim()} dimensions"
         )
     if self._array.dtype.kind == "b":
-        raise RuntimeError("cov(): bool dtype is not supported for input")
+        raise NotImplementedError("cov(): bool dtype is not supported for input")
     x = self if self.dim() == 2 else ops.view(self, (1, -1))
     if x._array.dtype.kind in "iu":
         x = x.to(default.float)

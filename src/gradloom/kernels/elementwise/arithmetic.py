@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .._common.errors import check_divisor, integer_quotient, refuse
+from .._common.errors import BOOL_DIFFERENCE, check_divisor, integer_quotient, refuse
 from .._common.layout import as_operands, row_major
 from .._common.numbers import Wide, check_whole, is_half, is_short_half, number_as, widen
 from ..shape.copies import clone
@@ -69,8 +69,10 @@ def rsub_scalar(self, other, alpha):
 
 
 def _no_bools(self, other):
+    if self.dtype.kind == "b" and other.__class__ is bool:
+        raise NotImplementedError(BOOL_DIFFERENCE)
     if self.dtype.kind == "b" or other.__class__ is bool:
-        raise RuntimeError(
+        raise NotImplementedError(
             "Subtraction, the `-` operator, with a bool tensor is not supported. If you are trying to "
             "invert a mask, use the `~` or `logical_not()` operator instead."
         )

@@ -117,7 +117,7 @@ def clamp_bound(side, value, array):
 def compared(name, array):
     """Return the array; raise RuntimeError for complex ones, which have no order."""
     if array.dtype.kind == "c":
-        raise RuntimeError(f"{name} not implemented for complex tensors.")
+        raise TypeError(f"{name} not implemented for complex tensors.")
     return array
 
 
@@ -194,7 +194,7 @@ def isneginf(self):
 def _is_infinite(name, array, value):
     kind = array.dtype.kind
     if kind == "c":
-        raise RuntimeError(f"{name} does not support complex inputs.")
+        raise TypeError(f"{name} does not support complex inputs.")
     return new_like(array, bool, make=np.zeros_like) if kind in "iub" else np.equal(array, array.dtype.type(value))
 
 

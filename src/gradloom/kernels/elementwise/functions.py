@@ -108,7 +108,7 @@ def log1p(self):
 
 def _refuse_complex(name, array):
     if array.dtype.kind == "c":
-        raise RuntimeError(f"{name} is not supported for complex tensors.")
+        raise NotImplementedError(f"{name} is not supported for complex tensors.")
 
 
 @widened
@@ -232,7 +232,7 @@ def nextafter(self, other):
 def heaviside(self, values):
     """Return 0 for negative, 1 for positive numbers, and `values` for zeros."""
     if self.dtype.kind == "c" or values.dtype.kind == "c":
-        raise RuntimeError("heaviside is not yet implemented for complex tensors.")
+        raise NotImplementedError("heaviside is not yet implemented for complex tensors.")
     if self.dtype is not values.dtype:
         raise RuntimeError("heaviside is not yet implemented for tensors with different dtypes.")
     return np.where(self == 0, values, self > 0).astype(self.dtype)

@@ -133,6 +133,6 @@ def isin(elements, test_elements, assume_unique=False, invert=False):
     for a in (elements, test_elements):
         a = np.asarray(a)
         if a.dtype.kind in "bc":
-            raise RuntimeError(f"Unsupported input type encountered for isin(): {type_name(a.dtype)}")
+            raise NotImplementedError(f"Unsupported input type encountered for isin(): {type_name(a.dtype)}")
         arrays.append(a.astype(np.float32) if a.dtype.kind == "V" else a)
     return np.asarray(np.isin(*arrays, assume_unique=assume_unique, invert=invert))

@@ -27,7 +27,7 @@ def require_square(name, array, argument="A"):
 def require_floating(name, array):
     """Raise RuntimeError for integers and bools."""
     if array.dtype.kind not in "fcV":
-        raise RuntimeError(
+        raise NotImplementedError(
             f"{name}: Expected a floating point or complex tensor as input. Got {type_name(array.dtype)}"
         )
 
@@ -36,7 +36,7 @@ def require_precise(name, array):
     """Raise RuntimeError for integers, bools and 16-bit floats."""
     require_floating(name, array)
     if is_half(array.dtype):
-        raise RuntimeError(f"{name}: Low precision dtypes not supported. Got {type_name(array.dtype)}")
+        raise NotImplementedError(f"{name}: Low precision dtypes not supported. Got {type_name(array.dtype)}")
 
 
 def require_lapack(name, array):

@@ -186,7 +186,7 @@ def soft_margin_loss(self: np.ndarray, target: np.ndarray, reduction: int = MEAN
     if shape != self.shape:
         raise RuntimeError(f"output with shape {list(self.shape)} doesn't match the broadcast shape {list(shape)}")
     if self.dtype.kind == "b":
-        raise RuntimeError(BOOL_NEGATION)
+        raise NotImplementedError(BOOL_NEGATION)
     if self.dtype.kind in "iu":
         floating = (
             promote_types(TYPE_OF[target.dtype], float32) if target.dtype.kind in "iub" else TYPE_OF[target.dtype]
@@ -205,7 +205,7 @@ def soft_margin_loss_backward(
 ) -> np.ndarray:
     """Return -target * grad_output / (1 + exp(target * self)), divided by the number of elements for a mean."""
     if target.dtype.kind == "b":
-        raise RuntimeError(BOOL_NEGATION)
+        raise NotImplementedError(BOOL_NEGATION)
     slope = np.asarray(np.multiply(self, target))
     with np.errstate(all="ignore"):
         if is_half(slope.dtype):
@@ -266,7 +266,7 @@ def binary_cross_entropy_with_logits(
     """(1 - t) * x + (1 + (pos_weight - 1) * t) * log(1 + exp(-x)), times the weight; reduced."""
     refuse("log_sigmoid_cpu", self, "iubc")
     if target.dtype.kind == "b":
-        raise RuntimeError(BOOL_DIFFERENCE)
+        raise NotImplementedError(BOOL_DIFFERENCE)
     if target.dtype.kind in "iu":  # PyTorch multiplies 1 - target by the input in place
         raise _uncastable(self.dtype, target.dtype)
     _, x, t = loss_inputs(self, target, "log_sigmoid_cpu", "")

@@ -278,7 +278,7 @@ def fill_exponential(stream: Stream, out: np.ndarray, lambd: float = 1.0) -> np.
     if name not in DIGITS and out.size:
         raise RuntimeError(
             "Exponential distribution is a continuous probability distribution. dtype must be a "
-            f"floating point but you specified {c_name(out.dtype)}"
+            f"floating point but you specified {type_name(out.dtype)}"
         )
     scale, exact = -1.0 / lambd, name == "float64"
     with stream.lock:

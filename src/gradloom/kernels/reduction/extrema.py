@@ -10,7 +10,7 @@ from operator import lt
 import numpy as np
 
 from .._common.dims import axes, count, require_elements, to_last
-from .._common.errors import refuse
+from .._common.errors import refuse, type_name
 from .._common.layout import row_major
 from .._common.numbers import widen
 from .._common.tables import LONGEST, flat_places, starts
@@ -72,7 +72,8 @@ def aminmax(self, dim=None, keepdim=False):
             )
         if not self.shape[axis]:
             raise IndexError(f"aminmax: Expected reduction dim {axis} to have non-zero size.")
-    refuse("aminmax_cpu", self, _NO_COMPLEX)
+    if self.dtype.kind == "c":
+        raise TypeError(f"aminmax not implemented for {type_name(self.dtype)}")
     return (np.asarray(reduce(np.minimum, self, axis, keepdim)), np.asarray(reduce(np.maximum, self, axis, keepdim)))
 
 
@@ -88,8 +89,9 @@ def argmin(self, dim=None, keepdim=False):
 
 def _position(name, array, dim, keepdim):
     if array.dtype.kind in "cb":
-        what = "bool" if array.dtype.kind == "b" else "complex"
-        raise RuntimeError(f"{name}(): does not support {what} input")
+        if array.dtype.kind == "b":
+            raise NotImplementedError(f"{name}(): does not support bool input")
+        raise TypeError(f"{name}(): does not support complex input")
     axis = axes(dim, array.ndim)
     if not array.size and dim is None:
         raise IndexError(f"{name}(): Expected reduction dim to be specified for input.numel() == 0.")
@@ -116,7 +118,7 @@ def _with_position(find, name, array, dim, keepdim):
     axis = axes(dim, array.ndim)
     require_elements(name, array, axis)
     if array.dtype.kind == "c":
-        raise RuntimeError(f"{name}(): does not support complex input")
+        raise TypeError(f"{name}(): does not support complex input")
     if axis is None:
         return array.copy(), np.zeros((), np.int64)
     found = getattr(_ordered(array), find)(axis)

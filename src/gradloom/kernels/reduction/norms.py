@@ -20,7 +20,7 @@ def vector_norm(self, ord=2, dim=None, keepdim=False, dtype=None):
     and -inf give the greatest and least magnitude."""
     kind = self.dtype
     if kind.kind not in "fcV":
-        raise RuntimeError(
+        raise NotImplementedError(
             f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {type_name(kind)}"
         )
     if dtype is not None:

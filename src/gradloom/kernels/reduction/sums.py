@@ -261,7 +261,7 @@ def mean_dim(self, dim=None, keepdim=False, dtype=None):
     kind = self.dtype if dtype is None else dtype
     if kind.kind not in "fcV":
         what = "Input" if dtype is None else "Optional"
-        raise RuntimeError(
+        raise NotImplementedError(
             f"mean(): could not infer output dtype. {what} dtype must be either a floating point or "
             f"complex dtype. Got: {type_name(kind)}"
         )
@@ -278,7 +278,7 @@ def nansum(self, dim=None, keepdim=False, dtype=None):
     """Return the sum over dimensions with NaN counted as zero."""
     axes(dim, self.ndim)
     if self.dtype.kind == "c":
-        raise RuntimeError("nansum on CPU does not support complex inputs")
+        raise NotImplementedError("nansum on CPU does not support complex inputs")
     if self.dtype.kind in "fV":
         self = np.where(np.isnan(self), self.dtype.type(0), self)
     return sum_dim(self, dim, keepdim, dtype)
@@ -421,7 +421,7 @@ def _moments(name, array, dim, correction, keepdim, refusing):
     """Return (variance or standard deviation, mean). Raises RuntimeError for integers. Note [Variances]."""
     kind = array.dtype
     if kind.kind not in "fcV":
-        raise RuntimeError(f"{refusing} only support floating point and complex dtypes")
+        raise NotImplementedError(f"{refusing} only support floating point and complex dtypes")
     axis = axes(dim, array.ndim)
     n = count(array, axis)
     free = n - (1 if correction is None else correction)
