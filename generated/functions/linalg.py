@@ -15,7 +15,7 @@ from gradloom.core.tensor import Tensor, wrap
 from gradloom.types.silence import silence
 from gradloom.formulas.linalg.factorizations import linalg_qr_backward
 from gradloom.formulas.linalg.solve import cholesky_backward, cholesky_inverse_backward, cholesky_solve_backward, householder_product_backward, linalg_det_backward, linalg_lu_backward, linalg_lu_solve_LU, linalg_solve_backward, linalg_solve_triangular_backward, lu_factor_ex_backward, lu_unpack_backward, ormqr_backward, slogdet_backward, triangular_solve_backward
-from gradloom.formulas.linalg.spectral import hermitian_part, linalg_eig_backward, linalg_lstsq_backward, linalg_matrix_exp_differential, linalg_polar_backward, lyapunov_backward, pinv_backward, svd_backward
+from gradloom.formulas.linalg.spectral import hermitian_part, linalg_eig_backward, linalg_lstsq_backward, linalg_matrix_exp_differential, linalg_polar_backward, lyapunov_backward, nuclear_norm_slope, pinv_backward, svd_backward
 
 
 class LinalgInvExBackward0(Node):
@@ -749,6 +749,32 @@ class LinalgPolarBackward0(Node):
 
     def release_variables(fn):
         fn.saved_U = fn.saved_H = RELEASED
+
+
+class LinalgNuclearNormBackward0(Node):
+    """_linalg_nuclear_norm(Tensor A) -> (Tensor norm, Tensor U)"""
+
+    _entry = "_linalg_nuclear_norm"
+    __slots__ = ('saved_A', 'saved_U')
+    _saved_fields = ('A', 'U')
+    _raw_fields = ('A', 'U')
+
+    def apply(fn, grads, edges):
+        grad = grads[0]
+        if grad is None or edges[0] is NO_EDGE:
+            return (None,)
+        # A: grad.unsqueeze(-1).unsqueeze(-1) * nuclear_norm_slope(A, U)
+        A = fn.saved_A
+        if A._vc is not None:
+            A = unpack(A, fn)
+        U = fn.saved_U
+        if U._vc is not None:
+            U = unpack(U, fn)
+        grad_of_A = grad.unsqueeze(-1).unsqueeze(-1) * nuclear_norm_slope(A, U)
+        return (grad_of_A,)
+
+    def release_variables(fn):
+        fn.saved_A = fn.saved_U = RELEASED
 
 
 class LinalgLyapunovBackward0(Node):

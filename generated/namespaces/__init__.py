@@ -128,7 +128,7 @@ OVERLOADS = FamilyTable("OVERLOADS", by_name({
         linalg_matrix_rank_atol_rtol_tensor linalg_matrix_rank_atol_rtol_float linalg_matrix_rank
         linalg_matrix_rank_tol_tensor linalg_pinv_atol_rtol_tensor linalg_pinv_atol_rtol_float linalg_pinv
         linalg_pinv_rcond_tensor pinverse linalg_lstsq linalg_matrix_exp linalg_matrix_sqrth linalg_polar
-        _linalg_lyapunov matrix_exp matrix_exp_backward
+        _linalg_nuclear_norm _linalg_lyapunov matrix_exp matrix_exp_backward
     """,
     "activation": """
         relu relu_ relu6 relu6_ threshold threshold_ threshold_backward hardtanh hardtanh_ hardtanh_backward elu elu_
@@ -398,14 +398,14 @@ GUARDS = FamilyTable("GUARDS", by_name({
         linalg_matmul linear matmul mm mv outer vdot
     """,
     "linalg": """
-        _linalg_det _linalg_eigh _linalg_eigvals _linalg_lyapunov _linalg_slogdet _linalg_solve_ex _linalg_svd
-        _lu_with_info cholesky cholesky_inverse cholesky_solve det geqrf inverse linalg_cholesky linalg_cholesky_ex
-        linalg_det linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv
-        linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu linalg_lu_factor
-        linalg_lu_factor_ex linalg_lu_solve linalg_matrix_exp linalg_matrix_power linalg_matrix_sqrth linalg_polar
-        linalg_qr linalg_slogdet linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd linalg_svdvals
-        linalg_tensorinv linalg_vander logdet lu_solve lu_unpack matrix_exp matrix_exp_backward matrix_power orgqr ormqr
-        pinverse qr slogdet svd triangular_solve vander
+        _linalg_det _linalg_eigh _linalg_eigvals _linalg_lyapunov _linalg_nuclear_norm _linalg_slogdet _linalg_solve_ex
+        _linalg_svd _lu_with_info cholesky cholesky_inverse cholesky_solve det geqrf inverse linalg_cholesky
+        linalg_cholesky_ex linalg_det linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product
+        linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu
+        linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve linalg_matrix_exp linalg_matrix_power linalg_matrix_sqrth
+        linalg_polar linalg_qr linalg_slogdet linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd
+        linalg_svdvals linalg_tensorinv linalg_vander logdet lu_solve lu_unpack matrix_exp matrix_exp_backward
+        matrix_power orgqr ormqr pinverse qr slogdet svd triangular_solve vander
     """,
     "activation": """
         _log_softmax _prelu_kernel _prelu_kernel_backward _softmax celu celu_ elu elu_ elu_backward gelu gelu_
@@ -535,10 +535,10 @@ RESULTS = by_name({
         fake_quantize_per_channel_affine_cachemask fake_quantize_per_tensor_affine_cachemask
     """,
     "linalg": """
-        _linalg_det _linalg_eigh _linalg_slogdet _linalg_solve_ex _linalg_svd _lu_with_info geqrf linalg_cholesky_ex
-        linalg_eig linalg_eigh linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex linalg_lstsq linalg_lu
-        linalg_lu_factor linalg_lu_factor_ex linalg_polar linalg_qr linalg_slogdet linalg_solve_ex linalg_svd lu_unpack
-        qr slogdet svd triangular_solve
+        _linalg_det _linalg_eigh _linalg_nuclear_norm _linalg_slogdet _linalg_solve_ex _linalg_svd _lu_with_info geqrf
+        linalg_cholesky_ex linalg_eig linalg_eigh linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex linalg_lstsq
+        linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_polar linalg_qr linalg_slogdet linalg_solve_ex linalg_svd
+        lu_unpack qr slogdet svd triangular_solve
     """,
     "attention": """
         _scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention_for_cpu_backward

@@ -22,7 +22,7 @@ OVERLOADS = named(linalg, """
     linalg_norm_ord_str nuclear_norm nuclear_norm_dim linalg_cond linalg_cond_p_str linalg_matrix_rank_atol_rtol_tensor
     linalg_matrix_rank_atol_rtol_float linalg_matrix_rank linalg_matrix_rank_tol_tensor linalg_pinv_atol_rtol_tensor
     linalg_pinv_atol_rtol_float linalg_pinv linalg_pinv_rcond_tensor pinverse linalg_lstsq linalg_matrix_exp
-    linalg_matrix_sqrth linalg_polar _linalg_lyapunov matrix_exp matrix_exp_backward
+    linalg_matrix_sqrth linalg_polar _linalg_nuclear_norm _linalg_lyapunov matrix_exp matrix_exp_backward
 """)
 
 ENTRIES = {
@@ -47,11 +47,11 @@ ENTRIES = {
 
 GUARDS = named(linalg, """
     _linalg_det=__LINALG_DET _linalg_eigh=__LINALG_EIGH _linalg_eigvals=__LINALG_EIGVALS
-    _linalg_lyapunov=__LINALG_LYAPUNOV _linalg_slogdet=__LINALG_SLOGDET _linalg_solve_ex=__LINALG_SOLVE_EX
-    _linalg_svd=__LINALG_SVD _lu_with_info=__LU_WITH_INFO cholesky=_CHOLESKY cholesky_inverse=_CHOLESKY_INVERSE
-    cholesky_solve=_CHOLESKY_SOLVE det=_DET geqrf=_GEQRF inverse=_INVERSE linalg_cholesky=_LINALG_CHOLESKY
-    linalg_cholesky_ex=_LINALG_CHOLESKY_EX linalg_det=_LINALG_DET linalg_eig=_LINALG_EIG linalg_eigh=_LINALG_EIGH
-    linalg_eigvals=_LINALG_EIGVALS linalg_eigvalsh=_LINALG_EIGVALSH
+    _linalg_lyapunov=__LINALG_LYAPUNOV _linalg_nuclear_norm=__LINALG_NUCLEAR_NORM _linalg_slogdet=__LINALG_SLOGDET
+    _linalg_solve_ex=__LINALG_SOLVE_EX _linalg_svd=__LINALG_SVD _lu_with_info=__LU_WITH_INFO cholesky=_CHOLESKY
+    cholesky_inverse=_CHOLESKY_INVERSE cholesky_solve=_CHOLESKY_SOLVE det=_DET geqrf=_GEQRF inverse=_INVERSE
+    linalg_cholesky=_LINALG_CHOLESKY linalg_cholesky_ex=_LINALG_CHOLESKY_EX linalg_det=_LINALG_DET
+    linalg_eig=_LINALG_EIG linalg_eigh=_LINALG_EIGH linalg_eigvals=_LINALG_EIGVALS linalg_eigvalsh=_LINALG_EIGVALSH
     linalg_householder_product=_LINALG_HOUSEHOLDER_PRODUCT linalg_inv=_LINALG_INV linalg_inv_ex=_LINALG_INV_EX
     linalg_ldl_factor=_LINALG_LDL_FACTOR linalg_ldl_factor_ex=_LINALG_LDL_FACTOR_EX linalg_ldl_solve=_LINALG_LDL_SOLVE
     linalg_lstsq=_LINALG_LSTSQ linalg_lu=_LINALG_LU linalg_lu_factor=_LINALG_LU_FACTOR
@@ -66,13 +66,14 @@ GUARDS = named(linalg, """
 """)
 
 OPERATORS = named(linalg, """
-    _linalg_det _linalg_eigh _linalg_eigvals _linalg_lyapunov _linalg_slogdet _linalg_solve_ex _linalg_svd _lu_with_info
-    cholesky cholesky_inverse cholesky_solve det geqrf inverse linalg_cholesky linalg_cholesky_ex linalg_det linalg_eig
-    linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex linalg_ldl_factor
-    linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve
-    linalg_matrix_exp linalg_matrix_power linalg_matrix_sqrth linalg_polar linalg_qr linalg_slogdet linalg_solve
-    linalg_solve_ex linalg_solve_triangular linalg_svd linalg_svdvals linalg_tensorinv linalg_vander logdet lu_solve
-    lu_unpack matrix_exp matrix_exp_backward matrix_power orgqr ormqr pinverse qr slogdet svd triangular_solve vander
+    _linalg_det _linalg_eigh _linalg_eigvals _linalg_lyapunov _linalg_nuclear_norm _linalg_slogdet _linalg_solve_ex
+    _linalg_svd _lu_with_info cholesky cholesky_inverse cholesky_solve det geqrf inverse linalg_cholesky
+    linalg_cholesky_ex linalg_det linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product
+    linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu
+    linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve linalg_matrix_exp linalg_matrix_power linalg_matrix_sqrth
+    linalg_polar linalg_qr linalg_slogdet linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd linalg_svdvals
+    linalg_tensorinv linalg_vander logdet lu_solve lu_unpack matrix_exp matrix_exp_backward matrix_power orgqr ormqr
+    pinverse qr slogdet svd triangular_solve vander
 """) | {name: overloaded_function(name, entries) for name, entries in ENTRIES.items()}
 
 # "name=1,2" if only these entries are methods.

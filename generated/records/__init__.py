@@ -114,13 +114,13 @@ RECORDS = RecordIndex(by_name({
         linalg_vecdot linear matmul mm mv outer tensordot vdot
     """,
     "linalg": """
-        _linalg_det _linalg_eigh _linalg_eigvals _linalg_lyapunov _linalg_slogdet _linalg_solve_ex _linalg_svd
-        _lu_with_info cholesky cholesky_inverse cholesky_solve det geqrf inverse linalg_cholesky linalg_cholesky_ex
-        linalg_cond linalg_det linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh linalg_householder_product
-        linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve linalg_lstsq linalg_lu
-        linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve linalg_matrix_exp linalg_matrix_norm linalg_matrix_power
-        linalg_matrix_rank linalg_matrix_sqrth linalg_norm linalg_pinv linalg_polar linalg_qr linalg_slogdet
-        linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd linalg_svdvals linalg_tensorinv
+        _linalg_det _linalg_eigh _linalg_eigvals _linalg_lyapunov _linalg_nuclear_norm _linalg_slogdet _linalg_solve_ex
+        _linalg_svd _lu_with_info cholesky cholesky_inverse cholesky_solve det geqrf inverse linalg_cholesky
+        linalg_cholesky_ex linalg_cond linalg_det linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh
+        linalg_householder_product linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex linalg_ldl_solve
+        linalg_lstsq linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve linalg_matrix_exp linalg_matrix_norm
+        linalg_matrix_power linalg_matrix_rank linalg_matrix_sqrth linalg_norm linalg_pinv linalg_polar linalg_qr
+        linalg_slogdet linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd linalg_svdvals linalg_tensorinv
         linalg_tensorsolve linalg_vander logdet lu_solve lu_unpack matrix_exp matrix_exp_backward matrix_power
         nuclear_norm orgqr ormqr pinverse qr slogdet svd triangular_solve vander
     """,

@@ -145,6 +145,7 @@ RECORDS = Records(
     Record('linalg_matrix_sqrth(Tensor self) -> Tensor', "linalg", "linalg_matrix_sqrth", batch=('dims',), shape=('pivots',), float8=Float8('', 'linalg.matrix_sqrth: Low precision dtypes not supported. Got {}')),
     Record('linalg_polar(Tensor A) -> (Tensor U, Tensor H)', "linalg", "linalg_polar", batch=('dims',), shape=('pivots',), out=('same_dtype', 'shared'), float8=Float8('empty', 'linalg_svd_cpu')),
     Record('linalg_polar.out(Tensor A, *, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "linalg", "linalg_polar", tags=('out',)),
+    Record('_linalg_nuclear_norm(Tensor A) -> (Tensor norm, Tensor U)', "linalg", "_linalg_nuclear_norm", batch=('dims',), shape=('pivots',)),
     Record('_linalg_lyapunov(Tensor self, Tensor other) -> Tensor', "linalg", "_linalg_lyapunov", batch=('aligned',), shape=('pivots',)),
     Record('matrix_exp(Tensor self) -> Tensor', "linalg", "matrix_exp", is_composite=True, batch=('composite',)),
     Record('matrix_exp_backward(Tensor self, Tensor grad) -> Tensor', "linalg", "matrix_exp_backward", is_composite=True, batch=('composite',)),

@@ -35,14 +35,14 @@ from gradloom.kernels.linalg import factorizations as kernels_linalg_factorizati
 from gradloom.composite.linalg import factorizations as composite_linalg_factorizations, norms as composite_linalg_norms, solve as composite_linalg_solve, spectral as composite_linalg_spectral
 from gradloom.formulas.linalg.factorizations import linalg_qr_jvp
 from gradloom.formulas.linalg.solve import cholesky_inverse_jvp, cholesky_jvp, cholesky_solve_jvp, householder_product_jvp, linalg_det_jvp, linalg_lu_jvp, linalg_lu_solve_jvp, linalg_solve_jvp, linalg_solve_triangular_jvp, lu_factor_ex_jvp, lu_unpack_jvp, ormqr_jvp, slogdet_jvp, triangular_solve_jvp
-from gradloom.formulas.linalg.spectral import hermitian_part, linalg_eig_jvp, linalg_lstsq_residuals_jvp, linalg_lstsq_solution_jvp, linalg_matrix_exp_differential, linalg_polar_jvp, linalg_svd_jvp, pinv_jvp
+from gradloom.formulas.linalg.spectral import hermitian_part, linalg_eig_jvp, linalg_lstsq_residuals_jvp, linalg_lstsq_solution_jvp, linalg_matrix_exp_differential, linalg_polar_jvp, linalg_svd_jvp, nuclear_norm_jvp, pinv_jvp
 from gradloom.generated.functions.linalg import (
     CholeskyInverseBackward0, CholeskySolveBackward0, GeqrfBackward0, LinalgCholeskyExBackward0, LinalgDetBackward0,
     LinalgEigBackward0, LinalgEighBackward0, LinalgHouseholderProductBackward0, LinalgInvExBackward0,
     LinalgLstsqBackward0, LinalgLuBackward0, LinalgLuFactorExBackward0, LinalgLuSolveBackward0, LinalgLyapunovBackward0,
-    LinalgMatrixExpBackward0, LinalgMatrixSqrthBackward0, LinalgPinvBackward0, LinalgPolarBackward0, LinalgQrBackward0,
-    LinalgSlogdetBackward0, LinalgSolveExBackward0, LinalgSolveTriangularBackward0, LinalgSvdBackward0,
-    LuUnpackBackward0, OrmqrBackward0, TriangularSolveBackward0,
+    LinalgMatrixExpBackward0, LinalgMatrixSqrthBackward0, LinalgNuclearNormBackward0, LinalgPinvBackward0,
+    LinalgPolarBackward0, LinalgQrBackward0, LinalgSlogdetBackward0, LinalgSolveExBackward0,
+    LinalgSolveTriangularBackward0, LinalgSvdBackward0, LuUnpackBackward0, OrmqrBackward0, TriangularSolveBackward0,
 )
 
 
@@ -75,6 +75,7 @@ linalg_svd_result = result_class("linalg_svd", ("U", "S", "Vh", ))
 svd_result = result_class("svd", ("U", "S", "V", ))
 linalg_lstsq_result = result_class("linalg_lstsq", ("solution", "residuals", "rank", "singular_values", ))
 linalg_polar_result = result_class("linalg_polar", ("U", "H", ))
+_linalg_nuclear_norm_result = result_class("_linalg_nuclear_norm", ("norm", "U", ))
 
 
 def linalg_inv_ex(A=MISSING, *, check_errors=False, out=None):
@@ -2935,6 +2936,69 @@ def linalg_polar(A=MISSING, *, out=None):
 
 
 _LINALG_POLAR = GuardedOverload("linalg_polar", (((('A', 'Tensor'), '*', ('out', 'Tensor[2]?', None)), linalg_polar),))
+
+
+def _linalg_nuclear_norm(A=MISSING):
+    """_linalg_nuclear_norm(Tensor A) -> (Tensor norm, Tensor U)
+
+    ∂L/∂A = unsqueeze(unsqueeze(g, −1), −1) · U
+    dnorm = Σ_(−2, −1) Re(U* · dA)
+    where g = ∂L/∂norm
+
+    LinalgNuclearNormBackward0, from the entry _linalg_nuclear_norm of derivatives.yaml.
+    """
+    try:
+        A_ = A._operand
+    except AttributeError:
+        A_ = None
+    if A_ is None:
+        return __LINALG_NUCLEAR_NORM(A)
+    flags = state.flags
+    if flags and flags & INTERCEPT:
+        if not flags & REDISPATCH:
+            return intercept(_linalg_nuclear_norm, (A,))
+        norm, U = take_kernel()()
+        norm_ = None if norm is None else norm._array
+        U_ = None if U is None else U._array
+    else:
+        try:
+            norm_, U_ = kernels_linalg_spectral.nuclear_norm(A_)
+        except Exception as error:
+            raise refusal(error, '_linalg_nuclear_norm', A_) from None
+        norm = None if norm_ is None else ops.wrap(norm_)
+        U = None if U_ is None else ops.wrap(U_)
+    if flags == GRAD_OFF:
+        return _linalg_nuclear_norm_result((norm, U))
+    if not flags or not flags & GRAD_OFF:
+        edge_A = A._edge or gradient_edge(A)
+        if edge_A is not NO_EDGE:
+            fn = new(LinalgNuclearNormBackward0)
+            fn.next_edges = (edge_A,)
+            fn.sequence_nr = next_sequence_nr()
+            fn.hooks = None
+            fn.saved_A = A if A._vc is None and not flags else save(A)
+            if flags and flags & ANOMALY:
+                remember(fn)
+            fn.input_metadata = (norm_.shape, norm_.dtype)
+            norm._edge = fn
+            fn.saved_U = U if not flags else save(U)
+    if flags and flags & FORWARD_AD:
+        A_t = tangent_of(A)
+        if A_t is not None:
+            state.flags &= ~FORWARD_AD
+            try:
+                A_p = A
+                # norm: nuclear_norm_jvp(A_t, A_p, U)
+                norm_tangent = nuclear_norm_jvp(A_t, A_p, U)
+            finally:
+                state.flags |= FORWARD_AD
+            set_tangent(norm, norm_tangent)
+    if flags and flags & INFERENCE:
+        mark_inference((norm, U,))
+    return _linalg_nuclear_norm_result((norm, U))
+
+
+__LINALG_NUCLEAR_NORM = GuardedOverload("_linalg_nuclear_norm", (((('A', 'Tensor'),), _linalg_nuclear_norm),))
 
 
 def _linalg_lyapunov(input=MISSING, other=MISSING):

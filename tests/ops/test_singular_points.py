@@ -148,6 +148,26 @@ def test_a_batch_with_singular_matrices():
     np.testing.assert_allclose(torch.func.jvp(torch.linalg.det, (x,), (tangent,))[1].numpy(), [5, 5], rtol=1e-14)
 
 
+@second
+@pytest.mark.parametrize("scale", [1.0, -0.5])
+@pytest.mark.parametrize("name", ["nuc", "wide"])
+def test_the_nuclear_norm_of_multiples_of_orthogonal_matrices(name, scale, mode):
+    """With A = c Q and a change dA = Q X, its second derivative is |X - X^T|^2 / (4 c); beside it, rows of zeros take
+    the formula of matrices that are not square, with |Y|^2 / c for the changes Y of these rows."""
+    turned = np.array([[0.6, 0.8], [-0.8, 0.6]])
+    pairs = np.einsum("ik,jl->ijkl", np.eye(2), np.eye(2)) - np.einsum("il,jk->ijkl", np.eye(2), np.eye(2))
+    expected = np.einsum("ai,ijkl,ck->ajcl", turned, pairs, turned) / (2 * abs(scale))
+    matrix = scale * turned
+    if name == "wide":
+        matrix = np.concatenate([matrix, np.zeros((2, 1))], 1)
+        wider = np.zeros((2, 3, 2, 3))
+        wider[:, :2, :, :2], wider[:, 2, :, 2] = expected, np.eye(2) / abs(scale)
+        expected = wider
+    x = torch.from_numpy(matrix)
+    found = SECOND[mode](lambda x: torch.linalg.matrix_norm(x, "nuc"))(x)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=0, atol=1e-13)
+
+
 # --- distances --------------------------------------------------------------------------------------------------------
 
 EACH, PAIRS = np.eye(3), np.array([[1, -1, 0], [1, 0, -1], [0, 1, -1]])

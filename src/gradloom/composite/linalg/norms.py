@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import inf
 
+from ...core.tangents import is_differentiated
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import wrap_dim
 from ...types.dtype import finfo, scalar_type_name
@@ -46,14 +47,13 @@ def _check_matrix(A, dim):
     return rows, columns
 
 
-def _of_singular_values(reduce, A, dim, keepdim, dtype):
-    """Reduce the singular values of the matrices in two dimensions to one number."""
+def _of_matrices(reduce, A, dim, keepdim, dtype):
+    """Reduce the matrices in two dimensions to one number each."""
     order = [d for d in range(A.dim()) if d not in dim] + list(dim)
-    values = ops.linalg_svdvals(ops.permute(_promoted(A, dtype), order))
-    found = reduce(values, (-1,), keepdim)
+    found = reduce(ops.permute(_promoted(A, dtype), order))
     if not keepdim:
         return found
-    return ops.permute(ops.unsqueeze(found, -1), [order.index(d) for d in range(A.dim())])
+    return ops.permute(ops.unsqueeze(ops.unsqueeze(found, -1), -1), [order.index(d) for d in range(A.dim())])
 
 
 def matrix_norm(self, ord, dim=(-2, -1), keepdim=False, dtype=None):
@@ -68,7 +68,8 @@ def matrix_norm(self, ord, dim=(-2, -1), keepdim=False, dtype=None):
             raise NotImplementedError(
                 f"linalg.matrix_norm: Low precision dtypes not supported. Got {scalar_type_name(self.dtype)}"
             )
-        return _of_singular_values(ops.amax if ord > 0 else ops.amin, self, dims, keepdim, dtype)
+        extreme = ops.amax if ord > 0 else ops.amin
+        return _of_matrices(lambda A: extreme(ops.linalg_svdvals(A), (-1,)), self, dims, keepdim, dtype)
     _promoted(self, dtype)
     inner, outer = dims if size == 1 else dims[::-1]
     sums = ops.linalg_vector_norm(self, 1, (inner,), keepdim, dtype=dtype)
@@ -77,13 +78,17 @@ def matrix_norm(self, ord, dim=(-2, -1), keepdim=False, dtype=None):
     return (ops.amax if ord > 0 else ops.amin)(sums, (outer,), keepdim)
 
 
+def _sum_of_singular_values(A):
+    return ops._linalg_nuclear_norm(A)[0] if is_differentiated(A) else ops.sum(ops.linalg_svdvals(A), (-1,))
+
+
 def matrix_norm_by_name(self, ord="fro", dim=(-2, -1), keepdim=False, dtype=None):
     """Return the root of the sum of squares of matrices, "fro", or the sum of their singular values, "nuc"."""
     dims = _check_matrix(self, dim)
     if ord not in ("fro", "nuc"):
         raise RuntimeError(f"linalg.matrix_norm: Order {ord} not supported.")
     if ord == "nuc":
-        return _of_singular_values(ops.sum, self, dims, keepdim, dtype)
+        return _of_matrices(_sum_of_singular_values, self, dims, keepdim, dtype)
     _promoted(self, dtype)
     return ops.linalg_vector_norm(self, 2, dims, keepdim, dtype=dtype)
 

@@ -7,6 +7,7 @@ formulas raise an error if the gradient shows that the loss depends on the gauge
 
 from __future__ import annotations
 
+from ...core.tangents import is_differentiated
 from ...dispatch import _operators as ops
 from ...memory.metadata import Metadata
 
@@ -125,7 +126,7 @@ def linalg_polar_backward(gU, gH, U, H):
     inner = ops._linalg_lyapunov(H, _skew(Q))
     found = ops.matmul(U, inner if gH is None else inner + gH)
     if gU is not None and U.shape[-2] > U.shape[-1]:
-        found = found + ops.linalg_solve(H, gU - ops.matmul(U, P), left=False)
+        found = found + ops._linalg_solve_ex(H, gU - ops.matmul(U, P), left=False)[0]
     return found
 
 
@@ -139,8 +140,22 @@ def linalg_polar_jvp(dA, U, H):
     W = ops._linalg_lyapunov(H, _skew(M))
     dU = ops.matmul(U, W)
     if U.shape[-2] > U.shape[-1]:
-        dU = dU + ops.linalg_solve(H, dA - ops.matmul(U, M), left=False)
+        dU = dU + ops._linalg_solve_ex(H, dA - ops.matmul(U, M), left=False)[0]
     return dU, M - ops.matmul(W, H)
+
+
+def nuclear_norm_slope(A, U):
+    """Return the derivative of the sum of the singular values of A, the unitary factor of its polar decomposition; that
+    has derivatives where singular values coincide, and its own formula is for matrices that are not wide."""
+    if not is_differentiated(A):
+        return U
+    return ops.linalg_polar(A.mH)[0].mH if A.shape[-2] < A.shape[-1] else ops.linalg_polar(A)[0]
+
+
+def nuclear_norm_jvp(dA, A, U):
+    """Return Re(tr(U^H dA))."""
+    product = nuclear_norm_slope(A, U).conj() * dA
+    return ops.sum(ops.real(product) if product.is_complex() else product, (-2, -1))
 
 
 def svd_backward(gU, gS, gVh, U, S, Vh):

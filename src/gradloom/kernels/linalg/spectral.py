@@ -215,6 +215,12 @@ def polar(A):
     return gemm(u, vh), gemm(v * s[..., None, :], vh)
 
 
+def nuclear_norm(A):
+    """Return the sums of the singular values of matrices, and their derivative U Vh."""
+    u, s, vh = svd(A)
+    return s.sum(-1), gemm(u, vh)
+
+
 def lyapunov(self, other):
     """Return Y with X Y + Y X = E for Hermitian X = `self` and E = `other`, both (..., n, n). That of a real E that is
     skew is skew, so that X may have the eigenvalue 0 once."""

@@ -464,6 +464,7 @@ SAMPLES = {
     "linalg_matrix_exp": exponentials,
     "linalg_matrix_sqrth": several(matrices(*SQUARE), scaled_identities),
     "linalg_polar": several(matrices((2, 2), (1, 3, 2), (0, 2, 2)), scaled_identities),
+    "_linalg_nuclear_norm": several(matrices(*ALL), scaled_identities),
     "_linalg_lyapunov": lyapunov_equations,
     "matrix_exp": exponentials,
     "matrix_exp_backward": exponential_gradients,
