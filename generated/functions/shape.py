@@ -1075,9 +1075,9 @@ class ChannelShuffleBackward0(Node):
         grad = grads[0]
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: channel_shuffle(grad, grad.size(1) // groups)
+        # self: channel_shuffle(grad, grad.size(1) // groups or 1)
         groups = fn.saved_groups
-        grad_of_self = ops.channel_shuffle(grad, grad.size(1) // groups)
+        grad_of_self = ops.channel_shuffle(grad, grad.size(1) // groups or 1)
         return (grad_of_self,)
 
 

@@ -6130,7 +6130,7 @@ _NATIVE_CHANNEL_SHUFFLE = GuardedOverload("native_channel_shuffle", (((('self', 
 def channel_shuffle(input=MISSING, groups=MISSING, *, out=None):
     """channel_shuffle(Tensor self, int groups) -> Tensor
 
-    ∂L/∂x = channel_shuffle(g, ⌊shape(g)[1] / groups⌋)
+    ∂L/∂x = channel_shuffle(g, ⌊shape(g)[1] / groups⌋ or 1)
     dz = channel_shuffle(dx, groups)
     where x = self, z = result, g = ∂L/∂z
 

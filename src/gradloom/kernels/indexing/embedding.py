@@ -52,7 +52,7 @@ def embedding_dense_backward(grad_output, indices, num_weights, padding_idx, sca
     indices = private(indices)
     check_rows("embedding_backward", indices, num_weights)
     width = grad_output.shape[-1]
-    places, values = indices.reshape(-1), grad_output.reshape(-1, width)
+    places, values = indices.reshape(-1), grad_output.reshape(indices.size, width)
     if padding_idx >= 0:
         kept = places != padding_idx
         if not kept.all():
