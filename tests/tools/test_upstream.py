@@ -243,6 +243,31 @@ class Planted(libraries.Gradloom):
         return found
 
 
+class Wrong(libraries.Gradloom):
+    """gradloom with a wrong gradient of `sin`, a step down just below 1 of `floor`, and no negative `expm1`."""
+
+    name = "wrong"
+
+    def answer(self, request):
+        found = super().answer(request)
+        name, values = request["op"][0], request["args"][0]["tensor"][2] if request["args"] else []
+        if name == "sin" and "reverse" in found:
+            found["reverse"] = [[g * 2 for g in found["reverse"][0]]]
+        if name == "floor":
+            found["value"] = [[v - 1 if x == 1 else v for x, v in zip(values, found["value"][0], strict=True)]]
+        if name == "expm1" and min(values, default=0) < 0:
+            found = {"value": {"error": "RuntimeError: no"}}
+        return found
+
+
+@pytest.mark.parametrize("name, excuse", [("sin", "PyTorch is wrong"), ("floor", "rounding"), ("expm1", "refuses")])
+def test_differences_in_which_gradloom_is_right_are_excused(name, excuse):
+    seen = measuring.measure(measuring.operators()[name], Wrong(), libraries.Gradloom())
+    assert seen.meaning not in (comparing.EQUAL, comparing.UNMEASURED) and excuse in seen.excused
+    swapped = measuring.measure(measuring.operators()[name], libraries.Gradloom(), Wrong())
+    assert name == "floor" or not swapped.excused, "only the second library may be right"
+
+
 @pytest.mark.parametrize("name", ["clamp_min", "exp", "atan2"])
 def test_running_shows_what_differs(name):
     operator = measuring.operators()[name]

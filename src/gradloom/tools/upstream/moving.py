@@ -127,7 +127,7 @@ def _note(found: Move, name: str, seen: Measured) -> None:
 
 def _of_running(name: str, seen: Measured) -> Iterator[Gap]:
     if seen.meaning not in (EQUAL, UNMEASURED):
-        yield Gap(VALUES, name, seen.shown, seen.meaning)
+        yield Gap(VALUES, name, seen.shown, seen.meaning, seen.excused)
     if seen.nodes[0] != seen.nodes[1]:
         yield Gap(NODE, name, *seen.nodes)
     saved: Any = [" ".join(fields) for fields in seen.saved]

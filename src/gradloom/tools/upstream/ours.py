@@ -236,6 +236,8 @@ class Reasons:
 
     def without_entry(self, name: str) -> str:
         """Return why derivatives.yaml has no entry for an operator; '' if one is missing."""
+        if not any(map(exists, each(self.facts.derivatives[name]).values())):
+            return "nothing to differentiate: no input has a formula in PyTorch either"
         function = self.functions.get(name)
         if function is not None and function.composite is not None:
             return "a composite here, and differentiable as such"
@@ -244,8 +246,6 @@ class Reasons:
             return "the entry of the functional operator serves it"
         if strategy == "not_differentiable":
             return "not differentiable: no result requires a gradient"
-        if not any(map(exists, each(self.facts.derivatives[name]).values())):
-            return "nothing to differentiate: no input has a formula in PyTorch either"
         if function is not None:
             return ""
         return self.absent(name) if name in self.facts.schemas else "for PyTorch's compiler and tracing"
