@@ -12,6 +12,7 @@ import gradloom as torch
 import gradloom.distributed as dist
 from gradloom.distributed import checkpoint as dcp
 from gradloom.distributed.checkpoint._files import write_arrays
+from gradloom.distributed.checkpoint.protocol import CheckpointableTensor
 from gradloom.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 from gradloom.distributed.device_mesh import init_device_mesh
 from gradloom.distributed.fsdp import fully_shard
@@ -59,6 +60,26 @@ def test_parts_of_one_mesh_load_into_those_of_another(tmp_path):
     plain = {"model": {key: torch.zeros_like(value) for key, value in two_layers(10).state_dict().items()}}
     dcp.load(plain, checkpoint_id=tmp_path / "checkpoint", no_dist=True)
     assert all(torch.equal(plain["model"][key], value) for key, value in two_layers(10).state_dict().items())
+
+
+def parts_of(local, offsets, sizes, starts):
+    local.global_shape, local.global_offsets, local.local_offsets, local.local_sizes = (4, 3), offsets, starts, sizes
+    assert isinstance(local, CheckpointableTensor)
+    return local
+
+
+def test_a_local_tensor_may_hold_parts_of_a_larger_one(tmp_path):
+    whole = torch.arange(12.0).view(4, 3)
+    padded = torch.cat([whole[2:], torch.full((1, 3), -1.0), whole[:2]])  # with a row that is in no part
+    dcp.save({"x": parts_of(padded, [(2, 0), (0, 0)], [(2, 3), (2, 3)], [(0, 0), (3, 0)])}, checkpoint_id=tmp_path)
+    plain = {"x": torch.zeros(4, 3)}
+    dcp.load(plain, checkpoint_id=tmp_path)
+    assert torch.equal(plain["x"], whole)
+    columns = parts_of(torch.full((4, 2), -1.0), [(1, 2)], [(3, 1)], [(1, 0)])
+    dcp.load({"x": columns}, checkpoint_id=tmp_path)
+    assert columns.tolist() == [[-1, -1], [5, -1], [8, -1], [11, -1]]
+    with pytest.raises(dcp.CheckpointException, match="is not inside its tensor"):
+        dcp.load({"x": parts_of(torch.zeros(2, 3), [(3, 0)], [(2, 3)], [(0, 0)])}, checkpoint_id=tmp_path)
 
 
 def whole_state(module, optimizer):

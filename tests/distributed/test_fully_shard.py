@@ -91,6 +91,25 @@ def test_gradients_accumulate_with_and_without_sync(rank, size):
 
 
 @inside
+def test_the_program_may_end_backward_passes(rank, size):
+    module = sharded()
+    module.set_manual_backward_finalization(True)
+    module.set_requires_gradient_sync(False)
+    module(batch(rank)).square().mean().backward()
+    module.set_requires_gradient_sync(True)
+    module(batch(rank)).square().mean().backward()
+    with pytest.raises(RuntimeError, match="after backward starts"):
+        module.set_manual_backward_finalization(False)
+    module.finalize_backward(async_op=True).wait()
+    assert_close(whole_gradients(module), [2 * one for one in expected_gradients(size)])
+    with pytest.raises(RuntimeError, match="must be called on the root"):
+        module[0].set_manual_backward_finalization(False)
+    module.set_manual_backward_finalization(False)
+    module(batch(rank)).square().mean().backward()
+    assert_close(whole_gradients(module), [3 * one for one in expected_gradients(size)])
+
+
+@inside
 def test_modules_are_gathered_ahead(rank, size):
     torch.manual_seed(0)
     module = nn.Sequential(*[nn.Linear(6, 6) for _ in range(4)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from argparse import ArgumentParser
 from datetime import timedelta
 from importlib import import_module
 
@@ -191,3 +192,24 @@ def test_a_handler_of_errors_hears_of_every_end(torch):
         divide(1, 0)
     assert handler.heard == ["divide succeeded", "divide raised division by zero"]
     assert handler.maybe_enrich_signal_failure_message("Signal 9", "file") == "Signal 9"
+
+
+def test_options_of_launchers_come_from_the_environment(torch, monkeypatch):
+    util = import_module(f"{torch.__name__}.distributed.argparse_util")
+
+    def parsed(*words, **variables):
+        with monkeypatch.context() as patched:
+            for name, value in variables.items():
+                patched.setenv(f"PET_{name}", value)
+            parser = ArgumentParser()
+            parser.add_argument("-n", "--nodes", action=util.env, type=int, default=1)
+            parser.add_argument("--name", action=util.env, required=True)
+            parser.add_argument("--verbose", action=util.check_env)
+            found = parser.parse_args(words)
+        return found.nodes, found.name, found.verbose
+
+    assert parsed("--name", "a") == (1, "a", False)
+    assert parsed(NAME="b", NODES="3", VERBOSE="1") == (3, "b", True)
+    assert parsed("-n", "2", "--name", "c", "--verbose", NAME="b", NODES="3", VERBOSE="0") == (2, "c", True)
+    with pytest.raises(SystemExit):
+        parsed()

@@ -74,7 +74,7 @@ _refused = declare(__name__, _NAMES, _REASON, _GIVEN)
 _MODULES = frozenset(
     """
     device_mesh distributed_c10d nn rendezvous run launch _functional_collectives constants utils algorithms elastic
-    optim fsdp checkpoint tensor collective_utils rpc autograd
+    optim fsdp checkpoint tensor collective_utils rpc autograd argparse_util
     """.split()
 )
 

@@ -29,8 +29,8 @@ NAMES = {
         model_dump rename_privateuse1_backend serialization show_pickle
     """,
     "torch.distributed": """
-        ProcessGroupNCCL2 ProcessGroupNCCLLazy argparse_util c10d_logger config debug flight_recorder
-        logging_handlers remote_device
+        ProcessGroupNCCL2 ProcessGroupNCCLLazy c10d_logger config debug flight_recorder logging_handlers
+        remote_device
     """,
     "torch.Tensor": """
         chalf index int_repr q_per_channel_axis q_per_channel_scales q_per_channel_zero_points q_scale

@@ -38,6 +38,7 @@ from .metadata import (
     TensorProperties,
     TensorStorageMetadata,
 )
+from .protocol import CheckpointableTensor
 
 __all__ = ["CheckpointException", "DefaultLoadPlanner", "DefaultSavePlanner", "async_save", "load", "save"]
 
@@ -160,7 +161,7 @@ class _Plan:
     def __init__(self, state_dict: dict[str, Any], ranks: _Ranks) -> None:
         self.arrays: dict[MetadataIndex, np.ndarray] = {}
         self.values: dict[str, Any] = {}
-        own: dict[str, np.ndarray] = {}
+        own: dict[tuple[str, str], np.ndarray] = {}  # by the key and the part
         described: dict[str, Any] = {}
         paths: dict[str, _Path] = {}
         for key, path, value, _, _ in _flattened(state_dict):
@@ -168,10 +169,13 @@ class _Plan:
             if not isinstance(value, gl.Tensor):
                 self.values[key] = value
                 continue
-            local, offset = _own_part(value)
-            own[key] = array = local.resolve_conj().resolve_neg()._array
-            kind = list(value.shape), str(value.dtype).partition(".")[2]
-            described[key] = kind, value.requires_grad, array.nbytes, (offset, list(array.shape))
+            parts: dict[str, int] = {}
+            for local, offset in _own_parts(value):
+                array = local.resolve_conj().resolve_neg()._array
+                part = json.dumps((offset, list(array.shape)))
+                own[key, part], parts[part] = array, array.nbytes
+            kind = list(_whole_shape(value)), str(value.dtype).partition(".")[2]
+            described[key] = kind, value.requires_grad, parts
         everywhere = ranks.exchange((described, list(self.values), paths))
         self.metadata = Metadata({}, {}, version="1.0.0")
         for _, _, theirs in everywhere:
@@ -185,7 +189,7 @@ class _Plan:
             if ranks.rank != next(rank for rank, values in enumerate(lists) if key in values):
                 self.values.pop(key, None)
 
-    def _divide(self, everywhere: list[dict[str, Any]], own: dict[str, np.ndarray], ranks: _Ranks) -> None:
+    def _divide(self, everywhere: list[dict[str, Any]], own: dict[tuple[str, str], np.ndarray], ranks: _Ranks) -> None:
         """Decide who writes which parts of tensors: the same on all ranks."""
         loads = [0] * ranks.size
         for key in dict.fromkeys(key for described in everywhere for key in described):
@@ -195,19 +199,42 @@ class _Plan:
                 raise ValueError(f"ranks have different tensors under the key {key}: {kinds}")
             shape, dtype = kinds[0]
             having: dict[str, list[int]] = {}  # ranks by the part that they have
-            for rank, (*_, part) in entries.items():
-                if 0 not in part[1] or part[1] == shape:
-                    having.setdefault(json.dumps(part), []).append(rank)
+            for rank, (*_, parts) in entries.items():
+                for part in parts:
+                    sizes = json.loads(part)[1]
+                    if 0 not in sizes or sizes == shape:
+                        having.setdefault(part, []).append(rank)
             chunks = []
             for number, (text, owners) in enumerate(having.items()):
                 writer = min(owners, key=lambda one: loads[one])
-                loads[writer] += entries[writer][2]
+                loads[writer] += entries[writer][2][text]
                 offsets, sizes = map(gl.Size, json.loads(text))
                 chunks.append(ChunkStorageMetadata(offsets, sizes))
                 if writer == ranks.rank:
-                    self.arrays[MetadataIndex(key, offsets, number)] = own[key]
+                    self.arrays[MetadataIndex(key, offsets, number)] = own[key, text]
             properties = TensorProperties(getattr(gl, dtype), requires_grad=next(iter(entries.values()))[1])
             self.metadata.state_dict_metadata[key] = TensorStorageMetadata(properties, gl.Size(shape), chunks)
+
+
+def _whole_shape(tensor: Any) -> tuple[int, ...]:
+    return tuple(tensor.global_shape if isinstance(tensor, CheckpointableTensor) else tensor.shape)
+
+
+def _own_parts(tensor: Any) -> list[tuple[Any, list[int]]]:
+    """Return this rank's parts of a tensor, and the index of the first element of each in the whole tensor."""
+    if not isinstance(tensor, CheckpointableTensor):
+        return [_own_part(tensor)]
+    found = []
+    for first, start, sizes in zip(tensor.global_offsets, tensor.local_offsets, tensor.local_sizes, strict=True):
+        part = tensor.detach()[tuple(slice(a, a + n) for a, n in zip(start, sizes, strict=True))]  # type: ignore[attr-defined]
+        inside = all(a + n <= size for a, n, size in zip(first, sizes, tensor.global_shape, strict=True))
+        if tuple(part.shape) != tuple(sizes) or not inside:
+            raise ValueError(
+                f"a part of {tuple(sizes)} from {tuple(start)} is not inside its tensor, or not from "
+                f"{tuple(first)} inside the whole tensor of {tuple(tensor.global_shape)}"
+            )
+        found.append((part, list(first)))
+    return found
 
 
 def _own_part(tensor: Any) -> tuple[Any, list[int]]:
@@ -390,7 +417,7 @@ def _read(state_dict: dict[str, Any], reader: FileSystemReader, partial: bool) -
             raise RuntimeError(f"Missing key in checkpoint state_dict: {key}.")
         entry, is_tensor = entries[key], isinstance(value, gl.Tensor)
         if is_tensor and isinstance(entry, TensorStorageMetadata):
-            found.append(functools.partial(_write_tensor, value, _tensor_part(key, value, entry, reader, metadata)))
+            found.append(functools.partial(_write_tensor, value, _tensor_parts(key, value, entry, reader, metadata)))
         elif not is_tensor and isinstance(entry, BytesStorageMetadata):
             found.append(functools.partial(container.__setitem__, place, reader._value(key, metadata)))
         else:
@@ -398,22 +425,28 @@ def _read(state_dict: dict[str, Any], reader: FileSystemReader, partial: bool) -
     return found
 
 
-def _write_tensor(value: Any, array: np.ndarray) -> None:
-    """Overwrite a tensor, or the part of it that this rank has."""
-    own, _ = _own_part(value)
+def _write_tensor(value: Any, arrays: list[np.ndarray]) -> None:
+    """Overwrite a tensor, or the parts of it that this rank has."""
     with gl.no_grad():
-        own.copy_(wrap(array))
-        if own is not value:
-            increment_version(value)
+        for (own, _), array in zip(_own_parts(value), arrays, strict=True):
+            own.copy_(wrap(array))
+        increment_version(value)
+
+
+def _tensor_parts(
+    key: str, value: Any, entry: TensorStorageMetadata, reader: FileSystemReader, metadata: Metadata
+) -> list[np.ndarray]:
+    """Return the parts of a tensor that this rank has."""
+    shape = _whole_shape(value)
+    if shape != tuple(entry.size):
+        raise ValueError(f"Size mismatch between saved {list(entry.size)} and current: {list(shape)} for {key}")
+    return [_tensor_part(key, own, first, entry, reader, metadata) for own, first in _own_parts(value)]
 
 
 def _tensor_part(
-    key: str, value: Any, entry: TensorStorageMetadata, reader: FileSystemReader, metadata: Metadata
+    key: str, own: Any, first: list[int], entry: TensorStorageMetadata, reader: FileSystemReader, metadata: Metadata
 ) -> np.ndarray:
-    """Return the part of a tensor that this rank has."""
-    if value.shape != entry.size:
-        raise ValueError(f"Size mismatch between saved {list(entry.size)} and current: {list(value.shape)} for {key}")
-    own, first = _own_part(value)
+    """Return the part of a tensor that starts at an index."""
     target = np.empty(tuple(own.shape), own._array.dtype)
     missing = target.size
     for number, chunk in enumerate(entry.chunks):

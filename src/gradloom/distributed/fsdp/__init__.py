@@ -6,6 +6,7 @@ from ...utils._refused import declare
 from ._fully_shard import (
     CPUOffloadPolicy as CPUOffloadPolicy,
     FSDPModule as FSDPModule,
+    GradientReductionHandle as GradientReductionHandle,
     MixedPrecisionPolicy as MixedPrecisionPolicy,
     OffloadPolicy as OffloadPolicy,
     UnshardHandle as UnshardHandle,
@@ -16,6 +17,7 @@ from ._fully_shard import (
 __all__ = [
     "CPUOffloadPolicy",
     "FSDPModule",
+    "GradientReductionHandle",
     "MixedPrecisionPolicy",
     "OffloadPolicy",
     "UnshardHandle",

@@ -83,6 +83,13 @@ class UnshardHandle:
         self._state.gather()
 
 
+class GradientReductionHandle:
+    """What `finalize_backward(async_op=True)` returns."""
+
+    def wait(self) -> None:
+        """Do nothing: the gradients are reduced."""
+
+
 class _State:
     """What a sharded module needs: its group, if it has parameters, and its neighbours in the order of computation."""
 
@@ -97,6 +104,7 @@ class _State:
         self.to_prefetch_forward: list[_State] | None = None
         self.to_prefetch_backward: list[_State] | None = None
         self.in_backward = self.callback_queued = False
+        self.manual = False  # of the root: whether the program ends backward passes
         self.finished: set[int] = set()
         for group in groups:
             group.on_last_gradient = partial(self._finish_group, group)
@@ -176,7 +184,8 @@ class _State:
                 group.expect()
             if not root.callback_queued:
                 root.callback_queued = True
-                queue_callback(root.finish_backward)
+                if not root.manual:
+                    queue_callback(root.finish_backward)
         self.gather()
         for state in self._next(-1, self.to_prefetch_backward):
             state.start_gathering()
@@ -272,6 +281,27 @@ class FSDPModule:
         Args:
             is_last_backward: has no effect.
         """
+
+    def set_manual_backward_finalization(self, enabled: bool) -> None:
+        """Set whether the program ends backward passes, by `finalize_backward`.
+
+        Raises RuntimeError for a module that another one calls, and within a backward pass.
+        """
+        state = self._fsdp_state
+        if state.root not in (None, state):
+            raise RuntimeError("set_manual_backward_finalization must be called on the root FSDP module")
+        if enabled != state.manual and state.callback_queued:
+            raise RuntimeError("set_manual_backward_finalization cannot change mode after backward starts")
+        state.manual = enabled
+
+    def finalize_backward(self, *, async_op: bool = False) -> GradientReductionHandle | None:
+        """Reduce what did not get all its gradients, and give parameters back: the end of backward passes.
+
+        Args:
+            async_op: return a handle; there is nothing to wait for.
+        """
+        self._fsdp_state.finish_backward()
+        return GradientReductionHandle() if async_op else None
 
     def set_reshard_after_forward(self, reshard_after_forward: bool, recurse: bool = True) -> None:
         """Set whether parameters are given back after each forward pass.
