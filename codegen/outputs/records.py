@@ -22,6 +22,7 @@ from ..language.scalars import (
 )
 from ..operators.keys import WHOLE, Batch
 from ..operators.model import NativeFunction, NativeFunctions
+from ..operators.sparse import INPLACE
 from ..schema import Base, FunctionSchema
 from ..wrappers.wrappers import NodeClass, Wrapper
 
@@ -152,11 +153,13 @@ def _own(w: Wrapper, by_name: Mapping[str, Wrapper]) -> Iterator[tuple[str, obje
 def _sparse(w: Wrapper) -> tuple[str, ...]:
     """Return what computes a wrapper for sparse tensors; with `inplace` if it replaces the entries by the result."""
     words = w.native.sparse
+    if w.kind == "inplace" and words == ("values",):
+        return ("values", INPLACE)
     if w.native.schema is w.schema:
         return words[:1]
     if w.kind != "inplace" or len(words) < 2:
         return ()
-    return words if words[1] == "inplace" else words[1:]
+    return words if words[1] == INPLACE else words[1:]
 
 
 def _float8(w: Wrapper) -> tuple[tuple[str, tuple[str, ...]], ...]:

@@ -10,7 +10,7 @@ from gradloom.dispatch.records import Float8, Kernel, Record, Records, Rows
 RECORDS = Records(
     Record('relu(Tensor self) -> Tensor', "activation", "relu", tags=('core', 'pointwise'), batch=('pointwise',), shape=('pointwise',), shard=('pointwise',), onnx=('unary', 'Relu'), sparse=('values',), out=('same_dtype',), scalar='where(self < 0, 0, self)', float8=Float8('', 'clamp_min_scalar_cpu'), kernel=Kernel('kernels.activation.piecewise', 'relu', (0,), False)),
     Record('relu.out(Tensor self, *, Tensor(a!) out) -> Tensor(a!)', "activation", "relu", tags=('out', 'pointwise')),
-    Record('relu_(Tensor(a!) self) -> Tensor(a!)', "activation", "relu_", tags=('inplace', 'pointwise'), batch=('pointwise',), shape=('pointwise',), shard=('pointwise',), onnx=('unary', 'Relu'), float8=Float8('', 'clamp_min_scalar_cpu')),
+    Record('relu_(Tensor(a!) self) -> Tensor(a!)', "activation", "relu_", tags=('inplace', 'pointwise'), batch=('pointwise',), shape=('pointwise',), shard=('pointwise',), onnx=('unary', 'Relu'), sparse=('values', 'inplace'), float8=Float8('', 'clamp_min_scalar_cpu')),
     Record('relu6(Tensor self) -> Tensor', "activation", "relu6", tags=('pointwise',), is_composite=True, batch=('composite',)),
     Record('relu6_(Tensor(a!) self) -> Tensor(a!)', "activation", "relu6_", tags=('inplace',), is_composite=True, batch=('composite',)),
     Record('threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor', "activation", "threshold", tags=('pointwise',), batch=('pointwise',), shape=('pointwise',), shard=('pointwise',), onnx=('elementwise.threshold',), out=('same_dtype',), scalar='where(self <= threshold, value, self)', kernel=Kernel('kernels.activation.piecewise', 'threshold', (0,), False)),

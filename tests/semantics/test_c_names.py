@@ -468,3 +468,26 @@ def test_all_names_that_are_listed_are_there(gradloom):
     ):
         for name in dir(place):
             getattr(place, name)
+
+
+def test_the_order_of_execution_is_told_within_a_pass_of_one_thread(torch):
+    order = torch._C._current_graph_task_execution_order
+    with pytest.raises(RuntimeError, match="should only be called during the backward pass"):
+        order()
+    for multithreading in (True, False):
+        found, x = [], torch.ones(2, requires_grad=True)
+        y = (x * 2).sum()
+
+        def hook(grad, found=found):
+            try:
+                found.extend(node.name() for node in order())
+            except RuntimeError as error:
+                found.append(str(error))
+
+        y.grad_fn.register_prehook(lambda grads, hook=hook: hook(grads))
+        with torch.autograd.set_multithreading_enabled(multithreading):
+            y.backward()
+        if multithreading:
+            assert len(found) == 1 and "multithreading disabled" in found[0]
+        else:
+            assert found[-2:] == ["MulBackward0", "torch::autograd::AccumulateGrad"]

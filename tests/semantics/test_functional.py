@@ -273,6 +273,8 @@ def test_a_vector_that_is_no_tensor_is_refused_by_the_name_of_the_function(torch
         "given v has type <class 'float'>",
     ):
         function(lambda a: (a**2).sum() if name in ("vhp", "hvp") else a, x, 1.0)
+    with pytest.raises(TypeError, match="the value at index 1 has type <class 'int'>"):
+        function(lambda a: (a**2).sum() if name in ("vhp", "hvp") else a, x, (x, 2))
 
 
 def test_the_unit_vectors_of_several_tensors_are_cut_into_their_parts(torch):

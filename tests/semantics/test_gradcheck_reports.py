@@ -136,3 +136,11 @@ def test_backward_is_checked_before_forward_mode(torch, fast):
         torch.autograd.gradcheck(wrong.apply, (x,), check_forward_ad=True, fast_mode=fast)
     with pytest.raises(Exception, match="^Jacobian computed with forward mode mismatch"):
         torch.autograd.gradcheck(wrong.apply, (x,), check_forward_ad=True, check_backward_ad=False, fast_mode=fast)
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_shapes_of_outputs_must_not_depend_on_values(torch, fast):
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    for function in (lambda t: t * 2 if bool((t == 1).all()) else t[:2] * 2, lambda t: t[: 2 + int(t.sum() >= 3)]):
+        with pytest.raises((RuntimeError, AssertionError), match="size|shape"):
+            torch.autograd.gradcheck(function, (x,), fast_mode=fast)

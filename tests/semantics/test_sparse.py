@@ -253,8 +253,8 @@ def test_operators_without_a_sparse_kernel_say_so(gradloom):
     s = matrix(gradloom)
     with pytest.raises(NotImplementedError, match="'aten::exp'.*'SparseCPU' backend: gradloom has no sparse exp yet"):
         s.exp()
-    with pytest.raises(NotImplementedError, match="gradloom has no sparse mm with out= yet"):
-        gradloom.mm(s, gradloom.ones(3, 2), out=gradloom.ones(2, 2))
+    with pytest.raises(NotImplementedError, match="gradloom has no sparse sin with out= yet"):
+        gradloom.sin(s, out=gradloom.ones(2, 3))
     with pytest.raises(RuntimeError, match="sparse tensor does not have"):
         gradloom.nn.utils.clip_grad_norm_([_with_sparse_gradient(gradloom)], 1.0)
     with pytest.raises(NotImplementedError, match="sparse_coo only"):
@@ -264,6 +264,68 @@ def test_operators_without_a_sparse_kernel_say_so(gradloom):
     with pytest.raises(NotImplementedError, match="forward"):
         with gradloom.autograd.forward_ad.dual_level():
             gradloom.autograd.forward_ad.make_dual(gradloom.ones(2), gradloom.ones(2)).to_sparse()
+
+
+@pytest.mark.parametrize("name", ["abs_", "relu_", "sin_", "frac_", "nan_to_num_", "floor_"])
+def test_functions_that_keep_zero_are_taken_in_place_of_coalesced_tensors(torch, name):
+    with pytest.raises(RuntimeError, match=f"{name} requires coalesced input"):
+        getattr(matrix(torch), name)()
+    c = matrix(torch).coalesce()
+    values = getattr(c.values().clone(), name)()
+    assert getattr(c, name)() is c and c.is_coalesced() and torch.equal(c.values(), values)
+
+
+@pytest.mark.parametrize("name", ["signbit", "isneginf", "isposinf", "frac", "nan_to_num"])
+def test_results_of_such_functions_are_coalesced(torch, name):
+    s, function = matrix(torch) * -1.5, getattr(torch, name)
+    assert function(s).is_coalesced() and torch.equal(function(s).values(), function(s.coalesce().values()))
+
+
+def test_numbers_divide_with_rounding(torch):
+    s = matrix(torch)
+    assert s.div(2, rounding_mode="floor").values().tolist() == s.floor_divide(2).values().tolist() == [1.0, 4.0]
+    assert s.coalesce().floor_divide_(2).values().tolist() == [1.0, 4.0]
+    with pytest.raises(RuntimeError, match="Sparse floor division requires a scalar or zero-dim dense tensor divisor"):
+        s.floor_divide(s)
+
+
+def test_parts_and_transposes_in_place(torch):
+    s = matrix(torch)
+    first, second = s
+    assert first.is_coalesced() and first.to_dense().tolist() == [0.0, 0.0, 3.0]
+    assert not second.is_coalesced() and second.to_dense().tolist() == [9.0, 0.0, 0.0]
+    assert [part.to_dense().tolist() for part in s.unbind(1)] == [[0.0, 9.0], [0.0, 0.0], [3.0, 0.0]]
+    assert s.t_() is s and s.shape == (3, 2) and s.to_dense().tolist() == [[0.0, 9.0], [0.0, 0.0], [3.0, 0.0]]
+    assert s.transpose_(0, 1).shape == (2, 3) and s._dimI() == 2 and s._dimV() == 0
+
+
+def test_results_are_written_to_out(torch):
+    c, out = matrix(torch).coalesce(), torch.sparse_coo_tensor((5, 5))
+    assert torch.add(c, c, out=out) is out and out.to_dense().tolist() == [[0.0, 0.0, 6.0], [18.0, 0.0, 0.0]]
+    assert torch.sin(c, out=out).to_dense().equal(c.to_dense().sin())
+    dense = torch.empty(2, 2)
+    assert torch.mm(c, torch.ones(3, 2), out=dense) is dense and dense.tolist() == [[3.0, 3.0], [9.0, 9.0]]
+    with pytest.raises(RuntimeError, match="result type Float"):
+        torch.add(c, c, out=torch.sparse_coo_tensor((2, 3), dtype=torch.int32))
+
+
+def test_tensors_of_other_sizes_are_made_without_entries(torch):
+    z = matrix(torch).new_zeros((4, 3, 2), dtype=torch.int32)
+    assert z.is_sparse and z.is_coalesced() and z.sparse_dim() == 3 and z.dtype == torch.int32
+    assert matrix(torch).new_empty((2,)).shape == (2,) and matrix(torch).new_empty((2,))._nnz() == 0
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_gradcheck_takes_sparse_inputs(torch, masked):
+    x = matrix(torch, dtype=torch.float64).coalesce().requires_grad_()
+    dense, check = torch.arange(6.0, dtype=torch.float64).view(3, 2).requires_grad_(), torch.autograd.gradcheck
+    assert check(lambda v: (v * 2).to_dense(masked_grad=masked), (x,), masked=masked)
+    with pytest.raises(RuntimeError, match="Jacobian mismatch"):
+        check(lambda v: v.to_dense(masked_grad=not masked), (x,), masked=masked)
+    with pytest.raises(ValueError, match="Sparse output is not supported"):
+        check(lambda v: v * 2, (x,), masked=masked)
+    of_sparse = torch.sparse.as_sparse_gradcheck(check)
+    assert of_sparse(lambda v: v * 2, (x,), masked=masked) and of_sparse(torch.sparse.mm, (x, dense), masked=masked)
 
 
 def _with_sparse_gradient(torch):

@@ -148,10 +148,15 @@ def _will_engine_execute_node(node: Node) -> bool:
 def _current_graph_task_execution_order() -> list[Node]:
     """Return the nodes of this thread's backward pass in their order of execution.
 
-    Raises RuntimeError outside of a backward pass.
+    Raises RuntimeError outside of a backward pass, and while `set_multithreading_enabled` is on, as in PyTorch.
     """
     if state.graph_task is None:
         raise RuntimeError("_current_graph_task_execution_order should only be called during the backward pass")
+    if state.multithreading:
+        raise RuntimeError(
+            "_current_graph_task_execution_order expects the current backward to be executed with multithreading "
+            "disabled: run it within torch.autograd.set_multithreading_enabled(False)"
+        )
     return engine.execution_order(state.graph_task)
 
 

@@ -497,17 +497,18 @@ def _vector(v, like, single, message, name):
             raise RuntimeError(message)
         return (None,)
     given = v if isinstance(v, tuple) else (v,)
-    if len(given) != len(like):
-        if not single:
-            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(given)}.")
-        raise RuntimeError("The given v should contain a single Tensor.")
-    for i, (one, other) in enumerate(zip(given, like, strict=True)):
+    for i, one in enumerate(given):
         if not isinstance(one, ops.Tensor):
             what = f"value at index {i}" if isinstance(v, tuple) else "given v"
             raise TypeError(
                 f"The v given to {name} must be either a Tensor or a tuple of Tensors but the {what} has "
                 f"type {type(one)}."
             )
+    if len(given) != len(like):
+        if not single:
+            raise RuntimeError(f"v is a tuple of invalid length: should be {len(like)} but got {len(given)}.")
+        raise RuntimeError("The given v should contain a single Tensor.")
+    for i, (one, other) in enumerate(zip(given, like, strict=True)):
         if one.shape != other.shape:
             where = "" if single else f"Entry {i} in "
             raise RuntimeError(f"{where}v has invalid size: should be {other.size()} but got {one.size()}.")

@@ -86,7 +86,7 @@ def gradcheck(
         check_forward_ad: check forward mode as well.
         check_backward_ad: check reverse mode.
         fast_mode: compare random projections of the Jacobians instead of all entries.
-        masked: accepted for compatibility; there are no sparse tensors.
+        masked: step along the entries of sparse inputs only, else along all elements.
 
     Returns:
         True if everything agrees.
@@ -94,7 +94,7 @@ def gradcheck(
     Raises:
         GradcheckError: naming the output and the input that disagree, the entry of the Jacobian that differs most, and
             both Jacobians.
-        ValueError: if there is nothing to check.
+        ValueError: if there is nothing to check, or an output is sparse.
     """
     if not (check_forward_ad or check_backward_ad):
         raise AssertionError("Expected at least one of check_forward_ad or check_backward_ad to be True")
@@ -102,8 +102,11 @@ def gradcheck(
         raise AssertionError("Setting check_batched_grad=True requires check_backward_ad to be True")
     if check_batched_forward_grad and not check_forward_ad:
         raise AssertionError("Setting check_batched_forward_grad=True requires check_forward_ad to be True")
+    inputs = as_tuple(inputs)
+    if any(getattr(x, "is_sparse", False) for x in inputs):
+        func, inputs = _of_dense(func, inputs, bool(masked))
     try:
-        check = _Check(func, as_tuple(inputs), eps, atol, rtol, fast_mode)
+        check = _Check(func, inputs, eps, atol, rtol, fast_mode)
         if check.has_outputs():
             if check_backward_ad:
                 check.backward(nondet_tol, check_undefined_grad, check_grad_dtypes, check_batched_grad)
@@ -114,6 +117,34 @@ def gradcheck(
             raise
         return False
     return True
+
+
+def _of_dense(func, inputs, masked):
+    """Return a function that takes dense inputs in place of the sparse ones, and these inputs.
+
+    It makes them sparse, with the entries of the given ones if `masked`, else with those that are not zero. The dense
+    inputs get the gradients of the sparse ones.
+    """
+    from .function import Function
+
+    class ToSparse(Function):
+        @staticmethod
+        def forward(ctx, dense, entries):
+            return dense.sparse_mask(entries) if masked else dense.to_sparse(entries.sparse_dim())
+
+        @staticmethod
+        def backward(ctx, found):
+            return (found.to_dense() if found.is_sparse else found), None
+
+    given = [x.detach().coalesce() if getattr(x, "is_sparse", False) else None for x in inputs]
+
+    def of_dense(*args):
+        return func(*[a if s is None else ToSparse.apply(a, s) for a, s in zip(args, given, strict=True)])
+
+    leaves = [
+        x if s is None else s.to_dense().requires_grad_(x.requires_grad) for x, s in zip(inputs, given, strict=True)
+    ]
+    return of_dense, tuple(leaves)
 
 
 class _Check(Jacobians):
@@ -134,6 +165,7 @@ class _Check(Jacobians):
             for o in as_tuple(self.func(*self.inputs))
             if isinstance(o, _operators.Tensor) and o._array.dtype.kind in "fcV"
         ]
+        self.shapes = [o._array.shape for o in every]
         self.kept = [k for k, o in enumerate(every) if is_differentiable(o)]
         return True
 
@@ -472,6 +504,7 @@ def gradgradcheck(
         check_grad_dtypes=check_grad_dtypes,
         check_batched_grad=check_batched_grad,
         fast_mode=fast_mode,
+        masked=masked,
         check_forward_ad=check_fwd_over_rev,
         check_backward_ad=check_rev_over_rev,
     )

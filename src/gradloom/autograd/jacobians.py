@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..dispatch import _operators
+from ..types.dtype import TYPE_OF
 from ..types.size import Size
 from .passes import grad
 
@@ -42,7 +43,12 @@ def check_inputs(inputs: tuple) -> None:
 
 
 def check_outputs(outputs: tuple) -> None:
-    """Raise AttributeError for an output that is not a tensor."""
+    """Raise AttributeError for an output that is not a tensor, ValueError for a sparse one."""
+    if any(getattr(output, "is_sparse", False) for output in outputs):
+        raise ValueError(
+            "Sparse output is not supported at gradcheck yet. Please call to_dense(masked_grad=...) on the output of "
+            "fn for gradcheck."
+        )
     for i, output in enumerate(outputs):
         if not isinstance(output, _operators.Tensor):
             raise AttributeError(
@@ -57,11 +63,13 @@ class Jacobians:
     Attributes:
         positions: the positions of the inputs to differentiate with respect to.
         kept: the numbers of the floating outputs that depend on these inputs.
+        shapes: the shapes of all floating outputs, once they are known.
     """
 
     def __init__(self, func, inputs, eps):
         self.func, self.inputs, self.eps = func, inputs, eps
         self.kept: list[int] | None = None
+        self.shapes: list[tuple[int, ...]] | None = None
         check_inputs(inputs)
         self.positions: list[int] = [i for i, x in enumerate(inputs) if is_differentiable(x)]
         for i in self.positions:
@@ -111,24 +119,39 @@ class Jacobians:
     def step(self, array, direction, index=None):
         """Return the central difference of all outputs along a direction of an input.
 
-        Raises AssertionError if the shape of an output depends on the step.
+        Raises AssertionError if a shape or dtype of the outputs depends on the step, or their number in fast mode;
+        RuntimeError if a shape differs from that at the point.
         """
         before = array.copy() if index is None else array[index]
         at = ... if index is None else index
-        array[at] = before + self.eps * direction
-        plus = self.values()
         array[at] = before - self.eps * direction
         minus = self.values()
+        array[at] = before + self.eps * direction
+        plus = self.values()
         array[at] = before
+        where = "" if index is None else f" on index {index}"
         for low, high in zip(minus, plus, strict=True):
-            if low.shape != high.shape:
-                where = "" if index is None else f" on index {index}"
-                raise AssertionError(
-                    f"Expected `func` to return outputs with the same shape when inputs are perturbed{where} by "
-                    f"{self.eps}, but got: shapes {Size(low.shape)} and {Size(high.shape)}."
-                )
+            for what, of in (("shape", lambda a: Size(a.shape)), ("dtype", lambda a: TYPE_OF[a.dtype])):
+                if of(low) != of(high):
+                    raise AssertionError(
+                        f"Expected `func` to return outputs with the same {what} when inputs are perturbed{where} by "
+                        f"{self.eps}, but got: {what}s {of(low)} and {of(high)}."
+                    )
+        self._check_shapes(plus, index is None)
         with np.errstate(all="ignore"):
             return [(p - m) / (2 * self.eps) for p, m in zip(plus, minus, strict=True)]
+
+    def _check_shapes(self, found, fast):
+        """Compare outputs near the point with those at it, and their number in fast mode."""
+        if self.shapes is None:
+            return
+        if fast and len(found) != len(self.shapes):
+            raise AssertionError(
+                f"Expected all_Ju and func_out to have the same length, but got {len(found)} and {len(self.shapes)}"
+            )
+        for array, shape in zip(found, self.shapes, strict=False):
+            if array.shape != shape:
+                raise RuntimeError(f"an output has size {list(shape)} at the inputs, but {list(array.shape)} near them")
 
     def columns(self, i, x):
         """Yield the derivatives of all outputs for each element of input `i`, and for both axes of each if it is

@@ -79,6 +79,8 @@ _SPARSE_METHODS = (
     "_nnz",
     "sparse_dim",
     "dense_dim",
+    "_dimI",
+    "_dimV",
     "sparse_mask",
     "to_dense",
     "to_sparse",

@@ -377,7 +377,7 @@ class SavedTensor:
             return value
         return value[self._position] if value else RELEASED
 
-    def register_hooks(self, pack_hook, unpack_hook):
+    def register_hooks(self, pack_hook=None, unpack_hook=None):
         """Keep `pack_hook(tensor)` instead of the tensor; `unpack_hook` must return an equal tensor.
 
         Raises:

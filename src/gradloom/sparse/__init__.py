@@ -22,7 +22,16 @@ from .construction import (
 )
 from .tensor import SparseTensor as _SparseTensor
 
-__all__ = ["addmm", "check_sparse_tensor_invariants", "log_softmax", "mm", "softmax", "spdiags", "sum"]
+__all__ = [
+    "addmm",
+    "as_sparse_gradcheck",
+    "check_sparse_tensor_invariants",
+    "log_softmax",
+    "mm",
+    "softmax",
+    "spdiags",
+    "sum",
+]
 
 spmm: Callable[..., Tensor] = _ops.mm  # by its old name
 
@@ -101,6 +110,36 @@ def _softmax_arguments(input, dim, dtype, name) -> tuple[_SparseTensor, int]:
     return (source if dtype is None else source.to(dtype)), dim % rank  # type: ignore[return-value]
 
 
+def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
+    """Return a form of gradcheck or gradgradcheck for functions with sparse outputs.
+
+    Its argument `masked`, False by default, says whether elements without an entry are constant zeros. Otherwise sparse
+    inputs get an entry for each element.
+    """
+
+    def checked(func: Callable[..., _typing.Any], inputs: _typing.Any, **kwargs: _typing.Any) -> bool:
+        masked = kwargs.pop("masked", False)
+        given = inputs if isinstance(inputs, (tuple, list)) else (inputs,)
+
+        def dense(*args: _typing.Any) -> _typing.Any:
+            found = func(*args)
+            several = found if isinstance(found, (tuple, list)) else (found,)
+            return tuple([t.to_dense(masked_grad=masked) if t.is_sparse else t for t in several])
+
+        return gradcheck(dense, given if masked else tuple([_filled(x) for x in given]), masked=True, **kwargs)
+
+    return checked
+
+
+def _filled(value: _typing.Any) -> _typing.Any:
+    """Return a sparse tensor with an entry for each element; anything else as it is."""
+    if not isinstance(value, _SparseTensor):
+        return value
+    dense = value.detach().to_dense()
+    places = _ops.ones_like(dense).to_sparse(value.sparse_dim())
+    return dense.sparse_mask(places).requires_grad_(value.requires_grad)
+
+
 if not _typing.TYPE_CHECKING:
 
     def __getattr__(name):
@@ -113,4 +152,4 @@ if not _typing.TYPE_CHECKING:
         return found
 
 
-_found_in(__name__, check_sparse_tensor_invariants, spdiags)
+_found_in(__name__, as_sparse_gradcheck, check_sparse_tensor_invariants, spdiags)

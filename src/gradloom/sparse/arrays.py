@@ -54,7 +54,7 @@ def coalesce(indices: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) ->
         return indices.copy(), values.copy()
     found, order = _sorted(found, shape)
     starts = np.flatnonzero(np.concatenate([[True], found[1:] != found[:-1]]))
-    return indices[:, order[starts]], sums(values[order], starts)
+    return indices.take(order[starts], 1), sums(values[order], starts)
 
 
 def _sorted(found: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:

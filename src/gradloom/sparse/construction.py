@@ -114,7 +114,9 @@ def sparse_coo_tensor(
         arrays.check_bounds(places, extents)
         if is_coalesced and not arrays.is_coalesced(places, extents):
             raise RuntimeError("cannot set is_coalesced to true if indices correspond to uncoalesced COO tensor")
-    out = from_components(places, source, shape, places.shape[1] < 2 if is_coalesced is None else is_coalesced)
+    out = from_components(places, source, shape, bool(is_coalesced))
+    if is_coalesced is False:
+        out._coalesced = False  # type: ignore[attr-defined]
     if requires_grad:
         out.requires_grad = True
     return out

@@ -99,6 +99,16 @@ def sparse_dim(self: Tensor) -> int:
     return len(self._index_array) if isinstance(self, SparseTensor) else 0
 
 
+def _dimI(self: Tensor) -> int:
+    """Return the number of sparse dimensions of a sparse tensor."""
+    return len(_sparse(self, "sparse_dim")._index_array)
+
+
+def _dimV(self: Tensor) -> int:
+    """Return the number of dense dimensions of a sparse tensor."""
+    return dense_dim(_sparse(self, "dense_dim"))
+
+
 def dense_dim(self: Tensor) -> int:
     """Return the number of dense dimensions, those of each value."""
     return self.dim() - sparse_dim(self)

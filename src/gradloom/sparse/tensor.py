@@ -120,12 +120,12 @@ def make(indices: np.ndarray, values: np.ndarray, shape: tuple[int, ...], coales
         indices: int64 (sparse dimensions, nnz).
         values: (nnz, *dense dimensions).
         shape: the extents of all dimensions.
-        coalesced: whether the indices are known to be in lexicographic order without repetitions.
+        coalesced: whether the indices are known to be in lexicographic order without repetitions; fewer than two are.
     """
     out = new(SparseTensor)
     out._array = SparseMetadata(tuple(shape), values.dtype)  # type: ignore[assignment]
     out._edge, out._vc = NO_EDGE, None
-    out._index_array, out._value_array, out._coalesced = indices, values, coalesced
+    out._index_array, out._value_array, out._coalesced = indices, values, coalesced or len(values) < 2
     return out
 
 

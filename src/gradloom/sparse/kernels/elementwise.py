@@ -14,7 +14,7 @@ from ...types.silence import silence
 from .. import arrays
 from ..differentiable import coalesce
 from ..tensor import SparseTensor, components, empty, make
-from ..values import coalesced, on_values, sizes
+from ..values import coalesced, on_coalesced, on_values, sizes
 
 
 def mul(self, other):
@@ -55,17 +55,40 @@ def _mul_sparse(self, other):
     places, factors, _ = components(searched if searched._coalesced else coalesce(searched.detach()))
     found, at = arrays.matches(arrays.keys(indices, extents), arrays.keys(places, extents))
     product = ops.mul(wrap(values[found]), wrap(factors[at]))
-    return make(indices[:, found], product._array, self._array.shape, source._coalesced)
+    return make(indices.take(found, 1), product._array, self._array.shape, source._coalesced)
 
 
 def div(self, other):
     """Divide the values by a number or a 0-dimensional tensor."""
+    _check_divisor(self, other, "Sparse")
+    return on_values(ops.div, self, other)
+
+
+def div_mode(self, other, rounding_mode=None):
+    """Divide the coalesced values by a number or a 0-dimensional tensor, and round."""
+    _check_divisor(self, other, "Sparse")
+    return on_coalesced(ops.div_Tensor_mode, self, other, rounding_mode)
+
+
+def floor_divide(self, other):
+    """Divide the coalesced values by a number or a 0-dimensional tensor, rounding down."""
+    _check_divisor(self, other, "Sparse floor")
+    return on_coalesced(ops.floor_divide, self, other)
+
+
+def floor_divide_(self, other):
+    """Divide in place, rounding down."""
+    found = floor_divide(self, other)
+    self._replace(found._index_array, found._value_array.astype(self._array.dtype, copy=False), True)
+    return self
+
+
+def _check_divisor(self, other, what):
     if not isinstance(self, SparseTensor) or isinstance(other, SparseTensor) or other._array.ndim:
         raise RuntimeError(
-            "Sparse division requires a scalar or zero-dim dense tensor divisor (got shape "
+            f"{what} division requires a scalar or zero-dim dense tensor divisor (got shape "
             f"{list(other._array.shape)} for divisor)"
         )
-    return on_values(ops.div, self, other)
 
 
 def add(self, other, alpha=1):

@@ -84,6 +84,11 @@ def select(self: SparseTensor, dim: int, index: int) -> Tensor:
     return make(np.delete(indices[:, chosen], dim, 0), values[chosen], rest, self._coalesced)
 
 
+def unbind(self: SparseTensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """Return the parts at all indices of a dimension."""
+    return tuple([select(self, dim, i) for i in range(self._array.shape[wrap_dim(dim, self._array.ndim)])])
+
+
 def index_select(self: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     """Return the entries at some indices of a dimension, in their order; not coalesced along a sparse dimension."""
     shape = self._array.shape
@@ -108,7 +113,7 @@ def index_select(self: SparseTensor, dim: int, index: Tensor) -> SparseTensor:
     counts = stops - starts
     begins = np.cumsum(counts) - counts
     entries = order[np.repeat(starts - begins, counts) + np.arange(counts.sum())]
-    chosen = indices[:, entries]
+    chosen = indices.take(entries, 1)
     chosen[dim] = np.repeat(np.arange(len(wanted)), counts)
     return make(chosen, values[entries], found)
 
@@ -220,6 +225,27 @@ def to_copy(self, dtype=None, *_):
     numpy_type = self._array.dtype if dtype is None else dtype.numpy
     values = ops.to_dtype(wrap(self._value_array), TYPE_OF[numpy_type], False, True, None)._array
     return make(self._index_array.copy(), values, self._array.shape, self._coalesced)
+
+
+def transpose_(self, dim0, dim1):
+    """Exchange two sparse or two dense dimensions in place. The result is not coalesced."""
+    return _become(self, transpose(self, dim0, dim1))
+
+
+def t_(self):
+    """Transpose a matrix in place."""
+    return _become(self, t(self))
+
+
+def _become(self, found):
+    self._array = found._array
+    self._replace(found._index_array, found._value_array, False)
+    return self
+
+
+def new_zeros(self, size, dtype=None, *_):
+    """Return a tensor of some sizes without entries, all of whose dimensions are sparse."""
+    return empty(tuple(size), self._array.dtype if dtype is None else dtype.numpy)
 
 
 def empty_like(self, dtype=None, *_):
