@@ -40,7 +40,7 @@ LIMITS = {
     "files whose functions run while one formula becomes text": 33,
     "modules in the import circle": 5,
     "lines of src and codegen": 190_980,
-    "generated lines": 82_840,
+    "generated lines": 83_050,
     "modules of the core that are not of the core": 0,
 }
 # Modules of `gradloom.core`: tensors, edges, nodes, saved variables, the engine, and what these cannot do without.
