@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 
-from tests.releases import pytorch_before
+from tests.releases import pytorch_before, pytorch_of_gpus
 
 # Tests keep their machine code in the checkout, so that it does not fill the user's cache.
 os.environ.setdefault("GRADLOOM_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "machine-code"))
@@ -28,12 +28,17 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep one of every GRADLOOM_TEST_EVERY tests, for runs that take a sample. Expect failures of older PyTorches."""
+    """Keep one of every GRADLOOM_TEST_EVERY tests, for runs that take a sample. Expect failures of older PyTorches.
+
+    Skip what a PyTorch that is built for GPUs cannot show.
+    """
     for item in items:
         since = item.get_closest_marker("since")
         if since and _runs_with_pytorch(item) and pytorch_before(since.args[0]):
             reason = f"PyTorch behaves so since {since.args[0]}"
             item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+        if item.get_closest_marker("build_of_cpus") and _runs_with_pytorch(item) and pytorch_of_gpus():
+            item.add_marker(pytest.mark.skip(reason="a PyTorch that is built for GPUs answers otherwise"))
     every = int(os.environ.get("GRADLOOM_TEST_EVERY", "1"))
     if every > 1:
         config.hook.pytest_deselected(items=[item for i, item in enumerate(items) if i % every])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 
 
 def pytorch_before(release: str) -> bool:
@@ -12,6 +12,14 @@ def pytorch_before(release: str) -> bool:
     except PackageNotFoundError:
         return False
     return _numbers(installed) < _numbers(release)
+
+
+def pytorch_of_gpus() -> bool:
+    """Return whether the installed PyTorch is a build for GPUs; False where there is none."""
+    try:
+        return any(one.startswith(("nvidia-", "cuda-")) for one in requires("torch") or [])
+    except PackageNotFoundError:
+        return False
 
 
 def _numbers(release: str) -> tuple[int, ...]:

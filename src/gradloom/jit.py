@@ -120,7 +120,7 @@ def wait(future: Future[_Thing]) -> _Thing:
 
 def _warn_of(name: str) -> None:
     text = f"`torch.jit.{name}` is deprecated. Please use `torch.compile` instead."
-    warn(text, DeprecationWarning, stacklevel=3)
+    warn(text, FutureWarning, stacklevel=3)
 
 
 def annotate(the_type: Any, the_value: _Thing) -> _Thing:

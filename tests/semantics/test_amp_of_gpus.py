@@ -5,6 +5,7 @@ import warnings
 import pytest
 
 
+@pytest.mark.build_of_cpus
 def test_there_is_no_gpu(torch):
     assert not torch.cuda.is_available()
     assert torch.cuda.device_count() == torch.cuda.memory_allocated() == torch.cuda.max_memory_allocated() == 0

@@ -35,9 +35,29 @@ def test_the_choice_depends_on_ranks_sizes_and_masks(torch):
     assert choice(q, k, v, torch.ones(4, 5, requires_grad=True)) == 0
     assert choice(q, k, v, None, 0.5) == 0
     assert choice(q[:, :, :0], k, v) == 0 and choice(q, k, v[..., :6]) == 0
-    assert choice(q[0], k[0], v[0]) == 0
-    assert choice(q, k[:, :1], v[:, :1]) == 0 and choice(q, k[:, :1], v[:, :1], enable_gqa=True) == 1
+    assert choice(q, k[:, :1], v[:, :1], enable_gqa=True) == 1
     assert choice(q.mT.contiguous().mT, k, v) == 0
+
+
+@pytest.mark.since("2.15")
+def test_a_batch_of_one_without_its_dimension_is_fused(torch):
+    q, k, v = (x.detach()[0].requires_grad_() for x in inputs(torch, 2, 3))
+    choice = torch._fused_sdp_choice
+    assert choice(q, k, v) == choice(q, k, v, torch.ones(3, 4, 5)) == choice(q, k, v, torch.ones(4, 5)) == 1
+    assert choice(q, k[:1], v[:1]) == choice(q, k, v, torch.ones(5)) == choice(q, k, v, torch.ones(1, 3, 1, 5)) == 1
+    assert choice(q, k, v, torch.ones(2, 4, 5)) == choice(q, k, v, torch.ones(5, 1)) == 0
+    assert choice(q[0], k[0], v[0]) == choice(q[None, None], k[None, None], v[None, None]) == 0
+    assert choice(q, k, v, None, 0.5) == choice(q[:, :0], k, v) == choice(q.mT.contiguous().mT, k, v) == 0
+    for mask in (None, torch.ones(3, 4, 5).tril(), torch.ones(4, 5), torch.arange(5.0), torch.ones(())):
+        found = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask)
+        expected = torch.nn.functional.scaled_dot_product_attention(
+            q[None], k[None], v[None], None if mask is None else mask.expand(1, 3, 4, 5)
+        )[0]
+        assert found.grad_fn.name() == "SqueezeBackward1"
+        torch.testing.assert_close(found, expected)
+        slopes = torch.autograd.grad(found.square().sum(), (q, k, v))
+        for slope, other in zip(slopes, torch.autograd.grad(expected.square().sum(), (q, k, v)), strict=True):
+            torch.testing.assert_close(slope, other)
 
 
 def test_a_mask_has_tangents(gradloom):

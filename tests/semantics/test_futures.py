@@ -97,21 +97,26 @@ def test_futures_are_collected(futures):
         futures.collect_all([3])
 
 
+@pytest.mark.build_of_cpus
+def test_futures_have_no_devices_that_are_not_there(futures):
+    with pytest.raises(RuntimeError):
+        futures.Future(devices=["cuda:0"])
+
+
 def test_futures_have_no_devices_and_are_not_pickled(futures):
     with pytest.raises(ValueError, match="Expected devices to have indices, got cpu"):
         futures.Future(devices=["cpu"])
-    with pytest.raises(RuntimeError):
-        futures.Future(devices=["cuda:0"])
     future = futures.Future()
     future.set_result(1)
     with pytest.raises(RuntimeError, match="Can not pickle torch.futures.Future"):
         pickle.dumps(future)
 
 
+@pytest.mark.since("2.15")
 def test_jit_fork_calls_at_once(torch):
-    with pytest.warns(DeprecationWarning, match=r"`torch.jit.fork` is deprecated. Please use `torch.compile` instead."):
+    with pytest.warns(FutureWarning, match=r"`torch.jit.fork` is deprecated. Please use `torch.compile` instead."):
         future = torch.jit.fork(lambda x, y=1: x + y, torch.ones(2), y=3)
-    with pytest.warns(DeprecationWarning, match=r"`torch.jit.wait` is deprecated. Please use `torch.compile` instead."):
+    with pytest.warns(FutureWarning, match=r"`torch.jit.wait` is deprecated. Please use `torch.compile` instead."):
         assert torch.jit.wait(future).tolist() == [4, 4]
     assert torch.wait(torch.fork(lambda: 4)) == 4
     with pytest.raises(ZeroDivisionError):

@@ -54,7 +54,6 @@ def test_numbers_are_written_as_the_dtype_has_them(torch):
         (torch.bool, 3, True),
         (torch.uint8, 255, 255),
         (torch.complex64, 2j, 2j),
-        (torch.float16, 1e6, float("inf")),
         (torch.float64, 7, 7.0),
     ):
         x = torch.zeros(2, 3, dtype=dtype)
@@ -81,10 +80,48 @@ def test_a_write_to_a_saved_tensor_is_found(torch):
         y.sum().backward()
 
 
-def test_writes_are_refused_where_elements_share_memory(torch):
+@pytest.mark.since("2.15")
+def test_numbers_beyond_half_precision_are_infinite_in_one_element_and_refused_in_several(torch):
+    for dtype, number in ((torch.float16, 1e6), (torch.bfloat16, 1e39)):
+        x = torch.zeros(2, 3, dtype=dtype)
+        x[0, 1] = number
+        x[1, -1:] = -number
+        assert x.tolist() == [[0, float("inf"), 0], [0, 0, float("-inf")]]
+        for index in (1, slice(None), ..., None, True, [0], x == 0, (slice(None), 1), (1, [0])):
+            with pytest.raises(RuntimeError, match="value cannot be converted to type c10::B?.* without overflow"):
+                x[index] = number
+
+
+@pytest.mark.since("2.15")
+def test_numbers_are_written_where_elements_share_memory_and_tensors_are_not(torch):
     x = torch.zeros(1, 3).expand(2, 3)
+    x[:, 0] = 1.0
+    x[..., 2] = 2
+    assert x.tolist() == [[1, 0, 2]] * 2
     with pytest.raises(RuntimeError, match="unsupported operation"):
-        x[:, 0] = 1.0
+        x[:, 0] = torch.tensor(1.0)
+
+
+@pytest.mark.since("2.15")
+def test_a_number_is_written_by_the_operators_that_fill(torch):
+    rows, mask = torch.tensor([[0, 1], [1, 0]]), torch.tensor([True, False])
+    for index, node in (
+        (..., "FillBackward2"),
+        ([0], "IndexFillBackward0"),
+        ((slice(None), rows), "IndexFillBackward0"),
+        (mask, "MaskedFillBackward0"),
+        (torch.ones(2, 3) > 0, "MaskedFillBackward0"),
+        (([0, 1], [1, 2]), "IndexPutBackward0"),
+        (rows.int(), "IndexPutBackward0"),
+    ):
+        x = torch.ones(2, 3, requires_grad=True)
+        y = x * 1
+        y[index] = 5.0
+        written = torch.zeros(2, 3)
+        written[index] = torch.ones(1)
+        assert (y.grad_fn.name(), y._version) == (node, 1)
+        assert torch.equal(y, torch.where(written > 0, 5.0, 1.0))
+        assert torch.equal(torch.autograd.grad(y.sum(), x)[0], 1 - written)
 
 
 def test_inference_tensors_may_not_be_written_outside(torch):

@@ -150,11 +150,16 @@ def test_a_profiler_that_was_not_started_says_so(torch, ask, tmp_path):
         getattr(prof, ask)(*arguments)
 
 
+@pytest.mark.since("2.15")
+def test_an_activity_of_another_class_is_a_type_error(torch):
+    for activities in ("CPU", [1]):
+        with pytest.raises(TypeError, match="Expected ProfilerActivity or dict, got <class"):
+            torch.profiler.profile(activities=activities)
+
+
 def test_activities_must_be_named(torch):
     with pytest.raises(AssertionError, match="No valid profiler activities found"):
         torch.profiler.profile(activities=[])
-    with pytest.raises(AssertionError, match="No valid profiler activities found"):
-        torch.profiler.profile(activities="CPU")
     assert torch.profiler.ProfilerActivity.CPU in torch.profiler.supported_activities()
 
 

@@ -252,8 +252,10 @@ def test_products_of_scaled_matrices(torch):
             call()
     with pytest.raises(RuntimeError, match="derivative for aten::_scaled_mm_v2 is not implemented"):
         scaled(a.float().requires_grad_().to(float8)).sum().backward()
-    with pytest.raises(NotImplementedError, match="Could not run 'aten::_scaled_grouped_mm_v2'"):
-        functional.scaled_grouped_mm(a, b[None], one, kinds.TensorWise, one, kinds.TensorWise)
+    with pytest.raises(NotImplementedError, match="Could not run 'aten::_scaled_grouped_mm_v2"):
+        wide = torch.ones(1, 16, 16).to(float8).mT
+        ends = torch.tensor([5], dtype=torch.int32)
+        functional.scaled_grouped_mm(a, wide, one, kinds.TensorWise, one, kinds.TensorWise, offs=ends)
 
 
 def test_matrices_of_bytes_are_multiplied_in_int32(torch):
@@ -279,18 +281,25 @@ def test_matrices_of_bytes_are_multiplied_in_int32(torch):
             "Expected mat2 dtype to be of type int8 but got unsigned char",
         ),
         (ramp(3, 4).float(), ramp(4, 5), RuntimeError, "Expected self dtype to be int8 or uint8 but got float"),
-        (ramp(2, 3, 4), ramp(4, 5), RuntimeError, "Expected self to be of dimension 2 but got 3"),
-        (ramp(3, 4), ramp(2, 4, 5), RuntimeError, "Expected mat2 to be of dimension 2 but got 3"),
-        (
-            ramp(3, 4),
-            ramp(4),
-            IndexError,
-            r"Dimension out of range \(expected to be in range of \[-1, 0\], but got 1\)",
-        ),
-        (ramp(3, 4), ramp(1)[0], IndexError, "Dimension specified as 1 but tensor has no dimensions"),
     ):
         with pytest.raises(kind, match=words):
             torch._int_mm(a, b)
+
+
+@pytest.mark.since("2.15")
+def test_matrices_of_bytes_must_be_matrices(torch):
+    x = torch.ones(2, 2, dtype=torch.int8)
+    for a, b, words in (
+        (x[None], x, "_int_mm: self must be a matrix, got 3-D tensor"),
+        (x, x[None], "_int_mm: mat2 must be a matrix, got 3-D tensor"),
+        (x, x[:1], r"_int_mm: mat1 and mat2 shapes cannot be multiplied \(2x2 and 1x2\)"),
+    ):
+        with pytest.raises(RuntimeError, match=words):
+            torch._int_mm(a, b)
+    with pytest.raises(IndexError, match="Dimension out of range"):
+        torch._int_mm(x, x[0])
+    with pytest.raises(IndexError, match="Dimension specified as 1 but tensor has no dimensions"):
+        torch._int_mm(x, x[0, 0])
 
 
 @pytest.mark.since("2.15")

@@ -73,6 +73,12 @@ def test_unusual_arguments_are_taken(torch, call):
     evaluate(call, torch)
 
 
+@pytest.mark.since("2.15")
+def test_differences_of_bytes_are_not_implemented(torch):
+    with pytest.raises(NotImplementedError, match=r"torch.gradient does not support uint8 input"):
+        torch.gradient(torch.ones(3, dtype=torch.uint8))
+
+
 @pytest.mark.parametrize("call", calls(REFUSED))
 def test_wrong_arguments_raise_the_documented_class(torch, call):
     call, _, error = call.rpartition(" : ")
@@ -126,8 +132,6 @@ def test_deprecated_orders_warn(torch):
     [
         ("x.lu()", "torch.linalg.lu_factor"),
         ("torch.lu(x)", "torch.linalg.lu_factor"),
-        ("torch.qr(x)", "torch.linalg.qr"),
-        ("x.cholesky()", "torch.linalg.cholesky"),
         ("torch.triangular_solve(x, x)", "torch.linalg.solve_triangular"),
         ("torch.lu_solve(x, *torch.linalg.lu_factor(x))", "torch.linalg.lu_solve"),
         ("torch.chain_matmul(x, x)", "torch.linalg.multi_dot"),
@@ -141,6 +145,17 @@ def test_operators_with_a_successor_in_linalg_are_deprecated(torch, call, better
             eval(call, {"torch": torch, "x": torch.eye(3)})
     finally:
         torch.set_warn_always(False)
+
+
+def test_operators_that_pytorch_removed_are_deprecated(gradloom):
+    x = gradloom.eye(3)
+    for call, better in ((lambda: gradloom.qr(x), "torch.linalg.qr"), (x.cholesky, "torch.linalg.cholesky")):
+        gradloom.set_warn_always(True)
+        try:
+            with pytest.warns(UserWarning, match=f"(?s)deprecated.*{better}"):
+                call()
+        finally:
+            gradloom.set_warn_always(False)
 
 
 @pytest.mark.parametrize("name", ["any", "bernoulli_", "to", "contiguous", "view", "argsort", "set_"])

@@ -8,7 +8,7 @@ from typing import Any
 import gradloom as gl
 from gradloom.types.public import found_in
 
-_Message = Callable[[], object] | None
+_Message = Callable[[], object] | str | None
 _NO_MESSAGE = (
     "Expected cond to be True, but got False. (Could this error message be improved? If so, please report an "
     "enhancement request to PyTorch.)"
@@ -21,9 +21,10 @@ def _check_with(error_type: type[Exception], cond: bool, message: _Message) -> N
     Args:
         error_type: class of the error.
         cond: the condition, a bool.
-        message: returns the error's message, None for a general one; called only if the condition does not hold.
+        message: the error's message, or returns it and is called only if the condition does not hold; None for a
+            general one.
 
-    Raises TypeError for a condition that is no bool, and for a message that is not callable.
+    Raises TypeError for a condition that is no bool.
     """
     if isinstance(cond, gl.Tensor):
         raise TypeError(
@@ -36,9 +37,7 @@ def _check_with(error_type: type[Exception], cond: bool, message: _Message) -> N
         return
     if message is None:
         raise error_type(_NO_MESSAGE)
-    if not callable(message):
-        raise TypeError("message must be a callable")
-    raise error_type(str(message()))
+    raise error_type(str(message() if callable(message) else message))
 
 
 def _raising(name: str, error_type: type[Exception]) -> Callable[..., None]:

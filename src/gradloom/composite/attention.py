@@ -23,9 +23,15 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
     choice = fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     attn_mask = _additive(attn_mask, query)
     if choice == _FLASH:
-        return ops._scaled_dot_product_flash_attention_for_cpu(
+        is_one = query._array.ndim == 3  # a batch of one, without its dimension
+        if is_one:
+            query, key, value = (ops.unsqueeze(x, 0) for x in (query, key, value))
+            if attn_mask is not None:
+                attn_mask = ops.reshape(attn_mask, (*[1] * (4 - attn_mask.dim()), *attn_mask.shape))
+        found = ops._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
         )[0]
+        return ops.squeeze(found, 0) if is_one else found
     if not ALLOWED["math"]:
         raise RuntimeError(
             "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both the "
@@ -81,22 +87,27 @@ def fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, 
     if dropout_p > 0 or query.dtype not in _FUSED_TYPES or not ALLOWED["flash"]:
         return _MATH
     shape, of_keys, of_values = query._array.shape, key._array.shape, value._array.shape
-    if not len(shape) == len(of_keys) == len(of_values) == 4 or not query.dtype is key.dtype is value.dtype:
+    ndim = len(shape)
+    if ndim not in (3, 4) or not ndim == len(of_keys) == len(of_values) or not query.dtype is key.dtype is value.dtype:
         return _MATH
-    if attn_mask is not None:
+    if ndim == 3:
+        shape, of_keys, of_values = (1, *shape), (1, *of_keys), (1, *of_values)
+    if attn_mask is not None and ndim == 4:
         require_dim(-2, attn_mask.dim())
     (batch, heads, rows, size), (_, groups, columns, _) = shape, of_keys
     if not batch == of_keys[0] == of_values[0] or groups != of_values[1]:
         return _MATH
-    if heads != groups and not (enable_gqa and groups and heads % groups == 0):
+    if heads != groups and groups != 1 and not (enable_gqa and groups and heads % groups == 0):
         return _MATH
     if not size == of_keys[3] == of_values[3] or columns != of_values[2] or not rows or not columns:
         return _MATH
     tensors = [query, key, value]
     if attn_mask is not None:
-        if attn_mask.requires_grad or is_differentiated(attn_mask) or attn_mask.dim() not in (2, 4):
+        if attn_mask.requires_grad or is_differentiated(attn_mask):
             return _MATH
-        full = (batch, heads, rows, columns)[-attn_mask.dim() :]
+        if attn_mask.dim() not in (2, 4) if ndim == 4 else attn_mask.dim() > 4 or is_causal:
+            return _MATH
+        full = (batch, heads, rows, columns)[4 - attn_mask.dim() :]
         if any(n not in (1, m) for n, m in zip(attn_mask.shape, full, strict=True)):
             return _MATH
     return _FLASH if all(map(_is_dense_inside, tensors)) else _MATH

@@ -365,7 +365,7 @@ def int_mm(self: np.ndarray, mat2: np.ndarray) -> np.ndarray:
     require_dim(1, mat2.ndim)
     for name, matrix in (("self", self), ("mat2", mat2)):
         if matrix.ndim != 2:
-            raise RuntimeError(f"int_mm_out_cpu: Expected {name} to be of dimension 2 but got {matrix.ndim}")
+            raise RuntimeError(f"_int_mm: {name} must be a matrix, got {matrix.ndim}-D tensor")
     k = self.shape[1]
     if k != mat2.shape[0]:
         (n, _), (rows, m) = self.shape, mat2.shape

@@ -61,9 +61,10 @@ def _chosen(activities) -> set[ProfilerActivity]:
         return supported_activities()
     chosen: set[Any] = set()
     for item in activities:
+        if not isinstance(item, (ProfilerActivity, dict)):
+            raise TypeError(f"Expected ProfilerActivity or dict, got {type(item)}")
         chosen.update(item if isinstance(item, dict) else (item,))
-    strange = [item for item in chosen if not isinstance(item, ProfilerActivity)]
-    if strange or not chosen:
+    if not chosen:
         raise AssertionError(
             "No valid profiler activities found: `activities` takes members of ProfilerActivity, such "
             f"as [ProfilerActivity.CPU], but got {activities!r}"

@@ -16,13 +16,13 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from ..core.edge import NO_EDGE, gradient_edge
-from ..core.tensor import Tensor, bump_version, wrap, wrapped_number
+from ..core.tensor import Tensor, bump_version, wrap
 from ..core.views import make_view
 from ..dispatch import _operators as ops
 from ..dispatch.state import GRAD_OFF, state
 from ..memory.metadata import Metadata
 from ..types import IntList, Number
-from ..types.dtype import int64, legacy_type_name
+from ..types.dtype import FLOAT8, int64, legacy_type_name
 from ..types.public import found_in as _found_in
 from ..types.silence import warn_user
 
@@ -97,21 +97,15 @@ def setitem(self: Tensor, index: Any, value: Tensor | Number) -> None:
             value = value.item()  # PyTorch accepts no other NumPy numbers
         if not isinstance(value, _NUMBERS) or isinstance(value, np.generic):
             raise TypeError(f"can't assign a {_type_name(value)} to a {legacy_type_name(self.dtype)}")
-        value = _number(self, value)
+        if value.__class__ is int and not -(1 << 63) <= value < 1 << 63:
+            raise ValueError("Overflow when unpacking long long")
+        if index is not False and not _filled_at_once(self, index, value):
+            target, found = _target_of(self, index)
+            _fill(target, found, value)
+        return
     if index is False or value._array.size == 1 and _written_at_once(self, index, value):
         return
-    target = found = None
-    kind = index.__class__
-    if kind is int:
-        target = ops.select_int(self, 0, _checked(self, 0, index))
-    elif kind is tuple:
-        target = _view_of(self, index)
-    elif kind is slice and not self._array.ndim:
-        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
-    elif index is True:
-        target = ops.unsqueeze(self, 0)
-    if target is None:
-        target, found = _parsed(self, index)
+    target, found = _target_of(self, index)
     if found is None:
         _copy_to(target, value)
         return
@@ -122,20 +116,79 @@ def setitem(self: Tensor, index: Any, value: Tensor | Number) -> None:
     ops.index_put_(target, found, value)
 
 
+def _target_of(self, index):
+    """Return the view that is written to, and the tensors of the index as in `_parsed`."""
+    target = None
+    kind = index.__class__
+    if kind is int:
+        target = ops.select_int(self, 0, _checked(self, 0, index))
+    elif kind is tuple:
+        target = _view_of(self, index)
+    elif kind is slice and not self._array.ndim:
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
+    elif index is True:
+        target = ops.unsqueeze(self, 0)
+    return _parsed(self, index) if target is None else (target, None)
+
+
+def _fill(target, found, number):
+    """Write a number to a view, or where the only tensor of an index points, by the operators that fill."""
+    from ..kernels._common.numbers import number_filling
+
+    if found is None:
+        ops.fill__Scalar(target, number)
+        return
+    places = [place for place, part in enumerate(found) if part is not None]
+    index, others = found[places[0]], places[1:]
+    dtype = index._array.dtype
+    if not others and (dtype.kind == "b" or dtype == np.uint8):
+        before = places[0]  # dimensions: each part before it covers one
+        after = target._array.ndim - before - index._array.ndim
+        if index._array.shape == target._array.shape[before : before + index._array.ndim]:
+            mask = index if after == 0 else ops.reshape(index, (*index._array.shape, *[1] * after))
+            ops.masked_fill__Scalar(target, mask, number)
+            return
+        number = 0  # which is not written: the mask does not fit
+    elif not others and dtype is _INT64 and target.dtype not in FLOAT8:
+        ops.index_fill__int_Scalar(target, places[0], ops.reshape(index, (-1,)), number)
+        return
+    ops.index_put_(target, found, wrap(number_filling(number, target._array.dtype)))
+
+
 def delitem(self: Tensor, index: Any) -> None:
     """Raise TypeError: elements of a tensor cannot be deleted."""
     raise TypeError("Tensor does not support deleting items")
 
 
-def _number(self, value):
-    from ..kernels._common.numbers import number_filling
+def _filled_at_once(self, index, number) -> bool:
+    """Write a Python number where a number or a tuple of numbers and plain slices point; return whether it could."""
+    kind = index.__class__
+    if kind is int:
+        index = (index,)
+    elif kind is not tuple:
+        return False
+    array = self._array
+    if not _is_unrecorded(self) or 0 in array.strides or not _are_plain(index):
+        return False
+    seen = _seen_at_once(array, index)
+    if seen is None:
+        return False
+    dtype = array.dtype
+    if number.__class__ not in (int, float) or dtype.char not in "fdFD" or not -65504 <= number <= 65504:
+        from ..kernels._common.numbers import number_filling
 
-    dtype = self._array.dtype
-    if value.__class__ in (int, float) and dtype.char in "fdFD" and -65504 <= value <= 65504:
-        return wrapped_number(value, self)  # it is in range for these dtypes
-    if value.__class__ is int and not -(1 << 63) <= value < 1 << 63:
-        raise ValueError("Overflow when unpacking long long")
-    return wrap(number_filling(value, dtype))
+        number = number_filling(number, dtype, seen.size)
+    seen[...] = number
+    bump_version(self)
+    return True
+
+
+def _are_plain(parts) -> bool:
+    """Return whether all parts of an index are numbers and slices."""
+    for part in parts:
+        if part.__class__ is not int and part.__class__ is not slice:
+            return False
+    return True
 
 
 def _copy_to(target, value):
@@ -261,7 +314,7 @@ def _written_at_once(self, index, value) -> bool:
     kind = index.__class__
     if kind is int:
         index = (index,)
-    elif kind is not tuple or any(part.__class__ is not int and part.__class__ is not slice for part in index):
+    elif kind is not tuple or not _are_plain(index):
         return False
     if not _is_unrecorded(self) or value._edge is not NO_EDGE or value.__class__ is not Tensor:
         return False

@@ -140,11 +140,12 @@ class BackwardHook:
         """Run the hooks if no input requires grad: there is no input node, and no gradient to replace."""
         from gradloom.core.user_stack import level_of_user
 
-        warnings.warn(
-            "Full backward hook is firing when gradients are computed with respect to module outputs "
-            "since no inputs require gradients.",
-            stacklevel=level_of_user(),
-        )
+        if self.user_hooks:
+            warnings.warn(
+                "Full backward hook is firing when gradients are computed with respect to module outputs "
+                "since no inputs require gradients.",
+                stacklevel=level_of_user(),
+            )
         for hook in self.user_hooks:
             answer = hook(self.module, (None,) * self.input_count, self.grad_outputs)
             if answer is not None and not (isinstance(answer, tuple) and all(item is None for item in answer)):

@@ -263,7 +263,8 @@ def number_as(value, dtype: np.dtype) -> np.ndarray:
 def number_filling(value, dtype: np.dtype, count: int = 1) -> np.ndarray:
     """Convert a number like `number_as`, to fill `count` elements. In half precision PyTorch stores infinity for a
     number that is too large if `count` is 1."""
-    if count == 1 and dtype.kind in "fV" and dtype.itemsize == 2 and value.__class__ is not complex:
+    if count == 1 and dtype.kind in "fV" and dtype.itemsize == 2:
+        value = real_number(value, np.dtype(np.float64))
         with np.errstate(over="ignore"):
             return np.array(value, np.float64).astype(dtype)
     return number_as(value, dtype)
