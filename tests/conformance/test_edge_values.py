@@ -10,6 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import gradloom  # noqa: E402
+from tests.releases import pytorch_before  # noqa: E402
 
 NAN, INF = float("nan"), float("inf")
 FLOATS = ("float32", "float64")
@@ -129,6 +130,7 @@ def test_second_derivatives_of_norms_at_zero_are_those_of_pytorch():
             )
             second = library.autograd.grad(first, (x, slope), library.ones(3), allow_unused=True)
             found.append([None if x is None else x.numpy(force=True) for x in second])
+        found[0] = [x if x is None else np.nan_to_num(x) for x in found[0]]  # PyTorch divides 0 by 0 where p > 1
         for expected, actual in zip(*found, strict=True):
             np.testing.assert_array_equal(0 if actual is None else actual, 0 if expected is None else expected)
 
@@ -161,4 +163,8 @@ def test_numbers_that_a_dtype_does_not_hold_are_refused_where_pytorch_refuses_th
                 found.append((type(error), str(error).partition("\n")[0]))
             else:
                 found.append((str(result.dtype), str(result.tolist())))
+        if call == "a masked write" and pytorch_before("2.15") and found[0] != found[1]:  # infinity before 2.15
+            assert dtype in ("float16", "bfloat16") and "without overflow" in found[1][1]
+            assert "inf" in found[0][1] and abs(number) < INF, number
+            continue
         assert found[0] == found[1], number

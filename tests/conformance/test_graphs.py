@@ -10,6 +10,8 @@ pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: m
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
+from tests.releases import pytorch_before
+
 from .case import Case
 from .library import Absent, Library
 from .opinfo_runner import draw_samples, make_case, quiet, spread
@@ -23,8 +25,11 @@ _COMPLEX = "PyTorch makes a convolution of complex numbers of three real ones"
 KNOWN = {
     **{f"nn.functional.conv{kind}{n}d": _COMPLEX for kind in ("", "_transpose") for n in (1, 2, 3)},
     "cholesky": "a name for linalg.cholesky, as PyTorch 2.14 has removed the operator",
+    "nn.functional.poisson_nll_loss": "targets without Stirling's formula are replaced: gradients are not NaN",
     "nn.functional.multi_head_attention_forward": "a query that sees no key is 0, not NaN, by _safe_softmax",
 }
+if pytorch_before("2.15"):
+    KNOWN["nn.functional.scaled_dot_product_attention"] = "3-D inputs are fused, as in PyTorch 2.15"
 TO_COMPARE = [op for op in op_db if op.supports_autograd]
 
 

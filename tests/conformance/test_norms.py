@@ -8,6 +8,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import gradloom  # noqa: E402
+from tests.releases import pytorch_before  # noqa: E402
 
 
 def batch(training):
@@ -79,6 +80,10 @@ def outcomes(t, name, parameters, channels_last=False):
 def test_results_and_gradients(name, parameters):
     found, expected = outcomes(gradloom, name, parameters), outcomes(torch, name, parameters)
     for a, b in zip(found[0] + found[1], expected[0] + expected[1], strict=True):
+        if a is None and b is not None and name.startswith("group"):
+            # PyTorch 2.15 has a formula for second derivatives, which gives zeros for what they do not depend on.
+            assert not pytorch_before("2.15") and not b.any()
+            continue
         assert (a is None) == (b is None)
         if a is not None:
             assert a.stride() == b.stride()

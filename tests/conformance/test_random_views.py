@@ -24,7 +24,8 @@ VIEWS = """a.view(-1)  a.t()  a[0:1]  a[0]  a[:,1]  a.select(0,0)  a.narrow(0,0,
     a[...]  a.mT  a.reshape(-1)  a.movedim(0,-1)  a.hsplit(1)  a.swapaxes(0,-1)  a.ravel()  a.flatten()  a.contiguous()
     a.expand_as(b)  a.view(a.shape)  a.unflatten(-1,(-1,1))  a.real  a.squeeze(0)  a[None]  a.T"""
 WRITES = """a.add_(1)  a.mul_(2)  a.mul_(b)  a.add_(b)  a.copy_(b)  a.zero_()  a.fill_(3)  a.sigmoid_()  a.neg_()
-    a.__setitem__(0,b)  a.__setitem__(0,2.)  a.__setitem__(a>0,L.tensor(1.))  a.t_()  a.unsqueeze_(0)  a.squeeze_()  a.detach_()
+    a.__setitem__(0,b)  a.__setitem__(0,2.)  a.__setitem__(a>0,L.tensor(1.))  a.t_()  a.unsqueeze_(0)  a.squeeze_()
+    a.detach_()
     a.requires_grad_()  a.requires_grad_(False)  a.masked_fill_(b>0,2.)  a.clamp_(0,1)  a.transpose_(0,-1)  a.set_(b)
     a.relu_()  a.index_add_(0,L.tensor([0]),b[:1])  a.add_(b,alpha=2)  L.add(a,b,out=a)  a.div_(2)
     L.nn.functional.relu(a,inplace=True)  setattr(a,'data',b)  setattr(a,'requires_grad',True)  setattr(a,'grad',None)

@@ -89,7 +89,6 @@ logit(x, 0.1)
 frexp(x)[0]
 fill(x, 1)
 complex(x, b)
-polar(x, b)
 angle(x)
 real(x)
 real(complex(x, b))

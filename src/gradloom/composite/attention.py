@@ -22,12 +22,12 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
     _check(query, key, value, attn_mask)
     choice = fused_sdp_choice(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
     attn_mask = _additive(attn_mask, query)
+    is_one = query._array.ndim == key._array.ndim == value._array.ndim == 3  # a batch of one, without its dimension
+    if is_one:
+        query, key, value = (ops.unsqueeze(x, 0) for x in (query, key, value))
+        if attn_mask is not None:
+            attn_mask = ops.reshape(attn_mask, (*[1] * (4 - attn_mask.dim()), *attn_mask.shape))
     if choice == _FLASH:
-        is_one = query._array.ndim == 3  # a batch of one, without its dimension
-        if is_one:
-            query, key, value = (ops.unsqueeze(x, 0) for x in (query, key, value))
-            if attn_mask is not None:
-                attn_mask = ops.reshape(attn_mask, (*[1] * (4 - attn_mask.dim()), *attn_mask.shape))
         found = ops._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, dropout_p, is_causal, attn_mask=attn_mask, scale=scale
         )[0]
@@ -37,9 +37,10 @@ def scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_cau
             "No viable backend for scaled_dot_product_attention was found. This is likely due to turning off both the "
             "math kernel and the fused kernels."
         )
-    return ops._scaled_dot_product_attention_math(
+    found = ops._scaled_dot_product_attention_math(
         query, key, value, attn_mask, dropout_p, is_causal, None, scale=scale, enable_gqa=enable_gqa
     )[0]
+    return ops.squeeze(found, 0) if is_one else found
 
 
 def _check(query, key, value, attn_mask):
