@@ -95,7 +95,7 @@ def found(torch, program):
         return eval(
             program, {"torch": torch, "F": torch.nn.functional, "inf": float("inf"), "nan": float("nan"), **names}
         )
-    except (RuntimeError, NotImplementedError, AttributeError):
+    except (RuntimeError, NotImplementedError, AttributeError, ValueError):
         return REFUSED
 
 

@@ -10,6 +10,7 @@ tensordot(ones(1, 2, dtype=int32), ones(3, 2, dtype=int32), ([0, 1], [0, 1])) ; 
 broadcast_shapes((2,), None, (3, 2)) ; F.pad(ones(2), [tensor(1), 1]) ; windows.hann(True)
 F.adaptive_avg_pool2d(ones(1, 4, 4), (None, 2))
 ones(2).float(memory_format=preserve_format) ; nonzero(ones(2), as_tuple=True)
+F.adaptive_max_pool2d(ones(0, 4, 6), 1) ; F.fractional_max_pool2d(ones(0, 4, 6), 2, output_size=2)
 """
 REFUSED = """
 F.pad(['a'], (1, 1)) : TypeError ; F.pad(ones(2), None) : TypeError ; F.pad(3, (1, 1), 'reflect') : TypeError
@@ -53,6 +54,7 @@ ones(2).float(None) : TypeError ; ones(2).cfloat(preserve_format) : TypeError ; 
 ones(2).is_contiguous(3) : TypeError ; ones(2).to_dense(0) : TypeError ; ones(2).to_dense(ones(2)) : TypeError
 cov(ones(2, 2), aweights=zeros(2)) : RuntimeError ; logspace(0, 1, 3, dtype=bool) : NotImplementedError
 F.max_pool1d(ones(1, 3, dtype=int64), 2) : NotImplementedError
+optim.SGD([{"params": {ones(1)}}], lr=1.0) : TypeError
 """
 #: What an error must not show: attributes of the library's own and messages of Python's or NumPy's.
 INTERNAL = ("_array", "ndarray", "has no attribute", "not iterable", "read-only", "not supported between")

@@ -246,6 +246,8 @@ def native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, we
 def _check_group_norm(input, weight, bias, N, C, HxW, group):
     if group <= 0:
         raise RuntimeError(f"Expected num groups to be greater than 0, got {group}")
+    if not C:
+        raise RuntimeError(f"Expected number of channels to be greater than 0, got {C}")
     if C < 0 or C % group:
         raise RuntimeError(
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape "

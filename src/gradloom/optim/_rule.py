@@ -17,7 +17,15 @@ _NONNEGATIVE = {
     "eps": "epsilon value",
     **{
         name: f"{name} value"
-        for name in ("momentum", "lr_decay", "weight_decay", "initial_accumulator_value", "momentum_decay")
+        for name in (
+            "momentum",
+            "lr_decay",
+            "weight_decay",
+            "initial_accumulator_value",
+            "momentum_decay",
+            "alpha",
+            "lambd",
+        )
     },
 }
 

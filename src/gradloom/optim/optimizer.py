@@ -227,13 +227,18 @@ class Optimizer:
             param_group: dictionary with "params", and any options that override the defaults.
 
         Raises:
-            TypeError: if the group is not a dictionary, or its parameters are not tensors.
+            TypeError: if the group is not a dictionary, or its parameters are a set, or are not tensors.
             ValueError: for a non-leaf tensor, a tensor in another group, a missing required option, or names for some
                 groups only.
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
         parameters = param_group["params"]
+        if isinstance(parameters, set):
+            raise TypeError(
+                "optimizer parameters need to be organized in ordered collections, but the ordering of tensors in sets "
+                "will change between runs. Please use a list instead."
+            )
         parameters = [parameters] if isinstance(parameters, gl.Tensor) else list(parameters)
         parameters, names = _split_names(parameters)
         param_group["params"] = parameters

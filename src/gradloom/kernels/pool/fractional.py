@@ -80,7 +80,7 @@ def _check(dims, x, kernel, output, samples) -> None:
     name += "()" if dims == 2 else "_out()"
     if x.ndim not in (dims + 1, dims + 2):
         raise RuntimeError(f"{name}: Expected {dims + 1}D or {dims + 2}D tensor, but got: {list(x.shape)}")
-    for d in range(x.ndim - dims - 1, x.ndim):
+    for d in range(1, x.ndim):
         if not x.shape[d]:
             raise RuntimeError(
                 f"{name}: Expected input to have non-zero size for non-batch dimensions, but got{list(x.shape)} with "

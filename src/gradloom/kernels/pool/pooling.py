@@ -340,7 +340,7 @@ def shared_out(name: str, x: np.ndarray, dims: int, output_size: Ints) -> tuple[
             f"{name}: elements of output_size must be greater than or equal to 0 but received "
             f"{{{', '.join(map(str, output))}}}"
         )
-    for axis in range(-dims if name == "adaptive_avg_pool2d" else -dims - 1, 0):  # which may have no channels
+    for axis in range(-dims, 0) if name == "adaptive_avg_pool2d" else range(1 - x.ndim, 0):  # not the first
         if x.shape[axis] == 0:
             raise RuntimeError(
                 f"{name}(): Expected input to have non-zero size for non-batch dimensions, but input has "
