@@ -236,16 +236,17 @@ class Reasons:
 
     def without_entry(self, name: str) -> str:
         """Return why derivatives.yaml has no entry for an operator; '' if one is missing."""
-        if not any(map(exists, each(self.facts.derivatives[name]).values())):
-            return "nothing to differentiate: no input has a formula in PyTorch either"
         function = self.functions.get(name)
-        if function is not None and function.composite is not None:
+        has_formula = any(map(exists, each(self.facts.derivatives[name]).values()))
+        if has_formula and function is not None and function.composite is not None:
             return "a composite here, and differentiable as such"
         strategy = "" if function is None else own_specification().derivatives[name].strategy
         if strategy == "formula":
             return "the entry of the functional operator serves it"
         if strategy == "not_differentiable":
             return "not differentiable: no result requires a gradient"
+        if not has_formula:
+            return "nothing to differentiate: no input has a formula in PyTorch either"
         if function is not None:
             return ""
         return self.absent(name) if name in self.facts.schemas else "for PyTorch's compiler and tracing"
