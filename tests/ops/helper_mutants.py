@@ -169,7 +169,7 @@ def boundary_fault(operator: Operator) -> Fault | None:
     """Return the first fault of an operator at boundary points."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
-        return next(_at_boundaries(cases(operator), "thorough", OperatorResult("", "", "")), None)
+        return next(_at_boundaries(cases(operator), "thorough", OperatorResult("", "", ""), limits=True), None)
 
 
 def judged(mutant: HelperMutant) -> Verdict:

@@ -35,6 +35,13 @@ ENTRIES = """
 
 - func: planted_no_tangent(Tensor self) -> Tensor
   kernel: xp.sin(self)
+
+- func: planted_nan(Tensor self) -> Tensor
+  kernel: xp.sin(self)
+
+- func: planted_range(Tensor self) -> Tensor
+  tags: pointwise
+  kernel: 1 / self
 """
 
 FORMULAS = """
@@ -71,6 +78,14 @@ FORMULAS = """
 
 - name: planted_no_tangent(Tensor self) -> Tensor
   self: grad * self.cos()
+
+- name: planted_nan(Tensor self) -> Tensor
+  self: grad * (self.cos() + (self * 0).abs().sqrt()).conj()
+  result: self_t * self_p.cos()
+
+- name: planted_range(Tensor self) -> Tensor
+  self: -grad * (result * result).conj()
+  result: -self_t * self_p.pow(3) / self_p.pow(5)
 """
 
 
@@ -110,6 +125,8 @@ def test_a_sound_operator_passes(planted):
         ("tangent", "forward"),
         ("undefined", "undefined"),
         ("no_tangent", "forward"),
+        ("nan", "rev-rev"),
+        ("range", "boundary"),
     ],
 )
 def test_a_wrong_derivative_is_found(planted, name, check):

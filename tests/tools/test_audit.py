@@ -176,7 +176,7 @@ def test_programs_of_a_former_audit_are_run_with_the_installed_version(found, mo
 
 def test_what_gradloom_gives_where_its_entry_says_nan_is_documented(monkeypatch):
     draws = auditing.draws
-    monkeypatch.setattr(auditing, "draws", lambda *args: islice(draws(*args), 4))  # the last has dependent rows
+    monkeypatch.setattr(auditing, "draws", lambda *args: islice(draws(*args), 4))  # singular matrices
     operators = {o.name: o for o in own_operators()}
     *found, (_, counts) = audit_operator(operators["linalg_qr"], libraries.load("gradloom"), None)
     assert counts["documented"] and not [f for f in found if isinstance(f, Finding)]

@@ -15,6 +15,8 @@ def fft_r2c_backward(grad, dim, normalization, onesided, last_dim_size):
         last_dim_size: the input's size along the last of `dim`.
     """
     last = dim[-1]
+    if not last_dim_size:
+        return ops.real(ops.narrow(grad, last, 0, 0))
     if onesided and last_dim_size > grad.shape[last]:
         shape = list(grad.shape)
         shape[last] = last_dim_size

@@ -6,6 +6,7 @@ from math import prod
 
 from numpy import broadcast_shapes
 
+from ...core.tangents import is_differentiated
 from ...dispatch import _operators as ops
 from ...kernels._common.dims import wrap_dim
 from ...kernels._common.errors import refusal
@@ -357,7 +358,12 @@ def powsum(self, ord, dim, keepdim, dtype):
     x = self if dtype is None else self.to(dtype)
     if not (x.is_floating_point() or x.is_complex()):
         raise NotImplementedError(f"\"powsum_cpu\" not implemented for '{scalar_type_name(x.dtype)}'")
-    return ops.pow(ops.abs(x), ord).sum(dim, keepdim)
+    if 0 < ord < 2 and is_differentiated(x):  # derivatives are 0 at 0, as those of the norms
+        zero = x == 0
+        powers = ops.masked_fill(ops.pow(ops.abs(ops.masked_fill(x, zero, 1)), ord), zero, 0)
+    else:
+        powers = ops.pow(ops.abs(x), ord)
+    return powers.sum(dim, keepdim)
 
 
 def is_all_true(self):

@@ -138,6 +138,8 @@ def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndar
         raise RuntimeError(
             f"expected grad_output with leading sizes {list(self.shape[:-dims])}, but got {list(grad_output.shape)}"
         )
+    if 0 in self.shape[-dims - (dims == 3) :]:  # as the forward pass
+        raise RuntimeError(f"adaptive_avg_pool{dims}d_backward(): the input is empty: {list(self.shape)}")
     refuse(f"adaptive_avg_pool{dims}d_backward", grad_output, "c")
     grad = grad_output.astype(compute_dtype(grad_output.dtype), copy=False)
     for axis in range(-dims, 0):

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from gradloom.tools.verify.boundaries import changes
 from gradloom.tools.verify.case import Case, is_float, tensors
 from gradloom.tools.verify.operators import Operator
-from gradloom.tools.verify.sampling import cases, domains
+from gradloom.tools.verify.sampling import cases
 from gradloom.tools.verify.variations import plan, replaced
 
 from .problems import with_arrays
@@ -30,7 +31,7 @@ def draws(operator: Operator, seed: int = 0) -> Iterator[tuple[Case, str]]:
         if case.places and new and len(whole) < (1 if operator.is_pointwise else 2):
             whole.append(case)
     for case in whole:
-        for made, label in boundary(case, seed):
+        for made, label in boundary(case):
             made.is_varied = True
             yield made, label
     for case in base:
@@ -51,56 +52,17 @@ def is_extreme(label: str) -> bool:
     return label.startswith(_EXTREME)
 
 
-def boundary(case: Case, seed: int = 0) -> Iterator[tuple[Case, str]]:
-    """Yield a call with numbers at boundaries: zeros, ties, singular matrices, ends of the domain, extreme numbers."""
+def boundary(case: Case) -> Iterator[tuple[Case, str]]:
+    """Yield a call at the boundary points of `verify`, also those of matrices, and with some equal elements of its
+    inputs."""
+    for label, arrays in changes(case, case.floats, not case.operator.is_pointwise):
+        yield with_arrays(case, arrays), label
     arrays = {p: np.array(case.read(p)._array) for p in case.floats}
-    ranges = domains(case.operator)
-    for place in case.floats:
-        for label, array in special(arrays[place]):
-            yield with_arrays(case, {place: array}), f"{label} in `{place}`"
-        for end in ranges.get(place.name, ()):
-            yield with_arrays(case, {place: np.full_like(arrays[place], end)}), f"`{place}` at the end of its domain"
-    if len(arrays) > 1:
-        first = next(iter(arrays))
-        alike = {p: arrays[first] for p in arrays if arrays[p].shape == arrays[first].shape}
-        if len(alike) > 1:
-            yield with_arrays(case, alike), "equal inputs"
-            mixed = {p: np.where(np.arange(a.size).reshape(a.shape) % 2, a, arrays[p]) for p, a in alike.items()}
-            yield with_arrays(case, mixed), "some equal elements of inputs"
-        for label, value in (("zeros", 0.0), ("ones", 1.0)):
-            yield with_arrays(case, {p: np.full_like(a, value) for p, a in arrays.items()}), f"{label} in all inputs"
-
-
-def special(array: Array) -> Iterator[tuple[str, Array]]:
-    """Yield (label, array) for the boundaries of one array."""
-    flat = array.reshape(-1)
-
-    def changed(label: str, made: Array) -> tuple[str, Array]:
-        return label, made.reshape(array.shape).astype(array.dtype)
-
-    if not array.size:
-        return
-    for count, label in ((1, "a zero"), (2, "two zeros")):
-        if array.size > count:
-            made = flat.copy()
-            made[:count] = 0
-            yield changed(label, made)
-    if array.ndim >= 2 and min(array.shape[-2:]) > 1:
-        rows = array.copy()
-        rows[..., -1, :] = 2 * rows[..., 0, :]
-        yield changed("dependent rows", rows)
-        yield changed("rank one", array[..., :, :1] * array[..., :1, :])
-        n, m = array.shape[-2:]
-        yield changed("the identity", np.broadcast_to(np.eye(n, m), array.shape))
-        yield changed("a Jordan block", np.broadcast_to(np.eye(n, m) + np.eye(n, m, 1), array.shape))
-        yield changed("equal rows", np.broadcast_to(array[..., :1, :], array.shape))
-    if array.size > 1:
-        yield changed("a tie", np.concatenate([flat[1:2], flat[1:]]))
-    yield changed("zeros", np.zeros_like(flat))
-    yield changed("equal numbers", np.full_like(flat, 1))
-    if array.size > 1:
-        yield changed("small integers", np.resize([1.0, -1.0, 2.0, 0.0, 1.0, -2.0, 3.0], array.size))
-    yield changed("numbers below zero", -flat)
+    first = next(iter(arrays.values()), None)
+    alike = {p: a for p, a in arrays.items() if a.shape == first.shape}
+    if len(alike) > 1:
+        mixed = {p: np.where(np.arange(a.size).reshape(a.shape) % 2, first, a) for p, a in alike.items()}
+        yield with_arrays(case, mixed), "some equal elements of inputs"
 
 
 def _crossed(base: list[Case]) -> Iterator[Case]:

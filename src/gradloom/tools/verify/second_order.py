@@ -132,7 +132,7 @@ class SecondOrder:
         if close(found, rough, ROUGH_RTOL, ROUGH_ATOL * scale(numerical, *function.outputs)):
             return False
         fine = function.extrapolated(i)[n]
-        usable = np.isfinite(fine).all(1) & np.isfinite(found).all(1)
+        usable = np.isfinite(fine).all(1)
         fine = fine if project is None else fine @ project.T
         if close(found, fine, FINE_RTOL, FINE_ATOL * scale(fine, *function.outputs)):
             return False
