@@ -39,7 +39,7 @@ LIMITS = {
     "files under tests": 627,
     "files whose functions run while one formula becomes text": 33,
     "modules in the import circle": 5,
-    "lines of src and codegen": 191_060,
+    "lines of src and codegen": 191_140,
     "generated lines": 83_050,
     "modules of the core that are not of the core": 0,
 }
