@@ -48,8 +48,10 @@ CORE = set(
     """__init__ accumulate_grad anomaly attributes edge engine gradient_checks hooks late node roots saved_variable
     tangents tensor tensor_base user_stack variants views""".split()
 )
-# Where names of operators are not looked up: names of NumPy's functions and of instructions, and samples for tests.
+# Where names of operators are not looked up: names of NumPy's and SymPy's functions and of instructions, and samples
+# for tests.
 OTHER_NAMES = (
+    "codegen/derivation/",
     "codegen/language/",
     "codegen/wrappers/results.py",
     "src/gradloom/compiler/_eager_large.py",

@@ -347,6 +347,7 @@ STAGES = (
     "schema",
     "language",
     "operators",
+    "derivation",
     "derivatives",
     "notation",
     "wrappers",

@@ -28,7 +28,19 @@ from ..operators.native_functions import package_folder
 from ..reading.yaml_files import Entry, Source, Text, entries_in, load_entries
 from ..schema import FunctionSchema
 from ..target import OPERATORS
-from .entries import DEFAULT, NAME, OVERRIDE, Section, check_styles, derivative_key, find_outputs, sections, styled_uses
+from .entries import (
+    DEFAULT,
+    DEFINITION,
+    DERIVED,
+    NAME,
+    OVERRIDE,
+    Section,
+    check_styles,
+    derivative_key,
+    find_outputs,
+    sections,
+    styled_uses,
+)
 from .formulas import LINEAR, analyse_backward, analyse_forward, linear_call, parse_lines
 from .model import DifferentiabilityInfo, DifferentiableFunction
 
@@ -144,6 +156,9 @@ class _Loader:
                 raise entry.keys["func"].error("unknown key `func`", derivative_key("func", ()))
             raise entry.error("the entry has no `name`", hint)
         self.check_override(entry)
+        if DEFINITION in entry and text.path != DERIVED:
+            hint = f"remove it; it belongs to {DERIVED}, which `gradloom generate` writes"
+            raise entry.keys[DEFINITION].error(f"unknown key `{DEFINITION}`", hint)
         schema = parse_func(text)
         name = str(schema.name)
         known = self.functions.schema(name)

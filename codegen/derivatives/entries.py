@@ -59,6 +59,8 @@ def derivative_key(word: str, known: Container[str]) -> str:
 
 NAME, DISPATCH, DIFFERENTIABILITY, NODE = "name", "dispatch", "output_differentiability", "node"
 OVERRIDE = "override"
+DERIVED = "derived.yaml"  # the file of entries that were derived (Note [Derived entries])
+DEFINITION = "definition"  # there, the definition from which an entry was derived
 DEFAULT = "Default"
 _NODE = re.compile(r"[A-Z][A-Za-z0-9]*Backward[A-Za-z0-9_]*")
 NON_DIFFERENTIABLE = "non_differentiable"
@@ -155,7 +157,7 @@ def _section(
     arguments = {a.python_name for a in schema.inputs}
     returns = return_names(schema)
     for word, value in fields.items():
-        if word in (DIFFERENTIABILITY, NODE):
+        if word in (DIFFERENTIABILITY, NODE, DEFINITION):
             continue
         key = entry.keys[word]
         names = tuple(key.words())

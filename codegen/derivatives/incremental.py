@@ -42,6 +42,8 @@ from ..reading.yaml_files import LaterEntry, Source, read_text, split
 from ..target import FILES, GENERATOR, Target
 from . import derivatives, specification
 from .derivatives import array_form, callables_of
+from .derived import is_up_to_date, kept_text
+from .entries import DERIVED
 from .model import DifferentiabilityInfo
 from .specification import Specification, check_names
 
@@ -63,8 +65,10 @@ def load(target: Target, memo: Memo, shown: Callable[[str], str] | None = None) 
 
 
 def texts(target: Target, shown: Callable[[str], str]) -> list[tuple[str, str]]:
-    """Return the texts of the two YAML files, and their names in messages."""
-    return [(read_text(target.path(name), shown(name)), shown(name)) for name in FILES]
+    """Return the texts of the two YAML files, and of derived.yaml if there is one, and their names in messages."""
+    found = [(read_text(target.path(name), shown(name)), shown(name)) for name in FILES]
+    kept = kept_text(target)
+    return [*found, (kept, DERIVED)] if kept else found
 
 
 def environment(target: Target) -> bytes:
@@ -133,14 +137,25 @@ class Steps:
         single = derivatives.Single(functions, callable_)
         infos: dict[str, dict[str, DifferentiabilityInfo]] = {}
         for part in self._parts(1):
-            key = digest("derivative", self.declarations, part.text)
-            name, found = memo.value(key, lambda part=part: single.analysed(part), part)  # type: ignore[misc]
-            if name in infos:
-                raise NotSimpleError(f"`{name}` has two entries")
-            infos[name] = single.named(name, found)
-            for info in infos[name].values():
-                self.derivatives[id(info.place)] = digest(key, info.dispatch_key)
-        return Specification(target, functions, derivatives.join(functions, infos), callable_)
+            self._add(part, single, infos)
+        kept = self.texts[2][0] if len(self.texts) > 2 else ""
+        if not is_up_to_date(functions, infos, kept):
+            raise NotSimpleError("derivatives are to be derived")
+        for part in self._parts(2) if kept else ():
+            self._add(part, single, infos)
+        return Specification(target, functions, derivatives.join(functions, infos), callable_, derived=kept)
+
+    def _add(
+        self, part: Source, single: derivatives.Single, infos: dict[str, dict[str, DifferentiabilityInfo]]
+    ) -> None:
+        """Add the derivative of an entry to those of the operators."""
+        key = digest("derivative", self.declarations, part.text)
+        name, found = self.memo.value(key, lambda: single.analysed(part), part)
+        if name in infos:
+            raise NotSimpleError(f"`{name}` has two entries")
+        infos[name] = single.named(name, found)
+        for info in infos[name].values():
+            self.derivatives[id(info.place)] = digest(key, info.dispatch_key)
 
     def _parts(self, file: int) -> list[Source]:
         text, shown = self.texts[file]

@@ -30,6 +30,7 @@ from ..schema import origin
 from ..target import FILES, METHODS_OF, Target, own
 from . import derivatives
 from .derivatives import Derivatives, callables_of
+from .derived import complete, kept_text
 from .entries import NAME, OVERRIDE
 from .model import DifferentiabilityInfo, DifferentiableFunction
 
@@ -44,6 +45,7 @@ class Specification:
     callables: Callables  # the functions that its formulas may call
     # gradloom's operators and variants whose derivatives it replaces, joined to the new derivatives
     overrides: tuple[DifferentiableFunction, ...] = ()
+    derived: str = ""  # the text of derived.yaml, '' if no operator gets its derivative from its definition
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def base() -> Base:
     @cache
     def load_derivatives() -> Derivatives:
         entries = load_entries(target.path(FILES[1]), FILES[1])
-        return derivatives.analyse_entries(entries, functions, callables)
+        return _joined(entries, functions, callables, target)[0]
 
     return Base(functions, callables, load_derivatives)
 
@@ -91,7 +93,8 @@ def load(target: Target, shown: Callable[[str], str] | None = None) -> Specifica
         helpers = find_helpers(target.source / "formulas", target.shown_folder("formulas"))
         callables = callables_of(functions, helpers)
         entries = load_entries(target.path(FILES[1]), shown(FILES[1]))
-        return Specification(target, functions, derivatives.analyse_entries(entries, functions, callables), callables)
+        joined, text = _joined(entries, functions, callables, target)
+        return Specification(target, functions, joined, callables, derived=text)
     operators, formulas = (_entries(target.path(name), shown(name)) for name in FILES)
     return analyse(target, operators, formulas)
 
@@ -125,9 +128,23 @@ def analyse(
     for part in (given.operators, callables_of(functions, helpers, target.operators)):
         callables = callables.extended_by(part) if part is not None else callables
     own_entries, foreign = _sort(formulas, functions, underlying.functions)
-    joined = derivatives.analyse_entries(own_entries, functions, callables, target.operators)
+    joined, text = _joined(own_entries, functions, callables, target)
     overrides = _overrides(foreign, underlying, callables) if foreign else ()
-    return Specification(target, functions, joined, callables, overrides)
+    return Specification(target, functions, joined, callables, overrides, text)
+
+
+def _joined(
+    entries: Sequence[Entry], functions: NativeFunctions, callables: Callables, target: Target
+) -> tuple[Derivatives, str]:
+    """Return the operators of a target joined to their derivatives, written and derived, and the text of the latter."""
+    more, text = complete(functions, names_in(entries), kept_text(target), target)
+    return derivatives.analyse_entries([*entries, *more], functions, callables, target.operators), text
+
+
+def names_in(entries: Iterable[Entry]) -> set[str]:
+    """Return the full names of the operators that entries are for."""
+    texts = [entry.get(NAME) for entry in entries]
+    return {text.value.partition("(")[0].strip() for text in texts if isinstance(text, Text)}
 
 
 def _sort(

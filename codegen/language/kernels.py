@@ -281,6 +281,9 @@ def dotted_name(node: ast.expr) -> tuple[str, ...]:
 _DOTTED = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)", re.ASCII)
 
 
+OF_GRADLOOM = "gradloom:"
+
+
 @dataclass(frozen=True, slots=True)
 class KernelExpr:
     """An analysed kernel."""
@@ -288,7 +291,8 @@ class KernelExpr:
     kind: str  # 'named' (family.function, called with the operator's arguments) or 'expression'
     source: str  # the expression on one line, or 'family.function'
     text: Text  # its place in the YAML file
-    # (family.function, module) for each kernel that it calls by name: ('shape.view', 'shape.views')
+    # (family.function, module) for each kernel that it calls by name: ('shape.view', 'shape.views'); those of gradloom
+    # that a package's operators call begin with `OF_GRADLOOM`
     modules: tuple[tuple[str, str], ...] = ()
     # the NumPy ufunc whose call is the whole expression, so that it can take `out=`, by name; else None
     ufunc: str | None = None
@@ -296,8 +300,8 @@ class KernelExpr:
 
     @property
     def families(self) -> tuple[str, ...]:
-        """The families of the kernels that it calls by name."""
-        return tuple(sorted({name.partition(".")[0] for name, _ in self.modules}))
+        """The families of the package's kernels that it calls by name."""
+        return tuple(sorted({name.partition(".")[0] for name, m in self.modules if not m.startswith(OF_GRADLOOM)}))
 
     @property
     def family(self) -> str | None:

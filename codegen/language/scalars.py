@@ -120,14 +120,31 @@ def names_in(node: ast.AST, beside_none: bool = True) -> set[str]:
     return found.union(*(names_in(child, beside_none) for child in ast.iter_child_nodes(node)))
 
 
-def array_expression(scalar: Scalar) -> str:
-    """Return the kernel expression that computes a definition for whole arrays.
+def has_derivative(scalar: Scalar) -> bool:
+    """Return whether a definition has a derivative: its values are neither conditions nor integers by nature."""
+    return not _is_discrete(scalar.tree)
 
-    Raises ValueError with the function's name if NumPy lacks a function that it uses.
-    """
-    missing = sorted(SPECIAL.keys() & names_in(scalar.tree))
-    if missing:
-        raise ValueError(missing[0])
+
+_DISCRETE = frozenset("isnan isinf isfinite signbit gcd lcm".split())
+_BITS = ast.BitAnd | ast.BitOr | ast.BitXor | ast.LShift | ast.RShift
+
+
+def _is_discrete(tree: ast.expr) -> bool:
+    match tree:
+        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(op=ast.Invert() | ast.Not()):
+            return True
+        case ast.BinOp(op=op) if isinstance(op, _BITS):
+            return True
+        case ast.Call(func=ast.Name(id=name)) if name in _DISCRETE:
+            return True
+        case ast.Call(func=ast.Name(id="where"), args=[_, yes, no]) | ast.IfExp(body=yes, orelse=no):
+            return _is_discrete(yes) and _is_discrete(no)
+    return False
+
+
+def array_expression(scalar: Scalar) -> str:
+    """Return the kernel expression that computes a definition for whole arrays. Functions that NumPy lacks are kernels
+    of gradloom's family `elementwise`."""
     return ast.unparse(_ToArrays().visit(ast.parse(scalar.source, mode="eval").body))
 
 
@@ -167,14 +184,15 @@ def _operations(node: ast.expr) -> int:
     return (not isinstance(node, ast.Name)) + sum(_operations(part) for part in parts)
 
 
-def _member(name: str) -> ast.expr:
-    return ast.Attribute(ast.Name("xp", ast.Load()), name, ast.Load())
+def _member(name: str, of: str = "xp") -> ast.expr:
+    return ast.Attribute(ast.Name(of, ast.Load()), name, ast.Load())
 
 
 class _ToArrays(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         node.args = [self.visit(argument) for argument in node.args]
-        node.func = _member(node.func.id)  # type: ignore[attr-defined]  # checked by Checker
+        name = node.func.id  # type: ignore[attr-defined]  # checked by Checker
+        node.func = _member(name, "elementwise" if name in SPECIAL else "xp")
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
@@ -222,6 +240,12 @@ class _FromArrays(ast.NodeTransformer):
         return super().generic_visit(node)
 
 
+def filled(tree: ast.expr, arguments: Mapping[str, ast.expr]) -> ast.expr:
+    """Return a copy of an expression with expressions in the place of names."""
+    found: ast.expr = _Filled(arguments).visit(ast.parse(ast.unparse(tree), mode="eval").body)
+    return found
+
+
 class _Filled(ast.NodeTransformer):
     """Puts arguments for names."""
 
@@ -262,6 +286,8 @@ class _FromFormula(ast.NodeTransformer):
             name, given = node.func.attr, [node.func.value]
         else:
             name = ast.unparse(node.func)
+        if name == "of_real_numbers":
+            return self.visit(node.args[0])  # type: ignore[no-any-return]
         arguments = [self.visit(argument) for argument in (*given, *node.args)]
         if name == "conj" and len(arguments) == 1:
             return arguments[0]  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ..errors import did_you_mean, raise_all, shorten
-from ..language.kernels import KernelExpr, analyse, check_function
+from ..language.kernels import OF_GRADLOOM, KernelExpr, analyse, check_function
 from ..language.rows import analyse_rows
 from ..language.scalars import Scalar, analyse_scalar, array_expression, from_kernel
 from ..reading.python_files import FunctionIndex
@@ -98,6 +98,8 @@ class Reader:
         inplace = next((v.schema for v in derived if v.kind == "inplace"), None)
         self.check_inplace_function(entry, variants, derived)
         tags = tuple(w.value for w in words_of(entry, "tags"))
+        if scalar is not None and "pointwise" not in tags and entry.get("batch") is None:
+            tags = (*tags, "pointwise")
         return NativeFunction(
             entry=entry,
             text=text,
@@ -120,6 +122,7 @@ class Reader:
             deprecated_because=word_of(entry, "deprecated_because"),
             infix=word_of(entry, "infix"),
             domain=check_domain(entry, schema),
+            is_differentiable=self.is_differentiable(entry, schema, scalar),
             kinks=tuple(word.value for word in words_of(entry, "kinks")),
             on_real=word_of(entry, "on_real"),
             out=out_words(entry, schema, has_out),
@@ -141,12 +144,22 @@ class Reader:
         text = entry.get("scalar")
         if not isinstance(text, Text):
             return None
-        if "pointwise" not in (*(w.value for w in words_of(entry, "tags")), word_of(entry, "batch")):
+        tags = [w.value for w in words_of(entry, "tags")]
+        other = word_of(entry, "batch") not in (None, "pointwise") or "reduction" in tags
+        if other and "pointwise" not in tags:
             hint = "add `pointwise` to `tags:`, or `batch: pointwise`"
             raise entry.keys["scalar"].error(f"`{schema.name}` is not pointwise", hint)
         if len(schema.as_functional().returns) != 1:
             raise entry.keys["scalar"].error(f"`{schema.name}` has several results", "remove `scalar:`")
         return analyse_scalar(text, schema)
+
+    def is_differentiable(self, entry: Entry, schema: FunctionSchema, scalar: Scalar | None) -> bool:
+        """Return whether a definition may get derivatives; refuse `differentiable:` where there is no definition."""
+        if "differentiable" in entry and scalar is None:
+            hint = "remove it; only operators with `scalar:` get derivatives that derivatives.yaml does not have"
+            message = f"`{schema.name}` has no definition, so that `differentiable` has no meaning"
+            raise entry.keys["differentiable"].error(message, hint)
+        return "differentiable" not in entry
 
     def implementation(
         self, entry: Entry, text: Text, schema: FunctionSchema, scalar: Scalar | None
@@ -169,12 +182,11 @@ class Reader:
         """Return the kernel that a definition makes."""
         text = entry.fields["scalar"]
         assert isinstance(text, Text)
-        try:
-            source = array_expression(scalar)
-        except ValueError as missing:
-            hint = "add `kernel: family.function`, which computes it"
-            raise text.error(f"NumPy has no `{missing}`, and `{schema.name}` has no kernel", hint) from None
-        return analyse(replace(text, value=source), schema, self.kernels)
+        of_gradloom = rules_in("kernels")
+        kernel = analyse(replace(text, value=array_expression(scalar)), schema, of_gradloom)
+        if self.kernels.folder == of_gradloom.folder:
+            return kernel
+        return replace(kernel, modules=tuple((name, OF_GRADLOOM + module) for name, module in kernel.modules))
 
     def tensors(self, entry: Entry, schema: FunctionSchema, key: str) -> tuple[str, ...]:
         """Return the tensor arguments that a key names."""

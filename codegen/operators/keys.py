@@ -109,6 +109,7 @@ KEYS = {
     "half_numbers": Key("text", "`exact` if a number keeps its digits beside half precision", ("exact",)),
     "on_real": Key("text", "`self` where it gives a real tensor back as it is", ("self",)),
     "domain": Key("any", "where tests may take samples from"),
+    "differentiable": Key("text", "`false` if its definition gets no derivative", ("false",)),
     "kinks": Key("words", "what its formulas give where it has no derivative", tuple(KINKS)),
 }
 

@@ -47,6 +47,7 @@ class NativeFunction:
     rows: Rows | None = (
         None  # what it computes for rows of elements, by `scalar:` and `over:`; None if these do not say
     )
+    is_differentiable: bool = True  # whether its definition gets derivatives, if derivatives.yaml has no entry
     kinks: tuple[str, ...] = ()  # what its formulas give where it has no derivative: words of `KINKS`
     on_real: str | None = None  # 'self' if it returns a real tensor unchanged; else None
     out: tuple[str, ...] = ()  # the words of `out:`; `out_takes` derives the requirements from them

@@ -1,4 +1,4 @@
-"""Stage 8, outputs: the text of every generated file, through the templates.
+"""Stage 9, outputs: the text of every generated file, through the templates.
 
 In: a `Specification`. Out: {path: text}. The stage is `render.render_package`. `support` determines the features that
 an operator supports, for documentation and tools.

@@ -19,8 +19,10 @@ from textwrap import fill as fill_lines
 from typing import Any
 
 from ..derivatives.derivatives import Derivatives
+from ..derivatives.entries import DERIVED
 from ..derivatives.model import DifferentiableFunction
 from ..derivatives.specification import Specification, base
+from ..language.kernels import OF_GRADLOOM
 from ..memo import Memo, digest
 from ..notation.equations import Notation, docstring
 from ..operators.model import NativeFunctions
@@ -120,6 +122,8 @@ def render_package(specification: Specification, debug: bool = False, parts: Par
     target = specification.target
     package = target.source if target.is_own else None
     files = render(specification.derivatives, package, target, debug, parts, specification.functions)
+    if specification.derived:
+        files[DERIVED] = specification.derived
     if target.is_own:
         return files
     files["__init__.py"] = fill("package.jinja", "registered", target=target, version=_version())
@@ -394,7 +398,10 @@ def _aliases(folder_name: str, modules: Iterable[str], target: Target) -> list[t
     """Return (package, [(module in it, its name in generated code)]) for the modules of kernels or composites."""
     found: dict[str, list[tuple[str, str]]] = {}
     for module in sorted(modules):
-        package, _, name = f"{target.package}.{folder_name}.{module}".rpartition(".")
+        whole = f"{target.package}.{folder_name}.{module}"
+        if module.startswith(OF_GRADLOOM):
+            whole = f"gradloom.{folder_name}.{module.removeprefix(OF_GRADLOOM)}"
+        package, _, name = whole.rpartition(".")
         found.setdefault(package, []).append((name, module_alias(folder_name, module)))
     return list(found.items())
 

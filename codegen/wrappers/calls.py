@@ -44,7 +44,7 @@ def rename(expression: str, names: Mapping[str, str]) -> str:
 def module_alias(folder_name: str, module: str) -> str:
     """Return the name of a module of kernels or composites in generated code: `kernels_shape_views`. The plain name may
     be taken: a family may have the name of one of its operators (matmul)."""
-    return f"{folder_name}_{module.replace('.', '_')}"
+    return f"{folder_name}_{module.replace('.', '_').replace(':', '_')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,12 +31,22 @@ class KernelCalls(Calls):
     """A wrapper with the call of its kernel."""
 
     @property
-    def _kernel_names(self) -> Mapping[str, str]:
+    def _kernel_modules(self) -> dict[str, str]:
         assert self.native.kernel is not None
-        names = {
+        return {
             name: f"{module_alias('kernels', module)}.{name.partition('.')[2]}"
             for name, module in self.native.kernel.modules
         }
+
+    @property
+    def made_source(self) -> str:
+        """The body of the function that generated code has for a definition."""
+        assert self.native.kernel is not None
+        return rename(self.native.kernel.source, self._kernel_modules)
+
+    @property
+    def _kernel_names(self) -> Mapping[str, str]:
+        names = self._kernel_modules
         for p in self.parameters:
             name = p.argument.python_name
             if p.kind != "value":

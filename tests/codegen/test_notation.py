@@ -546,6 +546,7 @@ INTERNAL = {
     "sym_strides",
     "sym_numel",
     "scalar_type",
+    "of_real_numbers",
     "multiply",
     "subtract",
     "negative",

@@ -17,6 +17,16 @@ def quotient_or_zero(x, y, zero=None):
     return ops.masked_fill(x, zero, 0) / ops.masked_fill(y, zero, 1)
 
 
+def of_real_numbers(derivative, dtype):
+    """Return a derivative that follows from a definition of real numbers; raise for an input of a complex dtype."""
+    if dtype.is_complex:
+        raise NotImplementedError(
+            f"the derivative follows from a definition of real numbers, which has none for {dtype}: "
+            "write the operator's formulas into derivatives.yaml"
+        )
+    return derivative
+
+
 def maybe_multiply(tensor, scalar):
     """Return `tensor * scalar`, without multiplying if `scalar` is 1."""
     return tensor if scalar == 1 else ops.mul_Scalar(tensor, scalar)

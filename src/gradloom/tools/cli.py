@@ -18,6 +18,8 @@ from typing import Any
 COMMANDS = {
     "generate": "write generated/ anew from the two YAML files",
     "verify": "check derivatives numerically: reverse mode, forward mode, second derivatives, variants, dtypes",
+    "propose": "derive an operator's formulas from its definition, as lines for derivatives.yaml",
+    "prove": "prove formulas equal to the derivatives of definitions, by symbolic mathematics, or refute them",
     "audit": "find wrong derivatives of PyTorch, of other libraries or of gradloom, with a program that shows each",
     "upstream": "compare two releases of PyTorch, and list what gradloom lacks of the second",
     "explain": "show where an operator comes from, its derivative, and what it saves and supports",
@@ -27,7 +29,7 @@ COMMANDS = {
     "torchrun": "run a program that was written for PyTorch in several processes, on one machine or more",
     "doctor": "list the names of torch that a program uses and gradloom lacks",
 }
-WITH_ROOT = ("generate", "verify", "check")
+WITH_ROOT = ("generate", "verify", "check", "propose", "prove")
 # These build trees that live until they end: without the garbage collector they take two thirds of the time.
 WITHOUT_COLLECTION = ("generate", "check", "explain", "new", "doctor")
 

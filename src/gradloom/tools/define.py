@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from gradloom.codegen.derivatives import derivatives
-from gradloom.codegen.derivatives.entries import NAME
+from gradloom.codegen.derivatives.entries import DERIVED, NAME
 from gradloom.codegen.derivatives.specification import Given, Specification, analyse
 from gradloom.codegen.errors import SpecError, raise_all
 from gradloom.codegen.language.scope import Callables, Helper, Kind
@@ -40,7 +40,7 @@ class Definition:
         namespace: the operators are in `gradloom.ops.<namespace>`.
         operators: their names there, variants included.
         overrides: full names of gradloom's operators whose derivative is replaced, variants included.
-        sources: the generated code, by module.
+        sources: the generated code, by module, and `derived.yaml`, the derivatives that follow from definitions.
     """
 
     namespace: str
@@ -134,7 +134,7 @@ def _define(
         _give(f"{target.generated}.kernels", {}, modules)
         _give(f"{target.generated}.kernels.{KERNELS}", given["kernels"], modules)
         _give(f"{target.generated}.helpers", given["helpers"], modules)
-        for name in sorted(sources, key=_order):
+        for name in sorted(sources.keys() - {DERIVED}, key=_order):
             _load(target.generated, name, sources[name], modules, lines)
         registration = _registry.Registration(target.generated, namespace)
         generated = target.generated

@@ -1,0 +1,101 @@
+"""The command `gradloom prove`: all formulas of operators with a definition, or some, and a summary."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from gradloom.codegen.derivatives.specification import Specification
+from gradloom.codegen.errors import UsageError, did_you_mean
+from gradloom.codegen.target import Target, find_target, own
+from gradloom.tools import kept
+
+from .proving import OPEN, PROVED, REFUTED, Verdict, is_provable, verdicts
+from .reading import Reader
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print a verdict for each formula that is not proved, and their numbers; return 1 if one is refuted."""
+    try:
+        import sympy  # noqa: F401
+    except ImportError:
+        raise UsageError("SymPy is not installed, which proves: pip install 'gradloom[derive]'") from None
+    start = time.perf_counter()
+    target = find_target(arguments.root)
+    names = [*arguments.op, *([arguments.name] if arguments.name else [])]
+    counts: Counter[str] = Counter()
+    found: list[Verdict] = []
+    for verdict in proofs(target, names, arguments.family):
+        counts[verdict.word] += 1
+        found.append(verdict)
+        if verdict.word != PROVED or names:
+            print("\n".join(shown(verdict)), flush=True)
+    if not found:
+        raise UsageError("no formula belongs to an operator with a definition, element by element (`scalar:`)")
+    seconds = time.perf_counter() - start
+    share = 100 * counts[PROVED] / len(found)
+    print(f"{len(found)} formulas: {counts[PROVED]} proved ({share:.0f} %), {counts[REFUTED]} refuted, "
+          f"{counts[OPEN]} open ({seconds:.0f} s)")  # fmt: skip
+    if arguments.json is not None:
+        text = json.dumps([asdict(v) for v in found], indent=1) + "\n"
+        if str(arguments.json) == "-":
+            sys.stdout.write(text)
+        else:
+            arguments.json.write_text(text, "utf-8")
+    return 1 if counts[REFUTED] else 0
+
+
+def shown(verdict: Verdict) -> list[str]:
+    """Return a verdict as lines."""
+    head = f"{verdict.word}: {verdict.operator}, {verdict.of}: {verdict.formula}"
+    return [head, *([f"    {verdict.reason}"] if verdict.reason else [])]
+
+
+def proofs(target: Target, names: list[str], families: list[str]) -> Iterator[Verdict]:
+    """Yield the verdicts for the operators of a target that are named, or of these families; by default for all.
+
+    Raises UsageError for a name or family that the target does not have.
+    """
+    specification = kept.load(target)
+    reader = _reader(specification, target)
+    wanted = _wanted(specification, names, families)
+    for function in specification.functions:
+        infos = specification.derivatives.entries.get(function.name)
+        if infos and is_provable(function) and (wanted is None or function.name in wanted):
+            yield from verdicts(function, next(iter(infos.values())), reader)
+
+
+def _reader(specification: Specification, target: Target) -> Reader:
+    operators = list(specification.functions)
+    gradloom = own()
+    assert gradloom.source is not None
+    folders = [gradloom.source / "formulas"]
+    if not target.is_own:
+        operators += kept.load(gradloom).functions
+        folders = [*([target.source / "formulas"] if target.source is not None else []), *folders]
+    return Reader(operators, folders)
+
+
+def _wanted(specification: Specification, names: list[str], families: list[str]) -> set[str] | None:
+    if not names and not families:
+        return None
+    functions = list(specification.functions)
+    found: set[str] = set()
+    for name in names:
+        named = {f.name for f in functions if name in (f.name, f.schema.name.name)}
+        if not named:
+            hint = did_you_mean(name, specification.functions.names) or "write its name in the YAML file"
+            raise UsageError(f"there is no operator `{name}`; {hint}")
+        found |= named
+    for family in families:
+        named = {f.name for f in functions if f.family == family}
+        if not named:
+            known = sorted({f.family for f in functions})
+            raise UsageError(f"there is no family `{family}`; {did_you_mean(family, known) or ', '.join(known)}")
+        found |= named
+    return found

@@ -1,0 +1,332 @@
+"""A formula beside the derivative of the operator's definition: proved, refuted or open.
+
+The definition and the formula have alternatives. For each pair of them that can hold at once, the derivative of the
+definition and the formula are expressions without a choice: they are equal by algebra (proved), differ at a point in 40
+digits (refuted), or neither is found (open). A pair that holds at no point of a dense sample is settled only if its
+conditions exclude one another; conditions on one number are compared at all numbers at which they change. Where a pair
+holds at single points only, alternatives meet, and there the formula may give any slope between those around the point.
+
+A formula that is proved equals the derivative as a function, so that its own derivatives of all orders, which follow
+from the operators in it, are those of the definition wherever the alternatives do not meet.
+"""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gradloom.codegen.derivation import measure
+from gradloom.codegen.derivation.branches import TooManyError, branches, leaves
+from gradloom.codegen.derivation.derive import sample_numbers
+from gradloom.codegen.derivation.symbols import NoRuleError, symbol, to_sympy
+from gradloom.codegen.derivatives.model import DifferentiabilityInfo
+from gradloom.codegen.language.scalars import filled, names_in
+from gradloom.codegen.operators.model import NativeFunction
+
+from .equality import are_equal
+from .reading import OpenError, Reader, of_reals
+
+PROVED, REFUTED, OPEN = "proved", "refuted", "open"
+GRAD = "grad"
+_RESULT = "result"
+_POINTS = (-800.0, -20.0, -2.5, -1.0, -0.7, -1e-3, 0.0, 1e-3, 0.3, 1.0, 1.7, 2.5, 20.0, 800.0)
+_MOST = 3000
+_CLOSE = 1e-11  # relative; definitions that saturate, as tanh at 20, differ by less
+_PAIRS = 150  # of alternatives
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found about a formula.
+
+    Attributes:
+        of: the input whose gradient it is, or `result` for the tangent of the result.
+        word: `proved`, `refuted` or `open`.
+        reason: the counterexample, or what is not translated or not proved; '' for a proof.
+    """
+
+    operator: str
+    of: str
+    formula: str
+    word: str
+    reason: str = ""
+
+
+def verdicts(function: NativeFunction, info: DifferentiabilityInfo, reader: Reader) -> Iterator[Verdict]:
+    """Yield a verdict for each formula of an operator with a definition."""
+    scalar = function.scalar
+    assert scalar is not None
+    tensors = [a.python_name for a in function.schema.inputs if a.type.is_tensor_like]
+    names = [a.python_name for a in function.schema.inputs]
+    for derivative in info.derivatives:
+        if len(derivative.inputs) != 1 or not derivative.formula:
+            continue
+        (of,) = derivative.inputs
+        wanted = {of: GRAD}
+        yield _judged(function, of, derivative.source, wanted, reader, names, tensors)
+    for forward in info.forward:
+        source = getattr(forward, "source", None) or forward.place.value
+        if forward.kind == "explicit":
+            yield _judged(function, _RESULT, source, {t: f"{t}_t" for t in tensors}, reader, names, tensors)
+
+
+def _judged(
+    function: NativeFunction, of: str, source: str, wanted: Mapping[str, str], reader: Reader,
+    names: Sequence[str], tensors: Sequence[str],
+) -> Verdict:  # fmt: skip
+    """Return the verdict about a formula that is to be the sum of derivatives by inputs times `wanted`."""
+
+    def verdict(word: str, reason: str = "") -> Verdict:
+        return Verdict(function.name, of, " ".join(source.split()), word, reason)
+
+    assert function.scalar is not None
+    known = [*names, *wanted.values(), _RESULT, *(f"{t}_p" for t in tensors)]
+    every = [*tensors, *wanted.values(), _RESULT, *(f"{t}_p" for t in tensors)]
+    try:
+        found = reader.read(source, known, every)
+        found = filled(found, {f"{t}_p": ast.Name(t, ast.Load()) for t in tensors})
+        defined = of_reals(function.scalar.tree)
+        found = of_reals(filled(found, {_RESULT: defined}))
+        formulas = list(leaves(branches(found, [*tensors, *wanted.values()])))
+        definitions = list(leaves(branches(defined, tensors, "side" in function.kinks)))
+    except OpenError as error:
+        return verdict(OPEN, f"{error} is not translated")
+    except TooManyError:
+        return verdict(OPEN, "too many alternatives")
+    if len(definitions) * len(formulas) > _PAIRS:
+        return verdict(OPEN, "too many alternatives")
+    numbers = sample_numbers(function.schema, function.scalar)
+    given = {t: 1.0 + 0.5 * n for n, t in enumerate(wanted.values())}
+    points = Points([p | given for p in _points(tensors, numbers, [found, defined])])
+    proved, meetings = 0, list[tuple[Any, list[Mapping[str, Any]]]]()
+    for (definition, if_defined), (formula, if_formula) in itertools.product(definitions, formulas):
+        conditions = (*if_defined, *if_formula)
+        if _exclude(conditions):
+            continue
+        try:
+            value, got = to_sympy(definition.tree), to_sympy(formula.tree)
+            exact: Any = sum(value.diff(symbol(x)) * symbol(t) for x, t in wanted.items())
+            equations = _equations(conditions)
+        except NoRuleError as error:
+            return verdict(OPEN, f"{error.message}")
+        here = points.at(conditions)
+        if not here:
+            continue
+        if exact == got:
+            proved += 1
+            continue
+        if _is_thin(here, conditions, tensors):
+            meetings.append((got, here))
+            continue
+        wrong, tried = _counterexample(exact, got, value, here, wanted)
+        if wrong is not None:
+            return verdict(REFUTED, wrong)
+        if not tried:  # the definition has no derivative there
+            continue
+        if are_equal(exact, got) or _are_equal_at(exact, got, equations):
+            proved += 1
+            continue
+        shown = " and ".join(ast.unparse(t) if yes else f"not ({ast.unparse(t)})" for t, yes in conditions)
+        return verdict(
+            OPEN, f"equal to {_CLOSE} where it was tried, and not proved" + (f", if {shown}" if shown else "")
+        )
+    for got, here in meetings:
+        wrong = _beyond_its_neighbours(got, here, definitions, tensors, wanted)
+        if wrong is not None:
+            return verdict(REFUTED, wrong)
+    return verdict(PROVED) if proved else verdict(OPEN, "no alternative holds at the points that were tried")
+
+
+def _exclude(conditions: Sequence[tuple[ast.expr, bool]]) -> bool:
+    """Return whether conditions contradict one another word for word."""
+    known: dict[str, bool] = {}
+    return any(known.setdefault(ast.unparse(test), yes) is not yes for test, yes in conditions)
+
+
+def _equations(conditions: Sequence[tuple[ast.expr, bool]]) -> list[tuple[Any, Any]]:
+    """Return the values that conditions give to symbols, in the order in which they are to be put in."""
+    import sympy
+
+    found: list[tuple[Any, Any]] = []
+    for left, right in _equal_sides(conditions):
+        try:
+            difference = (to_sympy(left) - to_sympy(right)).subs(found)
+        except NoRuleError:
+            continue
+        for one in sorted(difference.free_symbols, key=lambda s: s.name):
+            if difference.is_polynomial(one) and sympy.degree(difference, one) == 1:
+                found.append((one, sympy.solve(difference, one)[0]))
+                break
+    return found
+
+
+def _equal_sides(conditions: Sequence[tuple[ast.expr, bool]]) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield the two sides of all equations that hold."""
+    pending = list(conditions)
+    while pending:
+        test, yes = pending.pop()
+        match test:
+            case ast.Compare(left=ast.Compare() | ast.BinOp(op=ast.BitAnd() | ast.BitOr()) as inner, ops=[op],
+                             comparators=[ast.Constant(value=0)]):  # fmt: skip
+                pending.append((inner, yes is isinstance(op, ast.NotEq)))
+            case ast.UnaryOp(op=ast.Invert() | ast.Not(), operand=inner):
+                pending.append((inner, not yes))
+            case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() as op, right=right) if yes is isinstance(
+                op, ast.BitAnd
+            ):
+                pending += [(left, yes), (right, yes)]
+            case ast.BoolOp(op=op, values=values) if yes is isinstance(op, ast.And):
+                pending += [(v, yes) for v in values]
+            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as op], comparators=[right]):
+                if yes is isinstance(op, ast.Eq):
+                    yield left, right
+
+
+def _are_equal_at(exact: Any, got: Any, equations: Sequence[tuple[Any, Any]]) -> bool:
+    """Return whether two expressions are equal where equations hold."""
+    if not equations:
+        return False
+    exact, got = exact.subs(equations), got.subs(equations)
+    return bool(exact.is_finite is not False and got.is_finite is not False) and are_equal(exact, got)
+
+
+def _points(
+    tensors: Sequence[str], numbers: Mapping[str, Sequence[Any]], trees: Sequence[ast.expr]
+) -> Iterator[dict[str, Any]]:
+    """Yield points: ordinary numbers, and those at which conditions change, from both sides."""
+    constants = {
+        float(c.value) * sign
+        for tree in trees
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        for c in ast.walk(node)
+        if isinstance(c, ast.Constant) and isinstance(c.value, int | float) and not isinstance(c.value, bool)
+        for sign in (1, -1)
+    }
+    edges = sorted({*_POINTS, *constants, *(c + side * 1e-6 for c in constants for side in (-1, 1))})
+    axes = [[float(e) for e in edges] for _ in tensors] + [list(v) for v in numbers.values()]
+    total = int(np.prod([len(a) for a in axes]))
+    step = max(1, total // _MOST)
+    while step > 1 and any(np.gcd(step, len(a)) > 1 for a in axes):
+        step += 1
+    for values in itertools.islice(itertools.product(*axes), 0, None, step):
+        yield dict(zip([*tensors, *numbers], values, strict=True))
+    for edge in edges:  # ties
+        for values in itertools.product(*numbers.values()):
+            yield {**dict.fromkeys(tensors, float(edge)), **dict(zip(numbers, values, strict=True))}
+
+
+class Points:
+    """The points of a comparison, and which conditions hold at them; each condition is computed once."""
+
+    def __init__(self, points: Sequence[Mapping[str, Any]]) -> None:
+        self._points = points
+        self._truth: dict[str, Any] = {}
+
+    def at(self, conditions: Sequence[tuple[ast.expr, bool]]) -> list[Mapping[str, Any]]:
+        """Return the points at which conditions hold."""
+        mask = np.ones(len(self._points), bool)
+        for test, yes in conditions:
+            known = self._true(test)
+            mask &= known == yes
+        return [self._points[i] for i in np.flatnonzero(mask)]
+
+    def _true(self, test: ast.expr) -> Any:
+        """Return 1 where a condition holds, 0 where not, and 2 where it has no meaning, as for a bound that is None."""
+        text = ast.unparse(test)
+        found = self._truth.get(text)
+        if found is None:
+            true, false = measure.holds_at([(test, True)]), measure.holds_at([(test, False)])
+            found = np.array([1 if true(p) else 0 if false(p) else 2 for p in self._points])
+            self._truth[text] = found
+        return found
+
+
+_NEAR = 1e-7
+
+
+def _neighbours(point: Mapping[str, Any], tensors: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """Yield points beside a point, in all directions."""
+    for signs in itertools.product((-1, 0, 1), repeat=len(tensors)):
+        if any(signs):
+            moved = {t: point[t] + s * _NEAR * max(1.0, abs(point[t])) for t, s in zip(tensors, signs, strict=True)}
+            yield {**point, **moved}
+
+
+def _is_thin(
+    points: Sequence[Mapping[str, Any]], conditions: Sequence[tuple[ast.expr, bool]], tensors: Sequence[str]
+) -> bool:
+    """Return whether conditions hold at single points only, where alternatives meet."""
+    holds = measure.holds_at([(t, yes) for t, yes in conditions if names_in(t) & set(tensors)])
+    for point in points[:: max(1, len(points) // 20)]:
+        for axis in tensors:
+            moved = [{**point, axis: point[axis] + s * _NEAR * max(1.0, abs(point[axis]))} for s in (-1, 1)]
+            if not any(holds(m) for m in moved):
+                break
+        else:
+            return False
+    return True
+
+
+def _beyond_its_neighbours(
+    got: Any,
+    points: Sequence[Mapping[str, Any]],
+    definitions: Sequence[Any],
+    tensors: Sequence[str],
+    wanted: Mapping[str, str],
+) -> str | None:
+    """Return where alternatives meet and a formula is neither 0 nor between the slopes around that point."""
+    evaluated = measure.evaluator((got,))
+    slopes = []
+    for leaf, conditions in definitions:
+        value = to_sympy(leaf.tree)
+        exact = sum(value.diff(symbol(x)) * symbol(t) for x, t in wanted.items())
+        slopes.append((measure.holds_at(conditions), measure.evaluator((exact,))))
+    one_by_one = [dict.fromkeys(wanted.values(), 0.0) | {name: 1.0} for name in wanted.values()]
+    for point in [{**p, **one} for p in points[:: max(1, len(points) // 20)] for one in one_by_one]:
+        here = evaluated(point)
+        around = [
+            found[0]
+            for other in _neighbours(point, tensors)
+            for holds, slope in slopes
+            if holds(other) and (found := slope(other)) is not None
+        ]
+        if here is None or not around:
+            continue
+        least, most = min(0.0, *around), max(0.0, *around)
+        slack = 1e-5 * max(1.0, abs(least), abs(most))
+        if not least - slack <= here[0] <= most + slack:
+            named = ", ".join(f"{k} = {v}" for k, v in point.items() if k not in wanted.values())
+            return f"at {named}: {here[0]:.17g}, where the slopes around are {min(around):.17g} to {max(around):.17g}"
+    return None
+
+
+def _counterexample(
+    exact: Any, got: Any, value: Any, points: Sequence[Mapping[str, Any]], wanted: Mapping[str, str]
+) -> tuple[str | None, int]:
+    """Return a point at which two expressions differ by more than rounding, and both values, or None if none is found;
+    and the number of points at which both are defined."""
+    tried = 0
+    evaluated = measure.evaluator((exact, got, value))
+    step = max(1, len(points) // 60)
+    for point in points[::step]:
+        found = evaluated(point)
+        if found is None:
+            continue
+        tried += 1
+        right, wrong, _ = found
+        if abs(right - wrong) > _CLOSE * max(abs(right), abs(wrong), 1e-290):
+            named = {k: v for k, v in point.items() if k not in wanted.values()}
+            where = ", ".join(f"{k} = {v:.17g}" if isinstance(v, float) else f"{k} = {v}" for k, v in named.items())
+            return f"at {where}: {wrong:.17g}, where the definition has {right:.17g}", tried
+    return None, tried
+
+
+def is_provable(function: NativeFunction) -> bool:
+    """Return whether an operator has a definition, element by element, with which formulas can be compared."""
+    return function.scalar is not None and function.rows is None and "scalar" in function.entry

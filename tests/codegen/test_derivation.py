@@ -1,0 +1,222 @@
+"""Operators in two lines: derivatives that follow from `scalar:`, and the file in which they are kept."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import gradloom
+from gradloom.autograd import gradcheck, gradgradcheck
+from gradloom.codegen.derivatives import derived
+from gradloom.codegen.errors import SpecError
+from gradloom.ops import define
+from gradloom.tools.cli import main
+
+mpmath = pytest.importorskip("mpmath")
+pytest.importorskip("sympy")
+
+EVERYWHERE = (0.0, 1e-300, 1e-12, 0.3, -0.7, 1.0, -1.0, 2.5, -2.5, 20.0, -20.0, 800.0, -800.0, 1e160, -1e160)
+POSITIVE = (1e-300, 1e-12, 0.3, 1.0, 2.5, 800.0, 1e160)
+INSIDE = (1e-300, 1e-12, 0.3, -0.7, 0.999)
+
+
+def _sigmoid(x):
+    return 1 / (1 + mpmath.exp(-x))
+
+
+def _gelu(x):
+    return x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2 if abs(x) < 1e6 else max(x, mpmath.mpf(0))
+
+
+# Definitions, the same for mpmath, and the points: the derivative is an ordinary number at all of them.
+DEFINITIONS = [
+    ("self / (1 + exp(-1.5 * self))", lambda x: x * _sigmoid(1.5 * x), EVERYWHERE),
+    ("tanh(self)", mpmath.tanh, EVERYWHERE),
+    ("log(1 + exp(self))", lambda x: mpmath.log(1 + mpmath.exp(x)), EVERYWHERE),
+    ("1 / (1 + exp(-self))", _sigmoid, EVERYWHERE),
+    ("self * tanh(log(1 + exp(self)))", lambda x: x * mpmath.tanh(mpmath.log(1 + mpmath.exp(x))), EVERYWHERE),
+    ("0.5 * self * (1 + erf(self / sqrt(2)))", _gelu, EVERYWHERE),
+    ("1 / cosh(self)", mpmath.sech, EVERYWHERE),
+    ("log(cosh(self))", lambda x: mpmath.log(mpmath.cosh(x)), EVERYWHERE),
+    ("self / (1 + abs(self))", lambda x: x / (1 + abs(x)), EVERYWHERE),
+    ("sqrt(1 + self ** 2)", lambda x: mpmath.sqrt(1 + x * x), EVERYWHERE),
+    ("exp(-self ** 2)", lambda x: mpmath.exp(-x * x), EVERYWHERE),
+    ("arctan(self)", mpmath.atan, EVERYWHERE),
+    ("arcsin(self)", mpmath.asin, INSIDE),
+    ("log(self / (1 - self))", lambda x: mpmath.log(x / (1 - x)), (1e-100, 1e-12, 0.3, 0.999)),
+    ("lgamma(self)", mpmath.loggamma, (1e-12, 0.3, 1.0, 2.5, 800.0)),
+    ("sqrt(self)", mpmath.sqrt, POSITIVE),
+    ("where(self == 0, 1, expm1(self) / self)", lambda x: mpmath.expm1(x) / x, (1e-12, 1e-9, 0.3, -0.71, 2.5, 20.0)),
+    ("where(self > 19, self, log1p(exp(self)))", lambda x: mpmath.log1p(mpmath.exp(x)) if x <= 19 else x, EVERYWHERE),
+]
+
+
+def _exact_slope(function, x):
+    digits = 60 if function is mpmath.loggamma else 1100
+    with mpmath.workdps(digits):
+        at, h = mpmath.mpf(x), mpmath.mpf(10) ** (-digits // 2)
+        return float((function(at + h) - function(at - h)) / (2 * h))
+
+
+@pytest.fixture(scope="module")
+def defined():
+    """The operators `f0`, `f1` ... of DEFINITIONS."""
+    entries = [f"- func: f{n}(Tensor self) -> Tensor\n  scalar: {text}\n" for n, (text, *_) in enumerate(DEFINITIONS)]
+    with define("".join(entries), namespace="derived"):
+        yield gradloom.ops.derived
+
+
+@pytest.mark.parametrize("number", range(len(DEFINITIONS)), ids=[text for text, *_ in DEFINITIONS])
+def test_derivatives_are_right_at_ordinary_numbers_and_at_extremes(defined, number):
+    _, function, points = DEFINITIONS[number]
+    operator = getattr(defined, f"f{number}")
+    x = gradloom.tensor(points, dtype=gradloom.float64, requires_grad=True)
+    (found,) = gradloom.autograd.grad(operator(x).sum(), x, create_graph=True)
+    exact = gradloom.tensor([_exact_slope(function, p) for p in points], dtype=gradloom.float64)
+    gradloom.testing.assert_close(found, exact, rtol=1e-9, atol=1e-307)
+    _, tangent = gradloom.func.jvp(operator, (x.detach(),), (gradloom.ones_like(x),))
+    gradloom.testing.assert_close(tangent, exact, rtol=1e-9, atol=1e-307)
+    assert not gradloom.autograd.grad(found.sum(), x)[0].isnan().any()
+
+
+def test_two_lines_make_an_operator():
+    entry = """
+    - func: swoosh(Tensor self, float beta=1.5) -> Tensor
+      scalar: self / (1 + exp(-beta * self))
+    """
+    with define(entry, namespace="two_lines") as made:
+        swoosh = gradloom.ops.two_lines.swoosh
+        x = gradloom.randn(2, 3, dtype=gradloom.float64, requires_grad=True)
+        assert gradcheck(swoosh, (x, 0.7), check_forward_ad=True, check_batched_grad=True)
+        assert gradgradcheck(swoosh, (x, 0.7), check_fwd_over_rev=True)
+        assert gradcheck(swoosh, (x.detach().to(gradloom.complex128).requires_grad_(),), check_forward_ad=True)
+        gradloom.testing.assert_close(gradloom.vmap(swoosh)(x), swoosh(x))
+        assert "sigmoid(-beta * self)" in made.sources["derived.yaml"]
+
+
+ENTRIES = """
+- func: blend(Tensor self, Tensor other, *, float w=0.25) -> Tensor
+  variants: function, method
+  autogen: blend_, blend.out
+  scalar: w * maximum(self, other) + (1 - w) * sqrt(self ** 2 + other ** 2)
+- func: cut(Tensor self, float? low=None) -> Tensor
+  scalar: self if low is None else maximum(self, low)
+- func: entropy(Tensor self) -> Tensor
+  scalar: where(self > 0, -self * log(self), where(self == 0, 0, -inf))
+- func: bent(Tensor self) -> Tensor
+  scalar: self * minimum(maximum(self + 3, 0), 6) / 6
+- func: stair(Tensor self) -> Tensor
+  scalar: floor(self) + self % 2
+"""
+
+
+@pytest.fixture(scope="module")
+def several():
+    with define(ENTRIES, namespace="several") as made:
+        yield gradloom.ops.several, made
+
+
+def test_variants_broadcasting_and_forward_mode_follow_as_for_every_operator(several):
+    blend = several[0].blend
+    x = gradloom.randn(3, 1, dtype=gradloom.float64, requires_grad=True)
+    y = gradloom.randn(4, dtype=gradloom.float64, requires_grad=True)
+    assert gradcheck(blend, (x, y), check_forward_ad=True) and gradgradcheck(blend, (x, y), check_fwd_over_rev=True)
+    gradloom.testing.assert_close((x * 1.0).expand(3, 4).clone().blend_(y), blend(x, y))
+    out = gradloom.empty(3, 4, dtype=gradloom.float64)
+    assert blend(x.detach(), y.detach(), out=out) is out
+
+
+def test_ties_and_bounds_follow_the_conventions(several):
+    x = gradloom.tensor([1.0], requires_grad=True)
+    ops = several[0]
+    (slope,) = gradloom.autograd.grad(ops.blend(x, gradloom.ones(1), w=1.0), x)
+    assert slope.item() == 0.5  # two equal tensors share it
+    assert gradloom.autograd.grad(ops.cut(x, 1.0), x)[0].item() == 0.0  # a bound gets none
+    assert gradloom.autograd.grad(ops.cut(x), x)[0].item() == 1.0
+    assert gradloom.autograd.grad(ops.stair(x * 1.5), x)[0].item() == 1.5
+
+
+def test_what_a_choice_leaves_out_does_no_harm_when_it_is_differentiated(several):
+    x = gradloom.tensor([-800.0, 0.0, 0.5], dtype=gradloom.float64, requires_grad=True)
+    (first,) = gradloom.autograd.grad(several[0].entropy(x).sum(), x, create_graph=True)
+    (second,) = gradloom.autograd.grad(first.sum(), x)
+    assert second.tolist() == [0.0, 0.0, -2.0]
+    assert gradloom.autograd.grad(several[0].bent(x).sum(), x)[0].tolist() == [0.0, 0.5, 0.5 + 0.5 / 3]
+
+
+def test_a_definition_of_real_numbers_has_no_complex_derivative():
+    x = gradloom.tensor([1 + 2j], requires_grad=True)
+    entry = "- func: f(Tensor self) -> Tensor\n  scalar: self * abs(self)\n"
+    with define(entry, namespace="real"), pytest.raises(NotImplementedError, match="a definition of real numbers"):
+        gradloom.ops.real.f(x).abs().sum().backward()
+
+
+def test_a_function_that_only_real_numbers_have_is_not_used_for_complex_ones():
+    x = gradloom.tensor([0.3 + 0.2j, 1 - 1j], dtype=gradloom.complex128, requires_grad=True)
+    with define("- func: root(Tensor self) -> Tensor\n  scalar: sqrt(1 + self ** 2)\n", namespace="root") as made:
+        assert "hypot" in made.sources["derived.yaml"]
+        assert gradcheck(gradloom.ops.root.root, (x,), check_forward_ad=True)
+
+
+@pytest.mark.parametrize(
+    ("definition", "column", "message", "hint"),
+    [
+        ("self + conj(self)", 18, "`conj` is of complex numbers", "a definition of real numbers"),
+        ("self + nextafter(self, 1.0)", 18, "`nextafter` has no derivative rule", "derivatives.yaml"),
+        ("self * (self > 2)", 19, "a condition as a number", "where(condition, 1, 0)"),
+    ],
+)
+def test_a_definition_without_a_rule_is_an_error_at_its_place(definition, column, message, hint):
+    with pytest.raises(SpecError) as found:
+        define(f"- func: f(Tensor self) -> Tensor\n  scalar: {definition}\n", namespace="wrong")
+    assert (found.value.line, found.value.col) == (2, column)
+    assert message in found.value.message and hint in found.value.hint
+    assert not hasattr(gradloom.ops, "wrong") or not hasattr(gradloom.ops.wrong, "f")
+
+
+def test_an_operator_may_have_no_derivative():
+    entry = "- func: f(Tensor self) -> Tensor\n  scalar: {}\n"
+    x = gradloom.ones(2, requires_grad=True)
+    with define(entry.format("exp(self)\n  differentiable: false"), namespace="none"):
+        with pytest.raises(RuntimeError, match="derivative for .*::f is not implemented"):
+            gradloom.ops.none.f(x).sum().backward()
+    with define(entry.format("(self > 0) & (self < 1)"), namespace="none") as made:
+        assert "derived.yaml" not in made.sources
+    with pytest.raises(SpecError, match="`differentiable` has no meaning"):
+        define("- func: f(Tensor self) -> Tensor\n  kernel: self + 1\n  differentiable: false\n", namespace="none")
+
+
+# --- what is kept ---------------------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_needs_no_sympy_and_is_used_as_long_as_it_fits(several, monkeypatch):
+    kept, target = several[1].sources["derived.yaml"], several[1].specification.target
+    functions = several[1].specification.functions
+    monkeypatch.setitem(sys.modules, "sympy", None)
+    entries, text = derived.complete(functions, (), kept, target)
+    assert len(entries) == 5 and text == kept and derived.is_up_to_date(functions, (), kept)
+    other = kept.replace("definition: floor(self) + self % 2", "definition: floor(self)")
+    assert not derived.is_up_to_date(functions, (), other)
+    for stale in (other, kept[: len(kept) // 2], "- nothing", "{"):
+        with pytest.raises(SpecError, match="SymPy, which derives it, is not installed") as found:
+            derived.complete(functions, (), stale, target)
+        assert "gradloom[derive]" in found.value.hint
+
+
+def test_a_definition_gets_the_same_formulas_in_every_process(several):
+    program = (
+        f"from gradloom.ops import define\nprint(define({ENTRIES!r}, namespace='several').sources['derived.yaml'])"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=300)
+    assert run.stdout == several[1].sources["derived.yaml"] + "\n"
+
+
+def test_propose_prints_an_entry(capsys):
+    assert main(["propose", "softplus"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("# self where ") and "largest error" in line for line in lines)
+    assert "- name: softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor" in lines
+    assert main(["propose", "matmul"]) == 2 and "has no definition" in capsys.readouterr().err
+    assert main(["propose", "softplsu"]) == 2 and "did you mean `softplus`" in capsys.readouterr().err
