@@ -37,6 +37,7 @@ _RESULT = "result"
 _POINTS = (-800.0, -20.0, -2.5, -1.0, -0.7, -1e-3, 0.0, 1e-3, 0.3, 1.0, 1.7, 2.5, 20.0, 800.0)
 _MOST = 3000
 _CLOSE = 1e-11  # relative; definitions that saturate, as tanh at 20, differ by less
+_ROUNDING = 1e-15  # beside the largest argument
 _PAIRS = 150  # of alternatives
 
 
@@ -320,7 +321,8 @@ def _counterexample(
             continue
         tried += 1
         right, wrong, _ = found
-        if abs(right - wrong) > _CLOSE * max(abs(right), abs(wrong), 1e-290):
+        given = max([1.0, *(abs(v) for v in point.values() if isinstance(v, float))])
+        if abs(right - wrong) > _CLOSE * max(abs(right), abs(wrong)) + _ROUNDING * given:
             named = {k: v for k, v in point.items() if k not in wanted.values()}
             where = ", ".join(f"{k} = {v:.17g}" if isinstance(v, float) else f"{k} = {v}" for k, v in named.items())
             return f"at {where}: {wrong:.17g}, where the definition has {right:.17g}", tried
