@@ -18,7 +18,7 @@ from ..language.scalars import Scalar, filled, names_in
 from ..schema import FunctionSchema
 from . import measure
 from .branches import Branches, Choice, Leaf, TooManyError, branches, leaves, source
-from .forms import RESULT, forms, stable
+from .forms import RESULT, forms, is_small, stable
 from .formulas import ZERO, Formulas
 from .measure import POINTS_32, Error, Sample
 from .symbols import HOLOMORPHIC, NoRuleError, symbol, to_sympy, to_tree
@@ -195,7 +195,8 @@ def _best(smooth: Smooth, name: str) -> tuple[Choosing | None, Branches, Branche
     text, (error, _, form) = ranked[0]
     of_complex = Leaf(next((f for _, (_, _, f) in ranked if _is_of_complex(f)), form))
     choosing = Choosing(name, "", text, error, len(doubles) + len(singles), len(tried))
-    if error.wrong and list(tensors) == [name]:
+    small = [s for s in doubles if abs(s.arguments[name]) <= 1e-3]
+    if error.wrong and list(tensors) == [name] and measure.error(form, small, [], smooth.tree).wrong:
         near = _near_zero(smooth, derivative, form, name)
         if near is not None:
             return replace(choosing, form=f"{text}, near 0 its series", error=near[1]), near[0], of_complex
@@ -239,6 +240,7 @@ def _plainness(sample: Sample) -> tuple[float, ...]:
     return tuple(abs(abs(v) - 1) for v in sample.arguments.values() if isinstance(v, float))
 
 
+_LARGEST = 40  # operations of a derivative that is written as its series
 _TERMS = 16
 _RADII = (0.7, 0.5, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01)
 
@@ -249,7 +251,7 @@ def _near_zero(smooth: Smooth, derivative: Any, form: ast.expr, name: str) -> tu
     import sympy
 
     x = symbol(name)
-    if smooth.numbers or derivative.free_symbols != {x}:
+    if smooth.numbers or derivative.free_symbols != {x} or not is_small(derivative, _LARGEST):
         return None
     try:
         series = sympy.series(derivative, x, 0, _TERMS).removeO()

@@ -20,6 +20,7 @@ from .symbols import functions, to_tree
 
 RESULT = "result"
 _LARGEST = 120  # operations of an expression; larger ones are not rewritten by algebra
+_HIGHEST = 12  # power in it
 
 
 def forms(derivative: Any, value: Any) -> Iterator[ast.expr]:
@@ -53,7 +54,7 @@ def _equal(x: Any) -> Iterator[Any]:
     import sympy
 
     yield x
-    if x.count_ops() > _LARGEST:
+    if not is_small(x):
         return
     yield sympy.factor_terms(x)
     yield sympy.powsimp(x)
@@ -70,6 +71,14 @@ def _equal(x: Any) -> Iterator[Any]:
     yield from by_sigmoid(x)
 
 
+def is_small(x: Any, largest: int = _LARGEST) -> bool:
+    """Return whether algebra with an expression takes no long time."""
+    import sympy
+
+    powers = (abs(p.exp) for p in x.atoms(sympy.Pow) if p.exp.is_Integer)
+    return bool(x.count_ops() <= largest and max(powers, default=0) <= _HIGHEST)
+
+
 def _plain(x: Any) -> tuple[Any, dict[Any, Any]]:
     """Return an expression with symbols of which nothing is assumed, on which SymPy's algebra is much faster, and what
     they stand for."""
@@ -84,7 +93,7 @@ def by_sigmoid(x: Any) -> Iterator[Any]:
     argument; none if it has none, or several unrelated ones."""
     import sympy
 
-    if not x.has(sympy.exp, sympy.tanh, sympy.sinh, sympy.cosh, functions()["sigmoid"]):
+    if not x.has(sympy.exp, sympy.tanh, sympy.sinh, sympy.cosh, functions()["sigmoid"]) or not is_small(x):
         return
     plain, back = _plain(x)
     hidden: dict[Any, Any] = {}

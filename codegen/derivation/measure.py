@@ -27,7 +27,7 @@ NUMBERS = (1.5, 0.4)  # of arguments that are numbers
 _MOST = 140  # points of all arguments together
 _DIGITS = (40, 400, 1200)
 _WRONG, _WRONG_32 = 1e-9, 2e-5
-_LARGEST_EXPONENT = 10**4  # of a number of which a function like exp is taken twice
+_LARGEST_EXPONENT = 4000  # of 2, in a number of which functions like exp are taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,18 +105,27 @@ def _combinations(
 def _digits_module() -> dict[str, Any]:
     import mpmath as mp
 
-    def sign(x: Any) -> Any:
-        return mp.sign(x)
+    def guarded(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """Return a function that refuses numbers of which it would compute as many digits as they are large."""
 
+        def compute(x: Any) -> Any:
+            if x and mp.mag(x) > _LARGEST_EXPONENT:
+                raise OverflowError(f"{function} of a number beyond 2 ** {_LARGEST_EXPONENT}")
+            return function(x)
+
+        return compute
+
+    exp = guarded(mp.exp)
     return {
-        "sigmoid": lambda x: 1 / (1 + mp.exp(-x)),
-        "softplus": lambda x: mp.log1p(mp.exp(x)),
+        **{name: guarded(getattr(mp, name)) for name in "exp sin cos tan sinh cosh tanh".split()},
+        "sigmoid": lambda x: 1 / (1 + exp(-x)),
+        "softplus": lambda x: mp.log1p(exp(x)),
         "hypot": mp.hypot,
         "arctan2": mp.atan2,
-        "logaddexp": lambda x, y: mp.log(mp.exp(x) + mp.exp(y)),
+        "logaddexp": lambda x, y: mp.log(exp(x) + exp(y)),
         "logaddexp2": lambda x, y: mp.log(mp.mpf(2) ** x + mp.mpf(2) ** y, 2),
         "floor": mp.floor, "ceil": mp.ceil, "trunc": lambda x: mp.floor(x) if x >= 0 else mp.ceil(x),
-        "rint": mp.nint, "sign": sign, "abs": abs, "signbit": lambda x: mp.mpf(x < 0),
+        "rint": mp.nint, "sign": mp.sign, "abs": abs, "signbit": lambda x: mp.mpf(x < 0),
         "copysign": lambda x, y: abs(x) * (-1 if math.copysign(1.0, float(y)) < 0 else 1),
         "isnan": lambda x: mp.mpf(0), "isinf": lambda x: mp.mpf(0), "isfinite": lambda x: mp.mpf(1),
         "erfc": mp.erfc, "expm1": mp.expm1, "log1p": mp.log1p, "rsqrt": lambda x: 1 / mp.sqrt(x),
