@@ -36,10 +36,10 @@ LIMITS = {
     "generated tables with one operator": 10,
     "spellings of an operator's key in generated tables": 1,
     "files at the root of src/gradloom": 36,
-    "files under tests": 627,
+    "files under tests": 629,
     "files whose functions run while one formula becomes text": 33,
     "modules in the import circle": 5,
-    "lines of src and codegen": 191_140,
+    "lines of src and codegen": 194_500,
     "generated lines": 83_050,
     "modules of the core that are not of the core": 0,
 }

@@ -195,8 +195,7 @@ def _best(smooth: Smooth, name: str) -> tuple[Choosing | None, Branches, Branche
     text, (error, _, form) = ranked[0]
     of_complex = Leaf(next((f for _, (_, _, f) in ranked if _is_of_complex(f)), form))
     choosing = Choosing(name, "", text, error, len(doubles) + len(singles), len(tried))
-    small = [s for s in doubles if abs(s.arguments[name]) <= 1e-3]
-    if error.wrong and list(tensors) == [name] and measure.error(form, small, [], smooth.tree).wrong:
+    if error.wrong and list(tensors) == [name]:
         near = _near_zero(smooth, derivative, form, name)
         if near is not None:
             return replace(choosing, form=f"{text}, near 0 its series", error=near[1]), near[0], of_complex
@@ -252,6 +251,9 @@ def _near_zero(smooth: Smooth, derivative: Any, form: ast.expr, name: str) -> tu
 
     x = symbol(name)
     if smooth.numbers or derivative.free_symbols != {x} or not is_small(derivative, _LARGEST):
+        return None
+    small = measure.samples(smooth.value, derivative, lambda _: True, [name], {}, (1e-3, -2e-5, 3e-7, -1e-9, 1e-12))
+    if not measure.error(form, small, [], smooth.tree).wrong:
         return None
     try:
         series = sympy.series(derivative, x, 0, _TERMS).removeO()
