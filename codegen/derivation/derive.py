@@ -156,7 +156,7 @@ def _of_elements(found: Branches, tensors: frozenset[str]) -> Branches:
     if isinstance(found, Leaf):
         return found
     yes, no = _of_elements(found.yes, tensors), _of_elements(found.no, tensors)
-    return Choice(found.test, yes, no, found.of_elements and bool(names_in(found.test) & tensors))
+    return Choice(found.test, yes, no, found.of_elements and bool(names_in(found.test, beside_none=False) & tensors))
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +173,7 @@ class Smooth:
     @property
     def of_elements(self) -> list[tuple[ast.expr, bool]]:
         """The conditions on elements."""
-        return [(test, yes) for test, yes in self.conditions if names_in(test) & set(self.tensors)]
+        return [(test, yes) for test, yes in self.conditions if names_in(test, beside_none=False) & set(self.tensors)]
 
 
 def _best(smooth: Smooth, name: str) -> tuple[Choosing | None, Branches, Branches]:

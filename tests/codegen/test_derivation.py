@@ -138,6 +138,15 @@ def test_ties_and_bounds_follow_the_conventions(several):
     assert gradloom.autograd.grad(ops.stair(x * 1.5), x)[0].item() == 1.5
 
 
+def test_a_tensor_may_be_missing():
+    definition = "sin(self) if weight is None else self * weight"
+    entry = f"- func: f(Tensor self, Tensor? weight=None) -> Tensor\n  scalar: {definition}\n"
+    with define(entry, namespace="optional"):
+        x, w = (gradloom.randn(3, dtype=gradloom.float64, requires_grad=True) for _ in "xw")
+        assert gradcheck(gradloom.ops.optional.f, (x, w), check_forward_ad=True)
+        assert gradcheck(gradloom.ops.optional.f, (x,), check_forward_ad=True)
+
+
 def test_what_a_choice_leaves_out_does_no_harm_when_it_is_differentiated(several):
     x = gradloom.tensor([-800.0, 0.0, 0.5], dtype=gradloom.float64, requires_grad=True)
     (first,) = gradloom.autograd.grad(several[0].entropy(x).sum(), x, create_graph=True)
