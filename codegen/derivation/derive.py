@@ -21,7 +21,7 @@ from .branches import Branches, Choice, Leaf, TooManyError, branches, leaves, so
 from .forms import RESULT, forms, is_small, stable
 from .formulas import ZERO, Formulas
 from .measure import POINTS_32, Error, Sample
-from .symbols import HOLOMORPHIC, NoRuleError, symbol, to_sympy, to_tree
+from .symbols import HOLOMORPHIC, NoRuleError, is_holomorphic, symbol, to_sympy, to_tree
 
 HINT = "write an entry in derivatives.yaml, or `differentiable: false`"
 
@@ -64,7 +64,7 @@ def derive(schema: FunctionSchema, scalar: Scalar, kinks: Iterable[str] = ()) ->
     numbers = sample_numbers(schema, scalar)
     chosen: list[Choosing] = []
     several = isinstance(found, Choice)
-    is_holomorphic = _is_holomorphic(scalar.tree, tensors)
+    has_complex = is_holomorphic(scalar.tree, tensors)
     best: dict[str, dict[str, Branches]] = {name: {} for name in tensors}
     of_complex: dict[str, dict[str, Branches]] = {name: {} for name in tensors}
     for leaf, conditions in leaves(found):
@@ -77,7 +77,7 @@ def derive(schema: FunctionSchema, scalar: Scalar, kinks: Iterable[str] = ()) ->
                 chosen.append(replace(choosing, conditions=shown if several else ""))
     by = {name: _without_points(_with_leaves(found, best[name])) for name in tensors}
     lines = _lines(by, Formulas(tensors, False))
-    if is_holomorphic:
+    if has_complex:
         by = {name: _with_leaves(found, of_complex[name]) for name in tensors}
         conjugated = _lines(by, Formulas(tensors, True))
         alike = all(source(_with_leaves(found, best[n])) == source(of) for n, of in by.items())
@@ -310,7 +310,7 @@ def sample_numbers(schema: FunctionSchema, scalar: Scalar) -> dict[str, Sequence
         if kind == "bool":
             values += [False, True]
         elif kind == "str":
-            values += _compared_with(scalar.tree, name)
+            values += [*_compared_with(scalar.tree, name), "another"]
         elif kind in ("int", "SymInt"):
             values += [2, 3]
         else:
@@ -331,16 +331,3 @@ def _compared_with(tree: ast.expr, name: str) -> list[str]:
         for side in ast.walk(node)
         if isinstance(side, ast.Constant) and isinstance(side.value, str)
     ]
-
-
-def _is_holomorphic(tree: ast.expr, tensors: Sequence[str]) -> bool:
-    """Return whether a definition has a complex derivative: it is made of operators, and of functions that have one."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            if node.func.id not in HOLOMORPHIC and names_in(node) & set(tensors):
-                return False
-        elif isinstance(node, ast.Mod | ast.FloorDiv):
-            return False
-        elif isinstance(node, ast.Compare) and names_in(node) & set(tensors):
-            return False
-    return True

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
+
+from ..language.scalars import names_in
 
 
 class NoRuleError(ValueError):
@@ -84,6 +86,19 @@ HOLOMORPHIC = frozenset(
     """exp exp2 expm1 log log2 log10 log1p sqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh
     arctanh""".split()
 )
+
+
+def is_holomorphic(tree: ast.expr, tensors: Sequence[str]) -> bool:
+    """Return whether a definition has a complex derivative: it is made of operators, and of functions that have one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            if node.func.id not in HOLOMORPHIC and names_in(node) & set(tensors):
+                return False
+        elif isinstance(node, ast.Mod | ast.FloorDiv):
+            return False
+        elif isinstance(node, ast.Compare) and names_in(node) & set(tensors):
+            return False
+    return True
 
 
 def symbol(name: str) -> Any:

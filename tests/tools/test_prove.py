@@ -63,6 +63,7 @@ def test_equal_formulas_are_proved(definition, formula):
         ("minimum(maximum(self, 0), 6)", "grad.masked_fill(self <= 0, 0)", "at self = "),
         ("abs(self) * self", "2 * grad * self", "at self = -"),
         ("exp2(self)", "grad * result * 0.6931", "where the definition has"),
+        ("self * (1 if n == 1 else 2)", "grad if n == 2 else 2 * grad", "at self = "),
         (
             "maximum(self, 2)",
             "where(self == 2, 3 * grad, where(self > 2, grad, 0))",
@@ -71,7 +72,7 @@ def test_equal_formulas_are_proved(definition, formula):
     ],
 )
 def test_wrong_formulas_are_refuted_by_a_point(definition, formula, where):
-    (verdict,) = judged(definition, formula)
+    (verdict,) = judged(definition, formula, arguments="Tensor self, float n=3")
     assert verdict.word == REFUTED and where in verdict.reason
 
 
@@ -81,6 +82,32 @@ def test_tangents_are_proved_and_refuted_too():
         found = judged("self * exp(other)", "grad * other.exp()", result, "Tensor self, Tensor other")
         assert [v.word for v in found if v.of == "result"] == [word]
         assert [v.word for v in found if v.of != "result"] == [PROVED, PROVED]
+
+
+def test_conjugates_count_where_the_definition_has_a_complex_derivative():
+    for formula, word in (("grad * self.cos().conj()", PROVED), ("grad.conj() * self.cos().conj()", REFUTED)):
+        (verdict,) = judged("sin(self)", formula)
+        assert (verdict.word, verdict.field) == (word, "complex")
+    (verdict,) = judged("sin(self)", "grad * self.cos()")
+    assert (verdict.word, verdict.field) == (PROVED, "real")
+
+
+def test_a_mask_is_true_or_false_and_ties_are_shared_where_the_entry_says_so():
+    arguments = "Tensor self, Tensor mask"
+    result = "self_t.masked_fill(mask, 0)"
+    assert judged("where(mask, 3, self)", "where(mask, 0, grad)", result, arguments)[0].word == PROVED
+    assert judged("where(mask, 3, self)", "grad", result, arguments)[0].word == REFUTED
+    shared = "maximum(self, other)\n  kinks: shared"
+    tangent = "where(self_p > other_p, self_t, other_t)\n  other: where(other > self, grad, 0)"
+    words = {v.of: v.word for v in judged(shared, "where(self > other, grad, 0)", tangent, "Tensor self, Tensor other")}
+    assert words == dict.fromkeys(("self", "other", "result"), REFUTED)
+
+
+def test_what_is_detached_hides_a_derivative():
+    (verdict,) = judged("sin(self)", "grad * self.detach().cos()")
+    assert verdict.word == OPEN and "hides a derivative" in verdict.reason
+    (verdict,) = judged("where(self > 0, self, 0)", "where(self.detach() > 0, grad, 0)")
+    assert verdict.word == PROVED
 
 
 def test_what_is_not_translated_is_open_and_says_what():

@@ -15,7 +15,7 @@ from gradloom.codegen.errors import UsageError, did_you_mean
 from gradloom.codegen.target import Target, find_target, own
 from gradloom.tools import kept
 
-from .proving import OPEN, PROVED, REFUTED, Verdict, is_provable, verdicts
+from .proving import COMPLEX, OPEN, PROVED, REFUTED, Verdict, is_provable, verdicts
 from .reading import Reader
 
 
@@ -52,7 +52,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 def shown(verdict: Verdict) -> list[str]:
     """Return a verdict as lines."""
-    head = f"{verdict.word}: {verdict.operator}, {verdict.of}: {verdict.formula}"
+    of = " for complex numbers" if verdict.word == PROVED and verdict.field == COMPLEX else ""
+    head = f"{verdict.word}{of}: {verdict.operator}, {verdict.of}: {verdict.formula}"
     return [head, *([f"    {verdict.reason}"] if verdict.reason else [])]
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,14 +23,15 @@ import numpy as np
 from gradloom.codegen.derivation import measure
 from gradloom.codegen.derivation.branches import TooManyError, branches, leaves
 from gradloom.codegen.derivation.derive import sample_numbers
-from gradloom.codegen.derivation.symbols import NoRuleError, symbol, to_sympy
+from gradloom.codegen.derivation.symbols import NoRuleError, is_holomorphic, symbol, to_sympy
 from gradloom.codegen.derivatives.model import DifferentiabilityInfo
 from gradloom.codegen.language.scalars import filled, names_in
 from gradloom.codegen.operators.model import NativeFunction
 
 from .equality import are_equal
-from .reading import OpenError, Reader, of_reals
+from .reading import CONJUGATE, OpenError, Reader, of_numbers
 
+REAL, COMPLEX = "real", "complex"
 PROVED, REFUTED, OPEN = "proved", "refuted", "open"
 GRAD = "grad"
 _RESULT = "result"
@@ -48,6 +49,8 @@ class Verdict:
     Attributes:
         of: the input whose gradient it is, or `result` for the tangent of the result.
         word: `proved`, `refuted` or `open`.
+        field: `complex` if the formula was compared for complex numbers, which it is for definitions with a complex
+            derivative; else `real`.
         reason: the counterexample, or what is not translated or not proved; '' for a proof.
     """
 
@@ -56,6 +59,7 @@ class Verdict:
     formula: str
     word: str
     reason: str = ""
+    field: str = REAL
 
 
 def verdicts(function: NativeFunction, info: DifferentiabilityInfo, reader: Reader) -> Iterator[Verdict]:
@@ -81,18 +85,31 @@ def _judged(
     names: Sequence[str], tensors: Sequence[str],
 ) -> Verdict:  # fmt: skip
     """Return the verdict about a formula that is to be the sum of derivatives by inputs times `wanted`."""
+    try:
+        return _compared(function, of, source, wanted, reader, names, tensors)
+    except Exception as error:  # SymPy raises errors of many classes where it cannot go on
+        reason = f"{type(error).__name__} in the algebra: {error}"
+        return Verdict(function.name, of, " ".join(source.split()), OPEN, reason)
+
+
+def _compared(
+    function: NativeFunction, of: str, source: str, wanted: Mapping[str, str], reader: Reader,
+    names: Sequence[str], tensors: Sequence[str],
+) -> Verdict:  # fmt: skip
+    assert function.scalar is not None
+    conjugates = "conj" in source or _RESULT == of
+    field = COMPLEX if conjugates and is_holomorphic(function.scalar.tree, tensors) else REAL
 
     def verdict(word: str, reason: str = "") -> Verdict:
-        return Verdict(function.name, of, " ".join(source.split()), word, reason)
+        return Verdict(function.name, of, " ".join(source.split()), word, reason, field)
 
-    assert function.scalar is not None
     known = [*names, *wanted.values(), _RESULT, *(f"{t}_p" for t in tensors)]
     every = [*tensors, *wanted.values(), _RESULT, *(f"{t}_p" for t in tensors)]
     try:
         found = reader.read(source, known, every)
         found = filled(found, {f"{t}_p": ast.Name(t, ast.Load()) for t in tensors})
-        defined = of_reals(function.scalar.tree)
-        found = of_reals(filled(found, {_RESULT: defined}))
+        defined = of_numbers(function.scalar.tree, False)
+        found = of_numbers(filled(found, {_RESULT: defined}), field == COMPLEX)
         formulas = list(leaves(branches(found, [*tensors, *wanted.values()])))
         definitions = list(leaves(branches(defined, tensors, "side" in function.kinks)))
     except OpenError as error:
@@ -101,9 +118,14 @@ def _judged(
         return verdict(OPEN, "too many alternatives")
     if len(definitions) * len(formulas) > _PAIRS:
         return verdict(OPEN, "too many alternatives")
-    numbers = sample_numbers(function.schema, function.scalar)
-    given = {t: 1.0 + 0.5 * n for n, t in enumerate(wanted.values())}
-    points = Points([p | given for p in _points(tensors, numbers, [found, defined])])
+    numbers = {
+        name: list(dict.fromkeys((*values, *_compared_numbers([found, defined], name))))
+        for name, values in sample_numbers(function.schema, function.scalar).items()
+    }
+    given = {t: 1.25 + 0.5 * n for n, t in enumerate(wanted.values())}
+    bools = _conditions_by_name([*definitions, *formulas], tensors)
+    of_numbers_ = [t for t in tensors if t not in bools]
+    points = Points([_with_conjugates(p | given) for p in _points(tensors, bools, numbers, [found, defined])])
     proved, meetings = 0, list[tuple[Any, list[Mapping[str, Any]]]]()
     for (definition, if_defined), (formula, if_formula) in itertools.product(definitions, formulas):
         conditions = (*if_defined, *if_formula)
@@ -111,7 +133,7 @@ def _judged(
             continue
         try:
             value, got = to_sympy(definition.tree), to_sympy(formula.tree)
-            exact: Any = sum(value.diff(symbol(x)) * symbol(t) for x, t in wanted.items())
+            exact: Any = sum(_slope(definition.tree, x, t, field) * symbol(t) for x, t in wanted.items())
             equations = _equations(conditions)
         except NoRuleError as error:
             return verdict(OPEN, f"{error.message}")
@@ -121,7 +143,7 @@ def _judged(
         if exact == got:
             proved += 1
             continue
-        if _is_thin(here, conditions, tensors):
+        if _is_thin(here, conditions, of_numbers_):
             meetings.append((got, here))
             continue
         wrong, tried = _counterexample(exact, got, value, here, wanted)
@@ -137,10 +159,18 @@ def _judged(
             OPEN, f"equal to {_CLOSE} where it was tried, and not proved" + (f", if {shown}" if shown else "")
         )
     for got, here in meetings:
-        wrong = _beyond_its_neighbours(got, here, definitions, tensors, wanted)
+        wrong = _beyond_its_neighbours(got, here, definitions, of_numbers_, wanted, function.kinks)
         if wrong is not None:
             return verdict(REFUTED, wrong)
     return verdict(PROVED) if proved else verdict(OPEN, "no alternative holds at the points that were tried")
+
+
+def _slope(tree: ast.expr, of: str, gradient: str, field: str) -> Any:
+    """Return the derivative by an input as it is multiplied with a gradient, which gets its conjugate, or a tangent."""
+    slope = to_sympy(tree).diff(symbol(of))
+    if field == REAL or gradient != GRAD:
+        return slope
+    return slope.xreplace({s: symbol(s.name + CONJUGATE) for s in slope.free_symbols})
 
 
 def _exclude(conditions: Sequence[tuple[ast.expr, bool]]) -> bool:
@@ -161,7 +191,10 @@ def _equations(conditions: Sequence[tuple[ast.expr, bool]]) -> list[tuple[Any, A
             continue
         for one in sorted(difference.free_symbols, key=lambda s: s.name):
             if difference.is_polynomial(one) and sympy.degree(difference, one) == 1:
-                found.append((one, sympy.solve(difference, one)[0]))
+                value = sympy.solve(difference, one)[0]
+                found.append((one, value))
+                if value.is_number:
+                    found.append((symbol(one.name + CONJUGATE), value))
                 break
     return found
 
@@ -196,10 +229,41 @@ def _are_equal_at(exact: Any, got: Any, equations: Sequence[tuple[Any, Any]]) ->
     return bool(exact.is_finite is not False and got.is_finite is not False) and are_equal(exact, got)
 
 
+def _compared_numbers(trees: Sequence[ast.expr], name: str) -> list[float]:
+    """Return the numbers that an argument is compared with."""
+    compared = [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.Compare) and name in names_in(n)]
+    constants = [c.value for n in compared for c in ast.walk(n) if isinstance(c, ast.Constant)]
+    return [float(c) for c in constants if isinstance(c, int | float) and not isinstance(c, bool)]
+
+
+def _conditions_by_name(found: Sequence[Any], tensors: Sequence[str]) -> frozenset[str]:
+    """Return the tensors that are conditions themselves, such as a mask."""
+    tests = [test for _, conditions in found for test, _ in conditions]
+    pending, names = list(tests), set[str]()
+    while pending:
+        match pending.pop():
+            case ast.Name(id=name):
+                names.add(name)
+            case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() | ast.BitXor(), right=right):
+                pending += [left, right]
+            case ast.UnaryOp(op=ast.Invert() | ast.Not(), operand=operand):
+                pending.append(operand)
+            case ast.BoolOp(values=values):
+                pending += values
+    return frozenset(names & set(tensors))
+
+
+def _with_conjugates(point: dict[str, Any]) -> dict[str, Any]:
+    """Return a point at which conjugates differ from their variables, as those of complex numbers do."""
+    floats = {k: v for k, v in point.items() if isinstance(v, float)}
+    others = {f"{k}{CONJUGATE}": v if v.is_integer() else 0.75 * v + 0.01 for k, v in floats.items()}
+    return point | others
+
+
 def _points(
-    tensors: Sequence[str], numbers: Mapping[str, Sequence[Any]], trees: Sequence[ast.expr]
+    tensors: Sequence[str], bools: Collection[str], numbers: Mapping[str, Sequence[Any]], trees: Sequence[ast.expr]
 ) -> Iterator[dict[str, Any]]:
-    """Yield points: ordinary numbers, and those at which conditions change, from both sides."""
+    """Yield points: ordinary numbers, and those at which conditions change, from both sides; both values of `bools`."""
     constants = {
         float(c.value) * sign
         for tree in trees
@@ -210,7 +274,8 @@ def _points(
         for sign in (1, -1)
     }
     edges = sorted({*_POINTS, *constants, *(c + side * 1e-6 for c in constants for side in (-1, 1))})
-    axes = [[float(e) for e in edges] for _ in tensors] + [list(v) for v in numbers.values()]
+    axes = [[0.0, 1.0] if t in bools else [float(e) for e in edges] for t in tensors]
+    axes += [list(v) for v in numbers.values()]
     total = int(np.prod([len(a) for a in axes]))
     step = max(1, total // _MOST)
     while step > 1 and any(np.gcd(step, len(a)) > 1 for a in axes):
@@ -218,8 +283,8 @@ def _points(
     for values in itertools.islice(itertools.product(*axes), 0, None, step):
         yield dict(zip([*tensors, *numbers], values, strict=True))
     for edge in edges:  # ties
-        for values in itertools.product(*numbers.values()):
-            yield {**dict.fromkeys(tensors, float(edge)), **dict(zip(numbers, values, strict=True))}
+        for values in itertools.product(*[[0.0, 1.0] for _ in bools], *numbers.values()):
+            yield dict.fromkeys(tensors, float(edge)) | dict(zip([*bools, *numbers], values, strict=True))
 
 
 class Points:
@@ -251,11 +316,11 @@ class Points:
 _NEAR = 1e-7
 
 
-def _neighbours(point: Mapping[str, Any], tensors: Sequence[str]) -> Iterator[dict[str, Any]]:
+def _neighbours(point: Mapping[str, Any], tensors: Sequence[str], near: float = _NEAR) -> Iterator[dict[str, Any]]:
     """Yield points beside a point, in all directions."""
     for signs in itertools.product((-1, 0, 1), repeat=len(tensors)):
         if any(signs):
-            moved = {t: point[t] + s * _NEAR * max(1.0, abs(point[t])) for t, s in zip(tensors, signs, strict=True)}
+            moved = {t: point[t] + s * near * max(1.0, abs(point[t])) for t, s in zip(tensors, signs, strict=True)}
             yield {**point, **moved}
 
 
@@ -280,6 +345,7 @@ def _beyond_its_neighbours(
     definitions: Sequence[Any],
     tensors: Sequence[str],
     wanted: Mapping[str, str],
+    kinks: Sequence[str],
 ) -> str | None:
     """Return where alternatives meet and a formula is neither 0 nor between the slopes around that point."""
     evaluated = measure.evaluator((got,))
@@ -291,20 +357,38 @@ def _beyond_its_neighbours(
     one_by_one = [dict.fromkeys(wanted.values(), 0.0) | {name: 1.0} for name in wanted.values()]
     for point in [{**p, **one} for p in points[:: max(1, len(points) // 20)] for one in one_by_one]:
         here = evaluated(point)
-        around = [
+        around, nearer = ([
             found[0]
-            for other in _neighbours(point, tensors)
+            for other in _neighbours(point, tensors, near)
             for holds, slope in slopes
             if holds(other) and (found := slope(other)) is not None
-        ]
-        if here is None or not around:
+        ] for near in (_NEAR, _NEAR / 100))  # fmt: skip
+        if here is None or not around or not nearer or _diverge(around, nearer):
             continue
-        least, most = min(0.0, *around), max(0.0, *around)
-        slack = 1e-5 * max(1.0, abs(least), abs(most))
-        if not least - slack <= here[0] <= most + slack:
-            named = ", ".join(f"{k} = {v}" for k, v in point.items() if k not in wanted.values())
-            return f"at {named}: {here[0]:.17g}, where the slopes around are {min(around):.17g} to {max(around):.17g}"
+        slack = 1e-5 * max(1.0, *map(abs, nearer))
+        if not _may_be(here[0], nearer, kinks, slack):
+            named = ", ".join(f"{k} = {v}" for k, v in point.items() if k not in wanted.values() and CONJUGATE not in k)
+            return f"at {named}: {here[0]:.17g}, where the slopes around are {min(nearer):.6g} to {max(nearer):.6g}"
     return None
+
+
+def _diverge(around: Sequence[float], nearer: Sequence[float]) -> bool:
+    """Return whether slopes have no limit at a point: they differ with the distance from it."""
+    far, near = (min(around), max(around)), (min(nearer), max(nearer))
+    return any(abs(f - n) > 1e-3 * max(1.0, abs(f)) for f, n in zip(far, near, strict=True))
+
+
+def _may_be(slope: float, around: Sequence[float], kinks: Sequence[str], slack: float) -> bool:
+    """Return whether a formula may give a slope where those around differ, by the words of `kinks:`; without words,
+    any slope between them, or 0."""
+    least, most = min(around), max(around)
+    allowed = {"zero": [0.0], "shared": [(least + most) / 2], "side": around, "selected": around}
+    words = [allowed[word] for word in kinks if word in allowed]
+    if most - least <= slack or words:
+        is_one = most - least <= slack
+        chosen = [around] if is_one else words if "shared" in kinks else [*words, around]
+        return any(abs(slope - a) <= slack for values in chosen for a in values)
+    return min(0.0, least) - slack <= slope <= max(0.0, most) + slack
 
 
 def _counterexample(
@@ -323,7 +407,7 @@ def _counterexample(
         right, wrong, _ = found
         given = max([1.0, *(abs(v) for v in point.values() if isinstance(v, float))])
         if abs(right - wrong) > _CLOSE * max(abs(right), abs(wrong)) + _ROUNDING * given:
-            named = {k: v for k, v in point.items() if k not in wanted.values()}
+            named = {k: v for k, v in point.items() if k not in wanted.values() and CONJUGATE not in k}
             where = ", ".join(f"{k} = {v:.17g}" if isinstance(v, float) else f"{k} = {v}" for k, v in named.items())
             return f"at {where}: {wrong:.17g}, where the definition has {right:.17g}", tried
     return None, tried

@@ -26,7 +26,13 @@ class OpenError(Exception):
 
 # What neither a definition nor a rule of the notation writes, for real numbers; `x` and `y` are the arguments.
 _BUILT_IN = dict(min="minimum", max="maximum", abs="abs")  # Python's own functions in the scalar language
-_FORMS = {"conj": "x", "conjugate": "x", "detach": "x", "sgn": "sign(x)", "polygamma": "polygamma(x, y)"}
+_FORMS = {
+    "conj": "conj(x)",
+    "conjugate": "conj(x)",
+    "detach": "detach(x)",
+    "sgn": "sign(x)",
+    "polygamma": "polygamma(x, y)",
+}
 
 
 class Reader:
@@ -301,10 +307,18 @@ def _bound(
     return found
 
 
-def of_reals(tree: ast.expr) -> ast.expr:
-    """Return an expression for real numbers that are finite, without conjugates, with mathematical constants for the
-    floats next to them: `log(2)` for 0.6931471805599453."""
-    return _OfReals().visit(ast.parse(ast.unparse(tree), mode="eval").body)  # type: ignore[no-any-return]
+CONJUGATE = "_conj"  # behind the name of a variable
+
+
+def of_numbers(tree: ast.expr, is_holomorphic: bool) -> ast.expr:
+    """Return an expression for finite numbers, with mathematical constants for the floats next to them: `log(2)` for
+    0.6931471805599453.
+
+    Args:
+        is_holomorphic: whether it is of complex numbers, and made of functions f with conj(f(x)) = f(conj(x)): then the
+            conjugate of a variable is a variable of its own. Else numbers are real.
+    """
+    return _OfNumbers(is_holomorphic).visit(ast.parse(ast.unparse(tree), mode="eval").body)  # type: ignore[no-any-return]
 
 
 _CONSTANTS = (
@@ -316,14 +330,38 @@ _VALUES = {
 }
 
 
-class _OfReals(ast.NodeTransformer):
+def conjugated(tree: ast.expr) -> ast.expr:
+    """Return the conjugate of an expression of which `of_numbers` says how."""
+    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    others = {n: n.removesuffix(CONJUGATE) if n.endswith(CONJUGATE) else n + CONJUGATE for n in _names(tree)}
+    return filled(tree, {n: ast.Name(o, ast.Load()) for n, o in others.items() if n not in NUMBERS | called})
+
+
+class _OfNumbers(ast.NodeTransformer):
+    def __init__(self, is_holomorphic: bool) -> None:
+        self.is_holomorphic = is_holomorphic
+        self.in_condition = False
+
+    def condition(self, node: ast.expr) -> ast.expr:
+        """Visit a condition, which is not differentiated, so that `detach` changes nothing in it."""
+        before, self.in_condition = self.in_condition, True
+        try:
+            return self.visit(node)  # type: ignore[no-any-return]
+        finally:
+            self.in_condition = before
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         name = node.func.id  # type: ignore[attr-defined]  # the scalar language has no other
         if name == "conj" or name == "real":
+            of = self.visit(node.args[0])
+            return conjugated(of) if self.is_holomorphic else of
+        if name == "detach":
+            if not self.in_condition:
+                raise OpenError("`detach`, which hides a derivative,")
             return self.visit(node.args[0])  # type: ignore[no-any-return]
         if name.startswith("is"):  # isnan, isinf, isfinite
             return ast.Constant(name == "isfinite")
-        arguments = [self.visit(a) for a in node.args]
+        arguments = [self.condition(a) if name == "where" and not n else self.visit(a) for n, a in enumerate(node.args)]
         if name == "where" and isinstance(arguments[0], ast.Constant):
             return arguments[1 if arguments[0].value else 2]  # type: ignore[no-any-return]
         return ast.Call(node.func, arguments, [])
@@ -342,17 +380,18 @@ class _OfReals(ast.NodeTransformer):
         return ast.BinOp(sides[0], node.op, sides[1])
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        left, right = self.visit(node.left), self.visit(node.comparators[0])
-        return _simplified(ast.Compare(left, node.ops, [right])) if len(node.ops) == 1 else node
+        if len(node.ops) > 1:
+            return node
+        return _simplified(ast.Compare(self.condition(node.left), node.ops, [self.condition(node.comparators[0])]))
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        test = self.visit(node.test)
+        test = self.condition(node.test)
         if isinstance(test, ast.Constant):
             return self.visit(node.body if test.value else node.orelse)  # type: ignore[no-any-return]
         return ast.IfExp(test, self.visit(node.body), self.visit(node.orelse))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        return _simplified_bool(node.op, [self.visit(v) for v in node.values])
+        return _simplified_bool(node.op, [self.condition(v) for v in node.values])
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if isinstance(node.value, float) and not (node.value * 1000).is_integer():
