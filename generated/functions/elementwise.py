@@ -205,7 +205,9 @@ class DivBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None)
-        # other: -grad * _div(self / other, other).conj()
+        grad_ = grad._array
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
+        # other: -grad * ((self / other) / other).conj()
         if edges[1] is not NO_EDGE:
             self = fn.saved_self
             if self._vc is not None:
@@ -213,15 +215,21 @@ class DivBackward0(Node):
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_other = -grad * ops._div(self / other, other).conj()
+            if self._array.dtype is grad_dtype and other._array.dtype is grad_dtype:
+                grad_of_other = wrap(xp.multiply(-grad_, self._array / other._array / other._array))
+            else:
+                grad_of_other = -grad * ((self / other) / other).conj()
         else:
             grad_of_other = None
-        # self: _div(grad, other.conj())
+        # self: grad / other.conj()
         if edges[0] is not NO_EDGE:
             other = fn.saved_other
             if other._vc is not None:
                 other = unpack(other, fn)
-            grad_of_self = ops._div(grad, other.conj())
+            if other._array.dtype is grad_dtype:
+                grad_of_self = wrap(xp.true_divide(grad_, other._array))
+            else:
+                grad_of_self = grad / other.conj()
         else:
             grad_of_self = None
         return (grad_of_self, grad_of_other,)
@@ -554,17 +562,19 @@ class AddcdivBackward0(Node):
         grad = grads[0]
         if grad is None:
             return (None, None, None)
+        grad_ = grad._array
+        grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
         grad_of_self = grad if edges[0] is not NO_EDGE else None
-        # tensor1: _div(grad * value.conj(), tensor2.conj())
+        # tensor1: grad * div(value, tensor2).conj()
         if edges[1] is not NO_EDGE:
             value = fn.saved_value
             tensor2 = fn.saved_tensor2
             if tensor2._vc is not None:
                 tensor2 = unpack(tensor2, fn)
-            grad_of_tensor1 = ops._div(ops.mul_Scalar(grad, value.conjugate()), tensor2.conj())
+            grad_of_tensor1 = grad * ops.div(value, tensor2).conj()
         else:
             grad_of_tensor1 = None
-        # tensor2: -grad * _div(value * (tensor1 / tensor2), tensor2).conj()
+        # tensor2: -grad * (value * (tensor1 / tensor2) / tensor2).conj()
         if edges[2] is not NO_EDGE:
             value = fn.saved_value
             tensor1 = fn.saved_tensor1
@@ -573,50 +583,16 @@ class AddcdivBackward0(Node):
             tensor2 = fn.saved_tensor2
             if tensor2._vc is not None:
                 tensor2 = unpack(tensor2, fn)
-            grad_of_tensor2 = -grad * ops._div(ops.mul_Scalar(tensor1 / tensor2, value), tensor2).conj()
+            if tensor1._array.dtype is grad_dtype and tensor2._array.dtype is grad_dtype:
+                grad_of_tensor2 = wrap(xp.multiply(-grad_, value * (tensor1._array / tensor2._array) / tensor2._array))
+            else:
+                grad_of_tensor2 = -grad * (ops.mul_Scalar(tensor1 / tensor2, value) / tensor2).conj()
         else:
             grad_of_tensor2 = None
         return (grad_of_self, grad_of_tensor1, grad_of_tensor2,)
 
     def release_variables(fn):
         fn.saved_tensor1 = fn.saved_tensor2 = RELEASED
-
-
-class DivBackward4(Node):
-    """_div(Tensor self, Tensor other) -> Tensor"""
-
-    _entry = "_div"
-    __slots__ = ('saved_other', 'saved_result')
-    _saved_fields = ('other', 'result')
-    _raw_fields = ('other', 'result')
-
-    def apply(fn, grads, edges):
-        grad = grads[0]
-        if grad is None:
-            return (None, None)
-        # other: -_div(grad * result.conj(), other.conj())
-        if edges[1] is not NO_EDGE:
-            result = fn.saved_result
-            if result._vc is not None:
-                result = unpack(result, fn)
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            grad_of_other = -ops._div(grad * result.conj(), other.conj())
-        else:
-            grad_of_other = None
-        # self: _div(grad, other.conj())
-        if edges[0] is not NO_EDGE:
-            other = fn.saved_other
-            if other._vc is not None:
-                other = unpack(other, fn)
-            grad_of_self = ops._div(grad, other.conj())
-        else:
-            grad_of_self = None
-        return (grad_of_self, grad_of_other,)
-
-    def release_variables(fn):
-        fn.saved_other = fn.saved_result = RELEASED
 
 
 class SinBackward0(Node):

@@ -25,10 +25,10 @@ OVERLOADS = FamilyTable("OVERLOADS", by_name({
         div_Tensor_mode div__Tensor_mode div_Scalar_mode div__Scalar_mode floor_divide floor_divide__Tensor
         floor_divide_Scalar floor_divide__Scalar remainder_Scalar remainder__Scalar remainder_Tensor remainder__Tensor
         remainder_Scalar_Tensor fmod_Scalar fmod__Scalar fmod_Tensor fmod__Tensor pow_Tensor_Scalar pow_Tensor_Tensor
-        pow__Scalar pow__Tensor pow_Scalar addcmul addcmul_ addcdiv addcdiv_ _div sin sin_ cos cos_ tan tan_ asin asin_
-        acos acos_ atan atan_ sinh sinh_ cosh cosh_ tanh tanh_ asinh asinh_ acosh acosh_ atanh atanh_ exp exp_ exp2
-        exp2_ expm1 expm1_ log log_ log2 log2_ log10 log10_ log1p log1p_ sqrt sqrt_ rsqrt rsqrt_ reciprocal reciprocal_
-        neg neg_ positive abs abs_ sgn sgn_ sign sign_ floor floor_ ceil ceil_ trunc trunc_ round round_ round_decimals
+        pow__Scalar pow__Tensor pow_Scalar addcmul addcmul_ addcdiv addcdiv_ sin sin_ cos cos_ tan tan_ asin asin_ acos
+        acos_ atan atan_ sinh sinh_ cosh cosh_ tanh tanh_ asinh asinh_ acosh acosh_ atanh atanh_ exp exp_ exp2 exp2_
+        expm1 expm1_ log log_ log2 log2_ log10 log10_ log1p log1p_ sqrt sqrt_ rsqrt rsqrt_ reciprocal reciprocal_ neg
+        neg_ positive abs abs_ sgn sgn_ sign sign_ floor floor_ ceil ceil_ trunc trunc_ round round_ round_decimals
         round__decimals frac frac_ erf erf_ erfc erfc_ erfinv erfinv_ lgamma lgamma_ digamma digamma_ polygamma
         polygamma_ mvlgamma mvlgamma_ sigmoid sigmoid_ logit logit_ sinc sinc_ deg2rad deg2rad_ rad2deg rad2deg_
         nan_to_num nan_to_num_ frexp_Tensor logical_not logical_not_ bitwise_not bitwise_not_ isnan isinf isfinite
@@ -381,23 +381,6 @@ GUARDS = FamilyTable("GUARDS", by_name({
         feature_alpha_dropout_ feature_dropout feature_dropout_ native_dropout native_dropout_backward
         rrelu_with_noise_backward
     """,
-    "elementwise": """
-        _div abs abs_ absolute absolute_ acos acos_ acosh acosh_ add add_ addcdiv addcdiv_ addcmul addcmul_ allclose
-        arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_
-        asin asin_ asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_ bitwise_and_ bitwise_left_shift_ bitwise_not
-        bitwise_not_ bitwise_or_ bitwise_right_shift_ bitwise_xor_ ceil ceil_ cos cos_ cosh cosh_ deg2rad deg2rad_
-        digamma digamma_ eq eq_ equal erf erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_ expm1 expm1_ fix fix_ floor
-        floor_ floor_divide floor_divide_ fmax fmin frac frac_ frexp gcd gcd_ ge ge_ greater greater_ greater_equal
-        greater_equal_ gt gt_ heaviside heaviside_ hypot hypot_ is_complex is_conj is_floating_point is_neg is_nonzero
-        is_same_size is_signed isclose isfinite isinf isnan isneginf isposinf isreal lcm lcm_ ldexp ldexp_ le le_ less
-        less_ less_equal less_equal_ lgamma lgamma_ log log10 log10_ log1p log1p_ log2 log2_ log_ logaddexp logaddexp2
-        logical_and logical_and_ logical_not logical_not_ logical_or logical_or_ logical_xor logical_xor_ logit logit_
-        logit_backward lt lt_ maximum minimum mul mul_ multiply multiply_ mvlgamma mvlgamma_ nan_to_num nan_to_num_ ne
-        ne_ neg neg_ negative negative_ nextafter nextafter_ not_equal not_equal_ polygamma_ positive rad2deg rad2deg_
-        reciprocal reciprocal_ rsqrt rsqrt_ sgn sgn_ sigmoid sigmoid_ sigmoid_backward sign sign_ signbit sin sin_ sinc
-        sinc_ sinh sinh_ sqrt sqrt_ square square_ sub sub_ tan tan_ tanh tanh_ tanh_backward true_divide true_divide_
-        trunc trunc_ zero zero_
-    """,
     "quantization": """
         _fake_quantize_learnable_per_channel_affine _fake_quantize_learnable_per_channel_affine_backward
         _fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_tensor_affine_backward
@@ -434,6 +417,23 @@ GUARDS = FamilyTable("GUARDS", by_name({
     """,
     "recurrent": "_pack_padded_sequence _pad_packed_sequence gru_cell rnn_relu_cell rnn_tanh_cell",
     "sorting": "_unique _unique2 msort unique_dim unique_dim_consecutive",
+    "elementwise": """
+        abs abs_ absolute absolute_ acos acos_ acosh acosh_ add add_ addcdiv addcdiv_ addcmul addcmul_ allclose arccos
+        arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_ asin
+        asin_ asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_ bitwise_and_ bitwise_left_shift_ bitwise_not
+        bitwise_not_ bitwise_or_ bitwise_right_shift_ bitwise_xor_ ceil ceil_ cos cos_ cosh cosh_ deg2rad deg2rad_
+        digamma digamma_ eq eq_ equal erf erf_ erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_ expm1 expm1_ fix fix_ floor
+        floor_ floor_divide floor_divide_ fmax fmin frac frac_ frexp gcd gcd_ ge ge_ greater greater_ greater_equal
+        greater_equal_ gt gt_ heaviside heaviside_ hypot hypot_ is_complex is_conj is_floating_point is_neg is_nonzero
+        is_same_size is_signed isclose isfinite isinf isnan isneginf isposinf isreal lcm lcm_ ldexp ldexp_ le le_ less
+        less_ less_equal less_equal_ lgamma lgamma_ log log10 log10_ log1p log1p_ log2 log2_ log_ logaddexp logaddexp2
+        logical_and logical_and_ logical_not logical_not_ logical_or logical_or_ logical_xor logical_xor_ logit logit_
+        logit_backward lt lt_ maximum minimum mul mul_ multiply multiply_ mvlgamma mvlgamma_ nan_to_num nan_to_num_ ne
+        ne_ neg neg_ negative negative_ nextafter nextafter_ not_equal not_equal_ polygamma_ positive rad2deg rad2deg_
+        reciprocal reciprocal_ rsqrt rsqrt_ sgn sgn_ sigmoid sigmoid_ sigmoid_backward sign sign_ signbit sin sin_ sinc
+        sinc_ sinh sinh_ sqrt sqrt_ square square_ sub sub_ tan tan_ tanh tanh_ tanh_backward true_divide true_divide_
+        trunc trunc_ zero zero_
+    """,
     "shape": """
         adjoint alias alias_copy channel_shuffle combinations copy copy_ detach detach_ detach_copy diag diag_embed
         diagflat diagonal diagonal_copy diagonal_scatter expand_as flatten fliplr flipud linalg_diagonal mH mT matrix_H

@@ -17,9 +17,9 @@ OVERLOADS = named(elementwise, """
     div__Scalar div_Tensor_mode div__Tensor_mode div_Scalar_mode div__Scalar_mode floor_divide
     floor_divide__Tensor=floor_divide_ floor_divide_Scalar floor_divide__Scalar remainder_Scalar remainder__Scalar
     remainder_Tensor remainder__Tensor remainder_Scalar_Tensor fmod_Scalar fmod__Scalar fmod_Tensor fmod__Tensor
-    pow_Tensor_Scalar pow_Tensor_Tensor pow__Scalar pow__Tensor pow_Scalar addcmul addcmul_ addcdiv addcdiv_ _div sin
-    sin_ cos cos_ tan tan_ asin asin_ acos acos_ atan atan_ sinh sinh_ cosh cosh_ tanh tanh_ asinh asinh_ acosh acosh_
-    atanh atanh_ exp exp_ exp2 exp2_ expm1 expm1_ log log_ log2 log2_ log10 log10_ log1p log1p_ sqrt sqrt_ rsqrt rsqrt_
+    pow_Tensor_Scalar pow_Tensor_Tensor pow__Scalar pow__Tensor pow_Scalar addcmul addcmul_ addcdiv addcdiv_ sin sin_
+    cos cos_ tan tan_ asin asin_ acos acos_ atan atan_ sinh sinh_ cosh cosh_ tanh tanh_ asinh asinh_ acosh acosh_ atanh
+    atanh_ exp exp_ exp2 exp2_ expm1 expm1_ log log_ log2 log2_ log10 log10_ log1p log1p_ sqrt sqrt_ rsqrt rsqrt_
     reciprocal reciprocal_ neg neg_ positive abs abs_ sgn sgn_ sign sign_ floor floor_ ceil ceil_ trunc trunc_ round
     round_ round_decimals round__decimals frac frac_ erf erf_ erfc erfc_ erfinv erfinv_ lgamma lgamma_ digamma digamma_
     polygamma polygamma_ mvlgamma mvlgamma_ sigmoid sigmoid_ logit logit_ sinc sinc_ deg2rad deg2rad_ rad2deg rad2deg_
@@ -139,45 +139,44 @@ ENTRIES = {
 }
 
 GUARDS = named(elementwise, """
-    _div=__DIV abs=_ABS abs_=_ABS_ absolute=_ABSOLUTE absolute_=_ABSOLUTE_ acos=_ACOS acos_=_ACOS_ acosh=_ACOSH
-    acosh_=_ACOSH_ add=_ADD_TENSOR add_=_ADD__TENSOR addcdiv=_ADDCDIV addcdiv_=_ADDCDIV_ addcmul=_ADDCMUL
-    addcmul_=_ADDCMUL_ allclose=_ALLCLOSE arccos=_ARCCOS arccos_=_ARCCOS_ arccosh=_ARCCOSH arccosh_=_ARCCOSH_
-    arcsin=_ARCSIN arcsin_=_ARCSIN_ arcsinh=_ARCSINH arcsinh_=_ARCSINH_ arctan=_ARCTAN arctan2=_ARCTAN2
-    arctan2_=_ARCTAN2_ arctan_=_ARCTAN_ arctanh=_ARCTANH arctanh_=_ARCTANH_ asin=_ASIN asin_=_ASIN_ asinh=_ASINH
-    asinh_=_ASINH_ atan=_ATAN atan2=_ATAN2 atan2_=_ATAN2_ atan_=_ATAN_ atanh=_ATANH atanh_=_ATANH_
-    bitwise_and_=_BITWISE_AND__TENSOR bitwise_left_shift_=_BITWISE_LEFT_SHIFT__TENSOR bitwise_not=_BITWISE_NOT
-    bitwise_not_=_BITWISE_NOT_ bitwise_or_=_BITWISE_OR__TENSOR bitwise_right_shift_=_BITWISE_RIGHT_SHIFT__TENSOR
-    bitwise_xor_=_BITWISE_XOR__TENSOR ceil=_CEIL ceil_=_CEIL_ cos=_COS cos_=_COS_ cosh=_COSH cosh_=_COSH_
-    deg2rad=_DEG2RAD deg2rad_=_DEG2RAD_ digamma=_DIGAMMA digamma_=_DIGAMMA_ eq=_EQ_TENSOR eq_=_EQ__TENSOR equal=_EQUAL
-    erf=_ERF erf_=_ERF_ erfc=_ERFC erfc_=_ERFC_ erfinv=_ERFINV erfinv_=_ERFINV_ exp=_EXP exp2=_EXP2 exp2_=_EXP2_
-    exp_=_EXP_ expm1=_EXPM1 expm1_=_EXPM1_ fix=_FIX fix_=_FIX_ floor=_FLOOR floor_=_FLOOR_ floor_divide=_FLOOR_DIVIDE
-    floor_divide_=_FLOOR_DIVIDE__TENSOR fmax=_FMAX fmin=_FMIN frac=_FRAC frac_=_FRAC_ frexp=_FREXP_TENSOR gcd=_GCD
-    gcd_=_GCD_ ge=_GE_TENSOR ge_=_GE__TENSOR greater=_GREATER_TENSOR greater_=_GREATER__TENSOR
-    greater_equal=_GREATER_EQUAL_TENSOR greater_equal_=_GREATER_EQUAL__TENSOR gt=_GT_TENSOR gt_=_GT__TENSOR
-    heaviside=_HEAVISIDE heaviside_=_HEAVISIDE_ hypot=_HYPOT hypot_=_HYPOT_ is_complex=_IS_COMPLEX is_conj=_IS_CONJ
-    is_floating_point=_IS_FLOATING_POINT is_neg=_IS_NEG is_nonzero=_IS_NONZERO is_same_size=_IS_SAME_SIZE
-    is_signed=_IS_SIGNED isclose=_ISCLOSE isfinite=_ISFINITE isinf=_ISINF isnan=_ISNAN isneginf=_ISNEGINF
-    isposinf=_ISPOSINF isreal=_ISREAL lcm=_LCM lcm_=_LCM_ ldexp=_LDEXP_TENSOR ldexp_=_LDEXP_ le=_LE_TENSOR
-    le_=_LE__TENSOR less=_LESS_TENSOR less_=_LESS__TENSOR less_equal=_LESS_EQUAL_TENSOR less_equal_=_LESS_EQUAL__TENSOR
-    lgamma=_LGAMMA lgamma_=_LGAMMA_ log=_LOG log10=_LOG10 log10_=_LOG10_ log1p=_LOG1P log1p_=_LOG1P_ log2=_LOG2
-    log2_=_LOG2_ log_=_LOG_ logaddexp=_LOGADDEXP logaddexp2=_LOGADDEXP2 logical_and=_LOGICAL_AND
-    logical_and_=_LOGICAL_AND_ logical_not=_LOGICAL_NOT logical_not_=_LOGICAL_NOT_ logical_or=_LOGICAL_OR
-    logical_or_=_LOGICAL_OR_ logical_xor=_LOGICAL_XOR logical_xor_=_LOGICAL_XOR_ logit=_LOGIT logit_=_LOGIT_
-    logit_backward=_LOGIT_BACKWARD lt=_LT_TENSOR lt_=_LT__TENSOR maximum=_MAXIMUM minimum=_MINIMUM mul=_MUL_TENSOR
-    mul_=_MUL__TENSOR multiply=_MULTIPLY_TENSOR multiply_=_MULTIPLY__TENSOR mvlgamma=_MVLGAMMA mvlgamma_=_MVLGAMMA_
-    nan_to_num=_NAN_TO_NUM nan_to_num_=_NAN_TO_NUM_ ne=_NE_TENSOR ne_=_NE__TENSOR neg=_NEG neg_=_NEG_ negative=_NEGATIVE
-    negative_=_NEGATIVE_ nextafter=_NEXTAFTER nextafter_=_NEXTAFTER_ not_equal=_NOT_EQUAL_TENSOR
-    not_equal_=_NOT_EQUAL__TENSOR polygamma_=_POLYGAMMA_ positive=_POSITIVE rad2deg=_RAD2DEG rad2deg_=_RAD2DEG_
-    reciprocal=_RECIPROCAL reciprocal_=_RECIPROCAL_ rsqrt=_RSQRT rsqrt_=_RSQRT_ sgn=_SGN sgn_=_SGN_ sigmoid=_SIGMOID
-    sigmoid_=_SIGMOID_ sigmoid_backward=_SIGMOID_BACKWARD sign=_SIGN sign_=_SIGN_ signbit=_SIGNBIT sin=_SIN sin_=_SIN_
-    sinc=_SINC sinc_=_SINC_ sinh=_SINH sinh_=_SINH_ sqrt=_SQRT sqrt_=_SQRT_ square=_SQUARE square_=_SQUARE_
-    sub=_SUB_TENSOR sub_=_SUB__TENSOR tan=_TAN tan_=_TAN_ tanh=_TANH tanh_=_TANH_ tanh_backward=_TANH_BACKWARD
-    true_divide=_TRUE_DIVIDE_TENSOR true_divide_=_TRUE_DIVIDE__TENSOR trunc=_TRUNC trunc_=_TRUNC_ zero=_ZERO
-    zero_=_ZERO_
+    abs=_ABS abs_=_ABS_ absolute=_ABSOLUTE absolute_=_ABSOLUTE_ acos=_ACOS acos_=_ACOS_ acosh=_ACOSH acosh_=_ACOSH_
+    add=_ADD_TENSOR add_=_ADD__TENSOR addcdiv=_ADDCDIV addcdiv_=_ADDCDIV_ addcmul=_ADDCMUL addcmul_=_ADDCMUL_
+    allclose=_ALLCLOSE arccos=_ARCCOS arccos_=_ARCCOS_ arccosh=_ARCCOSH arccosh_=_ARCCOSH_ arcsin=_ARCSIN
+    arcsin_=_ARCSIN_ arcsinh=_ARCSINH arcsinh_=_ARCSINH_ arctan=_ARCTAN arctan2=_ARCTAN2 arctan2_=_ARCTAN2_
+    arctan_=_ARCTAN_ arctanh=_ARCTANH arctanh_=_ARCTANH_ asin=_ASIN asin_=_ASIN_ asinh=_ASINH asinh_=_ASINH_ atan=_ATAN
+    atan2=_ATAN2 atan2_=_ATAN2_ atan_=_ATAN_ atanh=_ATANH atanh_=_ATANH_ bitwise_and_=_BITWISE_AND__TENSOR
+    bitwise_left_shift_=_BITWISE_LEFT_SHIFT__TENSOR bitwise_not=_BITWISE_NOT bitwise_not_=_BITWISE_NOT_
+    bitwise_or_=_BITWISE_OR__TENSOR bitwise_right_shift_=_BITWISE_RIGHT_SHIFT__TENSOR bitwise_xor_=_BITWISE_XOR__TENSOR
+    ceil=_CEIL ceil_=_CEIL_ cos=_COS cos_=_COS_ cosh=_COSH cosh_=_COSH_ deg2rad=_DEG2RAD deg2rad_=_DEG2RAD_
+    digamma=_DIGAMMA digamma_=_DIGAMMA_ eq=_EQ_TENSOR eq_=_EQ__TENSOR equal=_EQUAL erf=_ERF erf_=_ERF_ erfc=_ERFC
+    erfc_=_ERFC_ erfinv=_ERFINV erfinv_=_ERFINV_ exp=_EXP exp2=_EXP2 exp2_=_EXP2_ exp_=_EXP_ expm1=_EXPM1 expm1_=_EXPM1_
+    fix=_FIX fix_=_FIX_ floor=_FLOOR floor_=_FLOOR_ floor_divide=_FLOOR_DIVIDE floor_divide_=_FLOOR_DIVIDE__TENSOR
+    fmax=_FMAX fmin=_FMIN frac=_FRAC frac_=_FRAC_ frexp=_FREXP_TENSOR gcd=_GCD gcd_=_GCD_ ge=_GE_TENSOR ge_=_GE__TENSOR
+    greater=_GREATER_TENSOR greater_=_GREATER__TENSOR greater_equal=_GREATER_EQUAL_TENSOR
+    greater_equal_=_GREATER_EQUAL__TENSOR gt=_GT_TENSOR gt_=_GT__TENSOR heaviside=_HEAVISIDE heaviside_=_HEAVISIDE_
+    hypot=_HYPOT hypot_=_HYPOT_ is_complex=_IS_COMPLEX is_conj=_IS_CONJ is_floating_point=_IS_FLOATING_POINT
+    is_neg=_IS_NEG is_nonzero=_IS_NONZERO is_same_size=_IS_SAME_SIZE is_signed=_IS_SIGNED isclose=_ISCLOSE
+    isfinite=_ISFINITE isinf=_ISINF isnan=_ISNAN isneginf=_ISNEGINF isposinf=_ISPOSINF isreal=_ISREAL lcm=_LCM
+    lcm_=_LCM_ ldexp=_LDEXP_TENSOR ldexp_=_LDEXP_ le=_LE_TENSOR le_=_LE__TENSOR less=_LESS_TENSOR less_=_LESS__TENSOR
+    less_equal=_LESS_EQUAL_TENSOR less_equal_=_LESS_EQUAL__TENSOR lgamma=_LGAMMA lgamma_=_LGAMMA_ log=_LOG log10=_LOG10
+    log10_=_LOG10_ log1p=_LOG1P log1p_=_LOG1P_ log2=_LOG2 log2_=_LOG2_ log_=_LOG_ logaddexp=_LOGADDEXP
+    logaddexp2=_LOGADDEXP2 logical_and=_LOGICAL_AND logical_and_=_LOGICAL_AND_ logical_not=_LOGICAL_NOT
+    logical_not_=_LOGICAL_NOT_ logical_or=_LOGICAL_OR logical_or_=_LOGICAL_OR_ logical_xor=_LOGICAL_XOR
+    logical_xor_=_LOGICAL_XOR_ logit=_LOGIT logit_=_LOGIT_ logit_backward=_LOGIT_BACKWARD lt=_LT_TENSOR lt_=_LT__TENSOR
+    maximum=_MAXIMUM minimum=_MINIMUM mul=_MUL_TENSOR mul_=_MUL__TENSOR multiply=_MULTIPLY_TENSOR
+    multiply_=_MULTIPLY__TENSOR mvlgamma=_MVLGAMMA mvlgamma_=_MVLGAMMA_ nan_to_num=_NAN_TO_NUM nan_to_num_=_NAN_TO_NUM_
+    ne=_NE_TENSOR ne_=_NE__TENSOR neg=_NEG neg_=_NEG_ negative=_NEGATIVE negative_=_NEGATIVE_ nextafter=_NEXTAFTER
+    nextafter_=_NEXTAFTER_ not_equal=_NOT_EQUAL_TENSOR not_equal_=_NOT_EQUAL__TENSOR polygamma_=_POLYGAMMA_
+    positive=_POSITIVE rad2deg=_RAD2DEG rad2deg_=_RAD2DEG_ reciprocal=_RECIPROCAL reciprocal_=_RECIPROCAL_ rsqrt=_RSQRT
+    rsqrt_=_RSQRT_ sgn=_SGN sgn_=_SGN_ sigmoid=_SIGMOID sigmoid_=_SIGMOID_ sigmoid_backward=_SIGMOID_BACKWARD sign=_SIGN
+    sign_=_SIGN_ signbit=_SIGNBIT sin=_SIN sin_=_SIN_ sinc=_SINC sinc_=_SINC_ sinh=_SINH sinh_=_SINH_ sqrt=_SQRT
+    sqrt_=_SQRT_ square=_SQUARE square_=_SQUARE_ sub=_SUB_TENSOR sub_=_SUB__TENSOR tan=_TAN tan_=_TAN_ tanh=_TANH
+    tanh_=_TANH_ tanh_backward=_TANH_BACKWARD true_divide=_TRUE_DIVIDE_TENSOR true_divide_=_TRUE_DIVIDE__TENSOR
+    trunc=_TRUNC trunc_=_TRUNC_ zero=_ZERO zero_=_ZERO_
 """)
 
 OPERATORS = named(elementwise, """
-    _div abs abs_ absolute absolute_ acos acos_ acosh acosh_ add add_ addcdiv addcdiv_ addcmul addcmul_ allclose arccos
+    abs abs_ absolute absolute_ acos acos_ acosh acosh_ add add_ addcdiv addcdiv_ addcmul addcmul_ allclose arccos
     arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_ asin asin_
     asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_ bitwise_and_ bitwise_left_shift_ bitwise_not bitwise_not_
     bitwise_or_ bitwise_right_shift_ bitwise_xor_ ceil ceil_ cos cos_ cosh cosh_ deg2rad deg2rad_ digamma digamma_ eq

@@ -90,26 +90,6 @@ RECORDS = RecordIndex(by_name({
         normal normal_ poisson rand rand_like randint randint_like randn randn_like random_ randperm rrelu rrelu_
         rrelu_with_noise rrelu_with_noise_ rrelu_with_noise_backward uniform_
     """,
-    "elementwise": """
-        _div abs abs_ absolute absolute_ acos acos_ acosh acosh_ add add_ addcdiv addcdiv_ addcmul addcmul_ allclose
-        arccos arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_
-        asin asin_ asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_ bitwise_and bitwise_and_ bitwise_left_shift
-        bitwise_left_shift_ bitwise_not bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_
-        bitwise_xor bitwise_xor_ ceil ceil_ clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip clip_ copysign
-        copysign_ cos cos_ cosh cosh_ deg2rad deg2rad_ digamma digamma_ div div_ divide divide_ eq eq_ equal erf erf_
-        erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_ expm1 expm1_ fill fill_ fix fix_ float_power float_power_ floor
-        floor_ floor_divide floor_divide_ fmax fmin fmod fmod_ frac frac_ frexp gcd gcd_ ge ge_ greater greater_
-        greater_equal greater_equal_ gt gt_ heaviside heaviside_ hypot hypot_ is_complex is_conj is_floating_point
-        is_neg is_nonzero is_same_size is_signed isclose isfinite isinf isnan isneginf isposinf isreal lcm lcm_ ldexp
-        ldexp_ le le_ lerp lerp_ less less_ less_equal less_equal_ lgamma lgamma_ log log10 log10_ log1p log1p_ log2
-        log2_ log_ logaddexp logaddexp2 logical_and logical_and_ logical_not logical_not_ logical_or logical_or_
-        logical_xor logical_xor_ logit logit_ logit_backward lt lt_ maximum minimum mul mul_ multiply multiply_ mvlgamma
-        mvlgamma_ nan_to_num nan_to_num_ ne ne_ neg neg_ negative negative_ nextafter nextafter_ not_equal not_equal_
-        polygamma polygamma_ positive pow pow_ rad2deg rad2deg_ reciprocal reciprocal_ remainder remainder_ round round_
-        rsqrt rsqrt_ rsub sgn sgn_ sigmoid sigmoid_ sigmoid_backward sign sign_ signbit sin sin_ sinc sinc_ sinh sinh_
-        sqrt sqrt_ square square_ sub sub_ subtract subtract_ tan tan_ tanh tanh_ tanh_backward true_divide true_divide_
-        trunc trunc_ xlogy xlogy_ zero zero_
-    """,
     "quantization": """
         _fake_quantize_learnable_per_channel_affine _fake_quantize_learnable_per_channel_affine_backward
         _fake_quantize_learnable_per_tensor_affine _fake_quantize_learnable_per_tensor_affine_backward
@@ -173,6 +153,26 @@ RECORDS = RecordIndex(by_name({
     """,
     "sorting": """
         _unique _unique2 argsort msort sort topk unique_consecutive unique_dim unique_dim_consecutive
+    """,
+    "elementwise": """
+        abs abs_ absolute absolute_ acos acos_ acosh acosh_ add add_ addcdiv addcdiv_ addcmul addcmul_ allclose arccos
+        arccos_ arccosh arccosh_ arcsin arcsin_ arcsinh arcsinh_ arctan arctan2 arctan2_ arctan_ arctanh arctanh_ asin
+        asin_ asinh asinh_ atan atan2 atan2_ atan_ atanh atanh_ bitwise_and bitwise_and_ bitwise_left_shift
+        bitwise_left_shift_ bitwise_not bitwise_not_ bitwise_or bitwise_or_ bitwise_right_shift bitwise_right_shift_
+        bitwise_xor bitwise_xor_ ceil ceil_ clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip clip_ copysign
+        copysign_ cos cos_ cosh cosh_ deg2rad deg2rad_ digamma digamma_ div div_ divide divide_ eq eq_ equal erf erf_
+        erfc erfc_ erfinv erfinv_ exp exp2 exp2_ exp_ expm1 expm1_ fill fill_ fix fix_ float_power float_power_ floor
+        floor_ floor_divide floor_divide_ fmax fmin fmod fmod_ frac frac_ frexp gcd gcd_ ge ge_ greater greater_
+        greater_equal greater_equal_ gt gt_ heaviside heaviside_ hypot hypot_ is_complex is_conj is_floating_point
+        is_neg is_nonzero is_same_size is_signed isclose isfinite isinf isnan isneginf isposinf isreal lcm lcm_ ldexp
+        ldexp_ le le_ lerp lerp_ less less_ less_equal less_equal_ lgamma lgamma_ log log10 log10_ log1p log1p_ log2
+        log2_ log_ logaddexp logaddexp2 logical_and logical_and_ logical_not logical_not_ logical_or logical_or_
+        logical_xor logical_xor_ logit logit_ logit_backward lt lt_ maximum minimum mul mul_ multiply multiply_ mvlgamma
+        mvlgamma_ nan_to_num nan_to_num_ ne ne_ neg neg_ negative negative_ nextafter nextafter_ not_equal not_equal_
+        polygamma polygamma_ positive pow pow_ rad2deg rad2deg_ reciprocal reciprocal_ remainder remainder_ round round_
+        rsqrt rsqrt_ rsub sgn sgn_ sigmoid sigmoid_ sigmoid_backward sign sign_ signbit sin sin_ sinc sinc_ sinh sinh_
+        sqrt sqrt_ square square_ sub sub_ subtract subtract_ tan tan_ tanh tanh_ tanh_backward true_divide true_divide_
+        trunc trunc_ xlogy xlogy_ zero zero_
     """,
     "creation": """
         arange bartlett_window blackman_window empty empty_like empty_permuted empty_strided eye full full_like

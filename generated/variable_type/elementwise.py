@@ -39,9 +39,9 @@ from gradloom.generated.functions.elementwise import (
     AsinBackward0, AsinhBackward0, Atan2Backward0, AtanBackward0, AtanhBackward0, CeilBackward0, ClampBackward0,
     ClampBackward1, ClampMaxBackward0, ClampMaxBackward1, ClampMinBackward0, ClampMinBackward1, CopysignBackward0,
     CopysignBackward1, CosBackward0, CoshBackward0, Deg2RadBackward0, DigammaBackward0, DivBackward0, DivBackward1,
-    DivBackward2, DivBackward3, DivBackward4, EqBackward1, ErfBackward0, ErfcBackward0, ErfinvBackward0, Exp2Backward0,
-    ExpBackward0, Expm1Backward0, FillBackward0, FillBackward1, FillBackward2, FillBackward3, FloorBackward0,
-    FmaxBackward0, FminBackward0, FmodBackward0, FmodBackward1, FracBackward0, FrexpBackward0, GeBackward1, GtBackward1,
+    DivBackward2, DivBackward3, EqBackward1, ErfBackward0, ErfcBackward0, ErfinvBackward0, Exp2Backward0, ExpBackward0,
+    Expm1Backward0, FillBackward0, FillBackward1, FillBackward2, FillBackward3, FloorBackward0, FmaxBackward0,
+    FminBackward0, FmodBackward0, FmodBackward1, FracBackward0, FrexpBackward0, GeBackward1, GtBackward1,
     HypotBackward0, LdexpBackward0, LeBackward1, LerpBackward0, LerpBackward1, LgammaBackward0, Log10Backward0,
     Log1PBackward0, Log2Backward0, LogBackward0, Logaddexp2Backward0, LogaddexpBackward0, LogitBackward0, LtBackward1,
     MaximumBackward0, MinimumBackward0, MulBackward0, MulBackward1, MvlgammaBackward0, NanToNumBackward0, NeBackward1,
@@ -1091,8 +1091,8 @@ def div_Tensor(input, other, *, out=None):
                 if other_t is None:
                     other_t = zeros_for(other)
                 other_p = other
-                # result: _div(self_t - other_t * result, other_p)
-                result_tangent = ops._div(self_t - other_t * result, other_p)
+                # result: (self_t - other_t * result) / other_p
+                result_tangent = (self_t - other_t * result) / other_p
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -1163,8 +1163,8 @@ def div__Tensor(input, other):
                 if other_t is None:
                     other_t = zeros_for(other)
                 other_p = other
-                # result: _div(self_t - other_t * result, other_p)
-                result_tangent = ops._div(self_t - other_t * input, other_p)
+                # result: (self_t - other_t * result) / other_p
+                result_tangent = (self_t - other_t * input) / other_p
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
@@ -1296,7 +1296,7 @@ def div_Tensor_mode(input, other, rounding_mode, *, out=None):
 
     ∂L/∂x = g / y* if rounding_mode = None, else 0
     ∂L/∂y = −g · (x / y²)* if rounding_mode = None, else 0
-    dz = (dx − dy · x / y) / y if rounding_mode = None, else 0
+    dz = dx / y − dy · x / y / y if rounding_mode = None, else 0
     where x = self, y = other, z = result, g = ∂L/∂z
 
     DivBackward2, from the entry div.Tensor_mode of derivatives.yaml.
@@ -2805,7 +2805,7 @@ def addcdiv(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1, out
 
     z = x + value · tensor₁ / tensor₂
     ∂L/∂x = g
-    ∂L/∂tensor₁ = g · value* / tensor₂*
+    ∂L/∂tensor₁ = g · (value / tensor₂)*
     ∂L/∂tensor₂ = −g · (value · tensor₁ / tensor₂ / tensor₂)*
     dz = dx + value · (dtensor₁ − dtensor₂ · tensor₁ / tensor₂) / tensor₂
     where x = self, z = result, g = ∂L/∂z
@@ -2878,8 +2878,8 @@ def addcdiv(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1, out
                     tensor2_t = zeros_for(tensor2)
                 tensor1_p = tensor1
                 tensor2_p = tensor2
-                # result: self_t + value * _div(tensor1_t - tensor2_t * (tensor1_p / tensor2_p), tensor2_p)
-                result_tangent = self_t + ops.mul_Scalar(ops._div(tensor1_t - tensor2_t * (tensor1_p / tensor2_p), tensor2_p), value)
+                # result: self_t + value * ((tensor1_t - tensor2_t * (tensor1_p / tensor2_p)) / tensor2_p)
+                result_tangent = self_t + ops.mul_Scalar((tensor1_t - tensor2_t * (tensor1_p / tensor2_p)) / tensor2_p, value)
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -2962,8 +2962,8 @@ def addcdiv_(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1):
                     tensor2_t = zeros_for(tensor2)
                 tensor1_p = tensor1
                 tensor2_p = tensor2
-                # result: self_t + value * _div(tensor1_t - tensor2_t * (tensor1_p / tensor2_p), tensor2_p)
-                result_tangent = self_t + ops.mul_Scalar(ops._div(tensor1_t - tensor2_t * (tensor1_p / tensor2_p), tensor2_p), value)
+                # result: self_t + value * ((tensor1_t - tensor2_t * (tensor1_p / tensor2_p)) / tensor2_p)
+                result_tangent = self_t + ops.mul_Scalar((tensor1_t - tensor2_t * (tensor1_p / tensor2_p)) / tensor2_p, value)
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)
@@ -2972,83 +2972,6 @@ def addcdiv_(input=MISSING, tensor1=MISSING, tensor2=MISSING, *more, value=1):
 
 addcdiv_.keyword_only = ("value",)
 _ADDCDIV_ = GuardedOverload("addcdiv_", (((('self', 'Tensor'), ('tensor1', 'Tensor'), ('tensor2', 'Tensor'), '*', ('value', 'Scalar', 1)), addcdiv_),), old_order="self value tensor1 tensor2")
-
-
-def _div(input=MISSING, other=MISSING):
-    """_div(Tensor self, Tensor other) -> Tensor
-
-    z = x / y
-    ∂L/∂x = g / y*
-    ∂L/∂y = −g · z* / y*
-    dz = (dx − dy · z) / y
-    where x = self, y = other, z = result, g = ∂L/∂z
-
-    DivBackward4, from the entry _div of derivatives.yaml.
-    """
-    try:
-        self_, other_ = input._operand, other._operand
-    except AttributeError:
-        self_ = None
-    if self_ is None:
-        return __DIV(input, other)
-    flags = state.flags
-    if flags and flags & INTERCEPT:
-        if not flags & REDISPATCH:
-            return intercept(_div, (input, other))
-        result = take_kernel()()
-        result_ = result._array
-    else:
-        if self_.dtype is not other_.dtype or self_.dtype.kind not in 'fcV':
-            self_, other_ = promote_to_float((input, other,), ())
-        try:
-            result_ = self_ / other_
-        except Exception as error:
-            raise pointwise_refusal(error, '_div', self_, other_) from None
-        if result_.__class__ is not ndarray:
-            result_ = asarray(result_)
-        result = new(Tensor)
-        result._array = result_
-        result._edge = NO_EDGE
-        result._vc = None
-    if flags == GRAD_OFF:
-        return result
-    if not flags or not flags & GRAD_OFF:
-        edge_self = input._edge or gradient_edge(input)
-        edge_other = other._edge or gradient_edge(other)
-        if edge_self is not NO_EDGE or edge_other is not NO_EDGE:
-            needs_other = edge_other is not NO_EDGE
-            fn = new(DivBackward4)
-            fn.next_edges = (edge_self, edge_other)
-            fn.sequence_nr = next_sequence_nr()
-            fn.hooks = None
-            fn.saved_other = other if other._vc is None and not flags else save(other)
-            if flags and flags & ANOMALY:
-                remember(fn)
-            fn.input_metadata = (result_.shape, result_.dtype)
-            result._edge = fn
-            fn.saved_result = (SavedVariable(result, 0) if flags else save_output(result, 0)) if needs_other else None
-    if flags and flags & FORWARD_AD:
-        self_t = tangent_of(input)
-        other_t = tangent_of(other)
-        if self_t is not None or other_t is not None:
-            state.flags &= ~FORWARD_AD
-            try:
-                if self_t is None:
-                    self_t = zeros_for(input)
-                if other_t is None:
-                    other_t = zeros_for(other)
-                other_p = other
-                # result: _div(self_t - other_t * result, other_p)
-                result_tangent = ops._div(self_t - other_t * result, other_p)
-            finally:
-                state.flags |= FORWARD_AD
-            set_tangent(result, result_tangent)
-    if flags and flags & INFERENCE:
-        mark_inference((result,))
-    return result
-
-
-__DIV = GuardedOverload("_div", (((('self', 'Tensor'), ('other', 'Tensor')), _div),))
 
 
 def sin(input=MISSING, *, out=None):

@@ -82,7 +82,7 @@ IN_HELPERS = [
     ("elementwise", "pow_backward_exponent", "ops.where(constant, 0, result * base.log())", "result * base.log()"),
     ("elementwise", "pow_backward_self", "exponent", "__detached(exponent)"),
     ("elementwise", "sgn_backward", "grad", "__detached(grad)"),
-    ("elementwise", "div_mode_other_backward", "self / other", "other / self"),
+    ("elementwise", "div_mode_other_backward", "self / other / other", "other / (self / other)"),
     ("elementwise", "sinc_backward", "(far * far.cos() - far.sin()) / (far * far)", "far * far.cos() - far.sin()"),
     ("complex", "polar_jvp", "angle_t", "__detached(angle_t)"),
     ("complex", "polar_jvp", "abs_t", "__detached(abs_t)"),

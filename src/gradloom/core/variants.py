@@ -6,7 +6,7 @@ import numpy as np
 
 from ..dispatch import _operators
 from ..dispatch.state import INFERENCE, state
-from ..kernels._common.errors import refusal, size_mismatch
+from ..kernels._common.errors import OF_BOOLS, refusal, size_mismatch
 from ..kernels._common.layout import check_no_internal_overlap, check_no_partial_overlap
 from ..types.dtype import TYPE_OF, can_cast, scalar_type_name
 from .node import NO_EDGE
@@ -68,7 +68,7 @@ def refused_write(error: Exception, written, promoted, operator: str, /, *argume
     found = refusal(error, operator, *arguments, **integers)
     shapes = [a.shape for a in arguments if isinstance(a, np.ndarray)]
     mismatch = size_mismatch(shapes)
-    if isinstance(found, NotImplementedError):
+    if isinstance(found, NotImplementedError) and str(found) not in OF_BOOLS.values():
         if mismatch is None and (shape := np.broadcast_shapes(*shapes)) != written.shape:
             mismatch = f"output with shape {list(written.shape)} doesn't match the broadcast shape {list(shape)}"
         if mismatch is not None:

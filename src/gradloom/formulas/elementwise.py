@@ -34,23 +34,22 @@ def maybe_multiply(tensor, scalar):
 
 def div_mode_self_backward(grad, other, rounding_mode):
     """d(a / b)/da = 1 / b; a rounded quotient is constant almost everywhere."""
-    if rounding_mode is None:
-        return ops._div(grad, other.conj()) if isinstance(other, ops.Tensor) else grad / _conj(other)
-    return ops.zeros_like(grad)
+    return grad / _conj(other) if rounding_mode is None else ops.zeros_like(grad)
 
 
 def div_mode_other_backward(grad, self, other, rounding_mode):
     """d(a / b)/db = -a / b^2; 0 for a rounded quotient."""
     if rounding_mode is None:
-        return -grad * ops._div(self / other, other).conj()
+        return -grad * ((self / other) / other).conj()
     return ops.zeros_like(grad)
 
 
 def div_mode_jvp(self_t, other_t, self, other, rounding_mode):
     """d(a / b) = da / b - db a / b^2; 0 for a rounded quotient."""
+    quotient = self / other
     if rounding_mode is None:
-        return ops._div(self_t - other_t * (self / other), other)
-    return ops.zeros_like(self / other)
+        return self_t / other - other_t * quotient / other
+    return ops.zeros_like(quotient)
 
 
 def _conj(value):

@@ -94,8 +94,8 @@ def _between_points(at, places, gaps, place, length=1):
     near, far = gaps
     first, middle, last = (at(i, length) for i in places)
     left, right = (middle - first) / near, (last - middle) / far
-    change = (right - left) * ((far if place == 2 else near) / (near + far))
-    return left - change if place == 0 else left + change if place == 1 else right + change
+    bend = (right - left) / (near + far)  # half of the second derivative
+    return left - near * bend if place == 0 else left + near * bend if place == 1 else right + far * bend
 
 
 def diff(self, n, dim, prepend, append):

@@ -47,7 +47,7 @@ BOOL_NEGATION = (
     "Negation, the `-` operator, on a bool tensor is not supported. If you are trying to invert a mask, use the `~` or "
     "`logical_not()` operator instead."
 )
-_OF_BOOLS = {"subtract": BOOL_DIFFERENCE, "negative": BOOL_NEGATION}
+OF_BOOLS = {"subtract": BOOL_DIFFERENCE, "negative": BOOL_NEGATION}
 
 
 def refusal(error: Exception, operator: str, /, *arguments, **integers) -> Exception:
@@ -104,7 +104,7 @@ def refusal(error: Exception, operator: str, /, *arguments, **integers) -> Excep
     if not isinstance(error, TypeError):
         return error
     if words.startswith(("numpy boolean ", "The numpy boolean ")):
-        return NotImplementedError(_OF_BOOLS.get(words.removeprefix("The ").split()[2].rstrip(","), words))
+        return NotImplementedError(OF_BOOLS.get(words.removeprefix("The ").split()[2].rstrip(","), words))
     if "ufunc '" in words and arrays:
         wide = np.result_type(*arrays) if all(a.dtype.kind != "V" for a in arrays) else arrays[0].dtype
         return NotImplementedError(f"\"{operator}_cpu\" not implemented for '{type_name(wide)}'")
@@ -115,7 +115,7 @@ def pointwise_refusal(error: Exception, operator: str, /, *arguments, **integers
     """Translate an error as `refusal` does, for a pointwise operator. As in PyTorch, shapes that do not broadcast are
     reported before a dtype that the operator does not support, except bool in differences."""
     found = refusal(error, operator, *arguments, **integers)
-    if isinstance(found, NotImplementedError) and str(found) not in _OF_BOOLS.values():
+    if isinstance(found, NotImplementedError) and str(found) not in OF_BOOLS.values():
         text = size_mismatch([a.shape for a in arguments if isinstance(a, np.ndarray)])
         if text is not None:
             return RuntimeError(text)

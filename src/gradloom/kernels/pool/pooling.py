@@ -138,7 +138,7 @@ def adaptive_avg_pool_backward(dims: int, grad_output: np.ndarray, self: np.ndar
         raise RuntimeError(
             f"expected grad_output with leading sizes {list(self.shape[:-dims])}, but got {list(grad_output.shape)}"
         )
-    if 0 in self.shape[-dims - (dims == 3) :]:  # as the forward pass
+    if 0 in self.shape[-dims:]:
         raise RuntimeError(f"adaptive_avg_pool{dims}d_backward(): the input is empty: {list(self.shape)}")
     refuse(f"adaptive_avg_pool{dims}d_backward", grad_output, "c")
     grad = grad_output.astype(compute_dtype(grad_output.dtype), copy=False)

@@ -70,6 +70,7 @@ class _Worker(threading.Thread):
         super().__init__(daemon=True)
         self.command, self.waiting, self.events, self.restarts = command, waiting, events, restarts
         self.process: subprocess.Popen[str] | None = None
+        self.lock = threading.Lock()  # held while a process is started or ended
         self.called: float | None = None  # when the call began that is made now
         self.hung, self.ends, self.place = False, False, (0, "")
 
@@ -104,16 +105,9 @@ class _Worker(threading.Thread):
         if self.process is None or self.process.poll() is not None:
             self.close()
             self.hung = False
-            self.process = subprocess.Popen(
-                self.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                text=True,
-                env={**os.environ, **dict.fromkeys(_THREADS, "1")},
-            )
+            self.start_process()
         process = self.process
-        assert process.stdin is not None and process.stdout is not None
+        assert process is not None and process.stdin is not None and process.stdout is not None
         try:
             process.stdin.write(json.dumps(task) + "\n")
             process.stdin.flush()
@@ -145,11 +139,26 @@ class _Worker(threading.Thread):
             operator.name, "", kind, label=label, found=what, right="a result or an exception", entry=entry(operator)
         )
 
+    def start_process(self) -> None:
+        """Start a process, unless the audit has ended, which kills the one that it finds."""
+        with self.lock:
+            if self.ends:
+                raise _Stopped
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env={**os.environ, **dict.fromkeys(_THREADS, "1")},
+            )
+
     def end(self) -> None:
-        self.ends = True
-        if self.process is not None and self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
+        with self.lock:
+            self.ends = True
+            if self.process is not None and self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
 
     def close(self) -> None:
         """Close the pipes of a process that has ended."""
