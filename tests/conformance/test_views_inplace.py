@@ -14,6 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import gradloom  # noqa: E402
+from tests.releases import pytorch_before  # noqa: E402
 
 from .side_by_side import _close, first_line, graph  # noqa: E402
 
@@ -227,6 +228,8 @@ def compare(shape, statements, turn=1) -> None:
         if expected is not None:
             if all("doesn't work on unresolved conjugated tensors" in text for text in (expected, found)):
                 continue  # what to do about it is said in other words
+            if pytorch_before("2.15") and all("view_as_complex is " in text for text in (expected, found)):
+                continue  # 2.15 refuses complex tensors by a TypeError of its own words
             assert found == expected, f"{text}\n gradloom: {found}\n PyTorch:  {expected}"
             continue
         before, after = theirs.state(), ours.state()
