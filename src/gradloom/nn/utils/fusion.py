@@ -14,6 +14,12 @@ __all__ = ["fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval", "
 _Layer = TypeVar("_Layer", bound=Module)
 
 
+def _require_eval(*modules: Module) -> None:
+    """Refuse modules that are training, also under `python -O`."""
+    if any(module.training for module in modules):
+        raise AssertionError("Fusion only for eval!")
+
+
 def fuse_conv_bn_eval(conv: _Layer, bn: Module, transpose: bool = False) -> _Layer:
     """Return a convolution that computes `bn(conv(x))`.
 
@@ -22,7 +28,7 @@ def fuse_conv_bn_eval(conv: _Layer, bn: Module, transpose: bool = False) -> _Lay
         bn: the batch normalisation after it, in evaluation mode, with running statistics.
         transpose: whether the convolution is transposed.
     """
-    assert not (conv.training or bn.training), "Fusion only for eval!"
+    _require_eval(conv, bn)
     assert bn.running_mean is not None and bn.running_var is not None, "fusion needs running statistics"
     fused = copy.deepcopy(conv)
     statistics = bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias
@@ -59,7 +65,7 @@ def fuse_linear_bn_eval(linear: _Layer, bn: Module) -> _Layer:
         linear: in evaluation mode; it is copied.
         bn: the batch normalisation after it, in evaluation mode, with running statistics and as many features, or one.
     """
-    assert not (linear.training or bn.training), "Fusion only for eval!"
+    _require_eval(linear, bn)
     assert linear.out_features == bn.num_features or bn.num_features == 1, (
         "To fuse, linear.out_features == bn.num_features or bn.num_features == 1"
     )
