@@ -83,16 +83,6 @@ def leaves(
     yield from leaves(found.no, (*conditions, (found.test, False)))
 
 
-def mapped(found: Branches, change: Callable[[ast.expr], ast.expr]) -> Branches:
-    """Return the alternatives with each leaf's expression changed; alternatives that are alike become one."""
-    if isinstance(found, Leaf):
-        return Leaf(change(found.tree))
-    yes, no = mapped(found.yes, change), mapped(found.no, change)
-    if source(yes) == source(no):
-        return yes
-    return Choice(found.test, yes, no, found.of_elements)
-
-
 def source(found: Branches) -> str:
     """Return a text that two alternatives share if they are alike."""
     if isinstance(found, Leaf):

@@ -146,7 +146,7 @@ def _merged(found: Branches) -> Branches:
     if isinstance(found, Leaf):
         return found
     yes, no = _merged(found.yes), _merged(found.no)
-    if isinstance(yes, Leaf) and isinstance(no, Leaf) and ast.unparse(yes.tree) == ast.unparse(no.tree):
+    if source(yes) == source(no):
         return yes
     return Choice(found.test, yes, no, found.of_elements)
 

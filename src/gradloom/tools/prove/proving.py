@@ -2,9 +2,9 @@
 
 The definition and the formula have alternatives. For each pair of them that can hold at once, the derivative of the
 definition and the formula are expressions without a choice: they are equal by algebra (proved), differ at a point in 40
-digits (refuted), or neither is found (open). A pair that holds at no point of a dense sample is settled only if its
-conditions exclude one another; conditions on one number are compared at all numbers at which they change. Where a pair
-holds at single points only, alternatives meet, and there the formula may give any slope between those around the point.
+digits (refuted), or neither is found (open). Pairs that hold at none of some thousand points are taken as impossible;
+the points include all numbers that conditions compare with, and numbers on both sides of these. Where a pair holds at
+single points only, alternatives meet, and there the formula may give any slope between those around the point.
 
 A formula that is proved equals the derivative as a function, so that its own derivatives of all orders, which follow
 from the operators in it, are those of the definition wherever the alternatives do not meet.
@@ -75,9 +75,8 @@ def verdicts(function: NativeFunction, info: DifferentiabilityInfo, reader: Read
         wanted = {of: GRAD}
         yield _judged(function, of, derivative.source, wanted, reader, names, tensors)
     for forward in info.forward:
-        source = getattr(forward, "source", None) or forward.place.value
         if forward.kind == "explicit":
-            yield _judged(function, _RESULT, source, {t: f"{t}_t" for t in tensors}, reader, names, tensors)
+            yield _judged(function, _RESULT, forward.source, {t: f"{t}_t" for t in tensors}, reader, names, tensors)
 
 
 def _judged(
@@ -124,7 +123,7 @@ def _compared(
     }
     given = {t: 1.25 + 0.5 * n for n, t in enumerate(wanted.values())}
     bools = _conditions_by_name([*definitions, *formulas], tensors)
-    of_numbers_ = [t for t in tensors if t not in bools]
+    movable = [t for t in tensors if t not in bools]
     points = Points([_with_conjugates(p | given) for p in _points(tensors, bools, numbers, [found, defined])])
     proved, meetings = 0, list[tuple[Any, list[Mapping[str, Any]]]]()
     for (definition, if_defined), (formula, if_formula) in itertools.product(definitions, formulas):
@@ -143,7 +142,7 @@ def _compared(
         if exact == got:
             proved += 1
             continue
-        if _is_thin(here, conditions, of_numbers_):
+        if _is_thin(here, conditions, movable):
             meetings.append((got, here))
             continue
         wrong, tried = _counterexample(exact, got, value, here, wanted)
@@ -159,7 +158,7 @@ def _compared(
             OPEN, f"equal to {_CLOSE} where it was tried, and not proved" + (f", if {shown}" if shown else "")
         )
     for got, here in meetings:
-        wrong = _beyond_its_neighbours(got, here, definitions, of_numbers_, wanted, function.kinks)
+        wrong = _beyond_its_neighbours(got, here, definitions, movable, wanted, function.kinks)
         if wrong is not None:
             return verdict(REFUTED, wrong)
     return verdict(PROVED) if proved else verdict(OPEN, "no alternative holds at the points that were tried")

@@ -278,17 +278,22 @@ class _Reading:
 class _Settled(ast.NodeTransformer):
     """Makes the choices whose conditions are known."""
 
+    def condition(self, node: ast.expr) -> ast.expr:
+        """Visit a condition, or a part of one."""
+        return self.visit(node)  # type: ignore[no-any-return]
+
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        test = self.visit(node.test)
+        test = self.condition(node.test)
         if isinstance(test, ast.Constant):
             return self.visit(node.body if test.value else node.orelse)  # type: ignore[no-any-return]
         return ast.IfExp(test, self.visit(node.body), self.visit(node.orelse))
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        return _simplified(ast.Compare(self.visit(node.left), node.ops, [self.visit(c) for c in node.comparators]))
+        sides = [self.condition(c) for c in node.comparators]
+        return _simplified(ast.Compare(self.condition(node.left), node.ops, sides))
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        return _simplified_bool(node.op, [self.visit(v) for v in node.values])
+        return _simplified_bool(node.op, [self.condition(v) for v in node.values])
 
 
 def _bound(
@@ -337,7 +342,7 @@ def conjugated(tree: ast.expr) -> ast.expr:
     return filled(tree, {n: ast.Name(o, ast.Load()) for n, o in others.items() if n not in NUMBERS | called})
 
 
-class _OfNumbers(ast.NodeTransformer):
+class _OfNumbers(_Settled):
     def __init__(self, is_holomorphic: bool) -> None:
         self.is_holomorphic = is_holomorphic
         self.in_condition = False
@@ -346,7 +351,7 @@ class _OfNumbers(ast.NodeTransformer):
         """Visit a condition, which is not differentiated, so that `detach` changes nothing in it."""
         before, self.in_condition = self.in_condition, True
         try:
-            return self.visit(node)  # type: ignore[no-any-return]
+            return super().condition(node)
         finally:
             self.in_condition = before
 
@@ -378,20 +383,6 @@ class _OfNumbers(ast.NodeTransformer):
             one, other = sides if _is_bool(sides[0]) else sides[::-1]
             return one if one.value is isinstance(node.op, ast.BitOr) else other  # type: ignore[no-any-return]
         return ast.BinOp(sides[0], node.op, sides[1])
-
-    def visit_Compare(self, node: ast.Compare) -> ast.expr:
-        if len(node.ops) > 1:
-            return node
-        return _simplified(ast.Compare(self.condition(node.left), node.ops, [self.condition(node.comparators[0])]))
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        test = self.condition(node.test)
-        if isinstance(test, ast.Constant):
-            return self.visit(node.body if test.value else node.orelse)  # type: ignore[no-any-return]
-        return ast.IfExp(test, self.visit(node.body), self.visit(node.orelse))
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.expr:
-        return _simplified_bool(node.op, [self.condition(v) for v in node.values])
 
     def visit_Constant(self, node: ast.Constant) -> ast.expr:
         if isinstance(node.value, float) and not (node.value * 1000).is_integer():
