@@ -40,7 +40,7 @@ LIMITS = {
     "files whose functions run while one formula becomes text": 33,
     "modules in the import circle": 5,
     "lines of src and codegen": 194_500,
-    "generated lines": 83_050,
+    "generated lines": 83_540,
     "modules of the core that are not of the core": 0,
 }
 # Modules of `gradloom.core`: tensors, edges, nodes, saved variables, the engine, and what these cannot do without.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +24,8 @@ from gradloom.codegen.operators import native_functions
 from gradloom.codegen.operators.model import NativeFunction
 from gradloom.codegen.outputs.support import Fact
 from gradloom.codegen.reading.yaml_files import load_entries
+from gradloom.codegen.target import own
+from gradloom.tools.prove import certificates
 from gradloom.tools.support import support_row
 
 NATIVE, DERIVATIVES = "native_functions.yaml", "derivatives.yaml"
@@ -56,6 +58,7 @@ class Formula:
     of: tuple[str, ...]
     source: str
     equations: tuple[Equation, ...]
+    proof: str = ""  # the end of a sentence
 
 
 def _about(names: tuple[str, ...], equations: tuple[Equation, ...]) -> tuple[Equation, ...]:
@@ -71,6 +74,7 @@ class Overload:
     equations: Equations
     definitions: Definitions
     formula_line: int | None
+    proofs: Mapping[str, str]
 
     @property
     def name(self) -> str:
@@ -119,13 +123,24 @@ class Overload:
     def gradients(self) -> tuple[Formula, ...]:
         """The formulas of the gradients of its inputs."""
         found = self.info.derivatives if self.info is not None else ()
-        return tuple(Formula(d.inputs, d.source, _about(d.inputs, self.equations.backward)) for d in found)
+        return tuple(
+            Formula(d.inputs, d.source, _about(d.inputs, self.equations.backward), self._proof(*d.inputs))
+            for d in found
+        )
 
     @property
     def tangents(self) -> tuple[Formula, ...]:
         """The formulas of the tangents of its results."""
         found = self.info.forward if self.info is not None else ()
-        return tuple(Formula(f.outputs, f.source, _about(f.outputs, self.equations.forward)) for f in found)
+        return tuple(
+            Formula(f.outputs, f.source, _about(f.outputs, self.equations.forward), self._proof("result"))
+            for f in found
+        )
+
+    def _proof(self, *of: str) -> str:
+        word = self.proofs.get(of[0], "") if len(of) == 1 else ""
+        link = f"[{word.partition(':')[0]}](../proofs.md)"
+        return link + (f": {word.partition(': ')[2]}" if ":" in word else "") if word else ""
 
     @property
     def support(self) -> tuple[tuple[str, Fact], ...]:
@@ -263,10 +278,13 @@ def operators(root: Path) -> tuple[Operator, ...]:
         for e in load_entries(root / DERIVATIVES, DERIVATIVES)
     }
     definitions, notation = Definitions(root, package), Notation(package / "formulas")
+    proofs = certificates.up_to_date(own(root))
     groups: dict[tuple[str, str], list[Overload]] = {}
     for function in functions:
-        own = joined[function.name]
-        overload = Overload(function, own, notation.of(own), definitions, _line(lines, function, joined))
+        one = joined[function.name]
+        known = proofs[function.name].formulas if function.name in proofs else {}
+        place = _line(lines, function, joined)
+        overload = Overload(function, one, notation.of(one), definitions, place, known)
         groups.setdefault((function.family, function.schema.name.base), []).append(overload)
     return tuple(Operator(name, family, tuple(group)) for (family, name), group in groups.items())
 

@@ -53,6 +53,7 @@ def test_an_entry_says_what_the_yaml_says(made):
         "`AddcmulBackward0`",
         "`tensor1` needs a gradient",
         r"\frac{\partial L}{\partial ",
+        "`grad * (tensor2 * value).conj()`, [proved for complex numbers](../proofs.md)\n",
     ):
         assert text in said, text
 

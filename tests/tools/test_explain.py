@@ -256,6 +256,7 @@ def test_the_text_of_an_operator():
         "self: grad * other.conj()",
         "Derivative",
         "∂L/∂x = g · y*",
+        "Proved equal to the derivative of the definition: self for complex numbers,",
         "Support",
         "double backward  yes",
         "What MulBackward0 saves",

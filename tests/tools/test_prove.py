@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import pytest
 
@@ -12,6 +13,7 @@ from gradloom.tools.cli import main
 
 pytest.importorskip("sympy")
 
+from gradloom.tools.prove import certificates
 from gradloom.tools.prove.command import proofs
 from gradloom.tools.prove.proving import OPEN, PROVED, REFUTED, verdicts
 from gradloom.tools.prove.reading import Reader
@@ -115,14 +117,79 @@ def test_what_is_not_translated_is_open_and_says_what():
     assert verdict.word == OPEN and "`cumsum` has no definition" in verdict.reason
 
 
-def test_formulas_of_the_library_are_proved(capsys, tmp_path):
+def test_formulas_of_the_library_are_proved_as_their_certificates_say(capsys, tmp_path):
+    assert not certificates.stale(own())
     names = ["exp", "sigmoid", "softplus", "pow.Tensor_Scalar", "atan2", "leaky_relu", "addcdiv"]
-    found = list(proofs(own(), names, []))
-    assert len(found) == 10 and {v.word for v in found} == {PROVED}
+    found = [(kept, verdict) for kept, verdicts in proofs(own(), names, []) for verdict in verdicts]
+    assert len(found) == 10 and {verdict.word for _, verdict in found} == {PROVED}
+    kept = certificates.load(own())
+    assert {c.name: c for c, _ in found} == {name: kept[name] for name in names}
     file = tmp_path / "proofs.json"
     assert main(["prove", "tanh", "--json", str(file)]) == 0
     assert [v["word"] for v in json.loads(file.read_text())] == [PROVED]
     assert "1 formulas: 1 proved (100 %)" in capsys.readouterr().out
+
+
+NATIVE = """\
+- func: swoosh(Tensor self, float beta=1.5) -> Tensor
+  scalar: self / (1 + exp(-beta * self))
+
+- func: sech(Tensor self) -> Tensor
+  scalar: 1 / cosh(self)
+"""
+FORMULAS = """\
+- name: swoosh(Tensor self, float beta=1.5) -> Tensor
+  self: grad * slope(self, beta)
+  result: auto_element_wise
+
+- name: sech(Tensor self) -> Tensor
+  self: -grad * result * self.tanh()
+  result: auto_element_wise
+"""
+HELPER = "def slope(self, beta):\n    s = (beta * self).sigmoid()\n    return s * (1 + {} * (1 - s))\n"
+
+
+def test_certificates_are_kept_checked_and_written_anew_where_they_are_stale(tmp_path, capsys, monkeypatch):
+    source = tmp_path / "src" / "bounded"
+    (source / "formulas").mkdir(parents=True)
+    (tmp_path / "pyproject.toml").write_text('[tool.gradloom]\npackage = "src/bounded"\n')
+    helper, formulas = source / "formulas" / "elementwise.py", source / "derivatives.yaml"
+    (source / "native_functions.yaml").write_text("# == elementwise ==\n\n" + NATIVE)
+    formulas.write_text("# == elementwise ==\n\n" + FORMULAS)
+    helper.write_text(HELPER.format("beta * self"))
+
+    def run(command, *options):
+        code = main([command, *options, "--root", str(tmp_path)])
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    def check():
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "sympy", None)
+            return run("check")
+
+    assert run("generate")[0] == 0 and check()[0] == 0  # nothing is kept
+    assert run("prove", "--write")[1].startswith("2 formulas: 2 proved")
+    assert check() == (0, "generated/ is up to date\n")
+    file = source / "generated" / "proofs.yaml"
+    text = file.read_text()
+    assert 'formulas: {"self": "proved for complex numbers"}' not in text and text.count('"proved"') == 2
+    assert "reads: sigmoid slope" in text
+
+    helper.write_text(HELPER.format("self * beta"))
+    assert run("generate")[0] == 0
+    code, said = check()
+    assert code == 1 and "the formulas of swoosh follows from: run `gradloom prove --write`" in said
+    code, said = run("prove", "--write")
+    assert code == 0 and "1 formulas: 1 proved" in said and check()[0] == 0
+    assert run("prove", "--write") == (0, f"{file} is up to date\n")
+
+    formulas.write_text(formulas.read_text().replace("-grad", "grad"))
+    assert run("generate")[0] == 0
+    code, said = run("prove", "--write")
+    assert code == 1 and "refuted: sech" in said and "sech" not in file.read_text()
+    code, said = check()
+    assert code == 1 and "sech" in said and "swoosh" not in said
 
 
 def test_wrong_names_are_refused(capsys):

@@ -43,6 +43,7 @@ class OperatorFacts:
     helpers     (description, place) of the helpers of its formulas
     rules       (feature, the rule by which it computes the operator), by the record
     calls       the operators that a composite calls
+    proofs      sentences on the proofs of its formulas
     """
 
     function: DifferentiableFunction
@@ -55,6 +56,7 @@ class OperatorFacts:
     support: Row
     rules: tuple[tuple[str, str], ...] = ()
     calls: tuple[str, ...] = ()
+    proofs: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ from gradloom.codegen.reading.yaml_files import Text
 from gradloom.codegen.target import installed, own
 
 from ..define import Definition, definitions
+from ..prove import certificates
 from ..support import own_support, whole_row
 from ..verify.operators import Operator, join, operators_of, own_operators, own_specification
 from .facts import (
@@ -86,7 +87,16 @@ class Library:
             support=whole_row(function, self.support, self.operators),
             rules=self._rules(function),
             calls=self._calls(function),
+            proofs=self._proofs(function),
         )
+
+    @cached_property
+    def _certificates(self) -> dict[str, certificates.Certificate]:
+        return certificates.up_to_date(self.target)
+
+    def _proofs(self, function: DifferentiableFunction) -> tuple[str, ...]:
+        found = None if function in self.specification.overrides else self._certificates.get(function.function.name)
+        return () if found is None else tuple(certificates.in_words(found.formulas))
 
     # Entries
 

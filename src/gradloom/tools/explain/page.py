@@ -116,6 +116,7 @@ def operator(facts: OperatorFacts, replaced_by: Sequence[Place] = ()) -> list[Bl
         blocks += [
             Heading(3, "Derivative"),
             Formulas(everything, (", ".join([*legend, *equations.gradients]), *remarks)),
+            *map(Paragraph, facts.proofs),
         ]
     blocks += [Heading(3, "Support"), Table((), tuple((title, str(fact)) for title, fact in facts.support.items()))]
     if facts.rules:

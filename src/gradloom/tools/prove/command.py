@@ -15,6 +15,8 @@ from gradloom.codegen.errors import UsageError, did_you_mean
 from gradloom.codegen.target import Target, find_target, own
 from gradloom.tools import kept
 
+from . import certificates
+from .certificates import Certificate
 from .proving import COMPLEX, OPEN, PROVED, REFUTED, Verdict, is_provable, verdicts
 from .reading import Reader
 
@@ -28,19 +30,30 @@ def main(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
     target = find_target(arguments.root)
     names = [*arguments.op, *([arguments.name] if arguments.name else [])]
+    if arguments.write and not names and not arguments.family and certificates.load(target):
+        names = [name for name in certificates.stale(target) if name in certificates.Texts(target).entries]
+        if not names:
+            certificates.write(target, [])
+            print(f"{certificates.path(target)} is up to date")
+            return 0
     counts: Counter[str] = Counter()
     found: list[Verdict] = []
-    for verdict in proofs(target, names, arguments.family):
-        counts[verdict.word] += 1
-        found.append(verdict)
-        if verdict.word != PROVED or names:
-            print("\n".join(shown(verdict)), flush=True)
-    if not found:
+    new: list[Certificate] = []
+    for certificate, judged in proofs(target, names, arguments.family):
+        for verdict in judged:
+            counts[verdict.word] += 1
+            found.append(verdict)
+            if verdict.word != PROVED or names:
+                print("\n".join(shown(verdict)), flush=True)
+        new.append(certificate)
+    if not new:
         raise UsageError("no formula belongs to an operator with a definition, element by element (`scalar:`)")
     seconds = time.perf_counter() - start
-    share = 100 * counts[PROVED] / len(found)
+    share = 100 * counts[PROVED] / max(len(found), 1)
     print(f"{len(found)} formulas: {counts[PROVED]} proved ({share:.0f} %), {counts[REFUTED]} refuted, "
           f"{counts[OPEN]} open ({seconds:.0f} s)")  # fmt: skip
+    if arguments.write:
+        print(f"wrote {certificates.write(target, new)}")
     if arguments.json is not None:
         text = json.dumps([asdict(v) for v in found], indent=1) + "\n"
         if str(arguments.json) == "-":
@@ -52,23 +65,32 @@ def main(arguments: argparse.Namespace) -> int:
 
 def shown(verdict: Verdict) -> list[str]:
     """Return a verdict as lines."""
-    of = " for complex numbers" if verdict.word == PROVED and verdict.field == COMPLEX else ""
-    head = f"{verdict.word}{of}: {verdict.operator}, {verdict.of}: {verdict.formula}"
+    word = certified(verdict) if verdict.word == PROVED else verdict.word
+    head = f"{word}: {verdict.operator}, {verdict.of}: {verdict.formula}"
     return [head, *([f"    {verdict.reason}"] if verdict.reason else [])]
 
 
-def proofs(target: Target, names: list[str], families: list[str]) -> Iterator[Verdict]:
-    """Yield the verdicts for the operators of a target that are named, or of these families; by default for all.
-
-    Raises UsageError for a name or family that the target does not have.
-    """
+def proofs(target: Target, names: list[str], families: list[str]) -> Iterator[tuple[Certificate, list[Verdict]]]:
+    """Yield the verdicts, and the certificate that keeps them, for the operators of a target that are named, or of
+    these families; by default for all. Raises UsageError for a name or family that the target does not have."""
     specification = kept.load(target)
-    reader = _reader(specification, target)
+    reader, texts = _reader(specification, target), certificates.Texts(target)
     wanted = _wanted(specification, names, families)
     for function in specification.functions:
         infos = specification.derivatives.entries.get(function.name)
         if infos and is_provable(function) and (wanted is None or function.name in wanted):
-            yield from verdicts(function, next(iter(infos.values())), reader)
+            reader.names_read.clear()
+            found = list(verdicts(function, next(iter(infos.values())), reader))
+            reads = tuple(sorted(reader.names_read))
+            words = {v.of: certified(v) for v in found}
+            yield Certificate(function.name, texts.digest(function.name, reads), reads, words), found
+
+
+def certified(verdict: Verdict) -> str:
+    """Return the words of a certificate for a verdict."""
+    if verdict.word == PROVED:
+        return PROVED + (" for complex numbers" if verdict.field == COMPLEX else "")
+    return f"{verdict.word}: {verdict.reason}"
 
 
 def _reader(specification: Specification, target: Target) -> Reader:

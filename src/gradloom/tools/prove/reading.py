@@ -15,6 +15,7 @@ from pathlib import Path
 from gradloom.codegen.language.scalars import FUNCTIONS, NUMBERS, filled
 from gradloom.codegen.notation.read import Rewrite, table
 from gradloom.codegen.operators.model import NativeFunction
+from gradloom.codegen.reading.python_files import Functions
 
 _LONGEST = 20_000  # characters of a formula with everything put in
 _MOST = 24  # helpers and operators within one another
@@ -41,23 +42,20 @@ class Reader:
     Args:
         operators: entries, which formulas call by name.
         folders: the folders of helpers.
+
+    Attributes:
+        names_read: the names that were looked up, of operators, functions, helpers and their constants.
     """
 
     def __init__(self, operators: Sequence[NativeFunction], folders: Sequence[Path]) -> None:
+        self.names_read: set[str] = set()
+        self.helpers = Functions(*folders)
         self._operators: dict[str, list[NativeFunction]] = {}
         for function in operators:
             if function.scalar is not None and function.rows is None:
                 name = function.schema.name
                 for key in {name.name, name.unambiguous}:
                     self._operators.setdefault(key, []).append(function)
-        self._helpers: dict[str, ast.FunctionDef] = {}
-        self._constants: dict[str, ast.expr] = {}
-        for path in [path for folder in folders for path in sorted(folder.rglob("*.py"))]:
-            for node in ast.parse(path.read_text("utf-8")).body:
-                if isinstance(node, ast.FunctionDef):
-                    self._helpers.setdefault(node.name, node)
-                elif isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
-                    self._constants.setdefault(node.targets[0].id, node.value)
 
     def read(self, formula: str, names: Collection[str], tensors: Collection[str]) -> ast.expr:
         """Return a formula in the scalar language.
@@ -74,16 +72,21 @@ class Reader:
     def definitions(self, name: str) -> Sequence[NativeFunction]:
         return self._operators.get(name, ())
 
-    def helper(self, name: str) -> ast.FunctionDef | None:
-        return self._helpers.get(name)
-
-    def constant(self, name: str) -> ast.expr | None:
-        return self._constants.get(name)
+    def constant(self, name: str, module: str | None) -> ast.expr | None:
+        """Return the value of a constant of a module of helpers."""
+        found = None if module is None else self.helpers.definition(*self.helpers.origin(module, name))
+        return None if isinstance(found, ast.FunctionDef) else found
 
 
 class _Reading:
-    def __init__(self, reader: Reader, names: Mapping[str, ast.expr], tensors: frozenset[str], depth: int) -> None:
+    """Reads one formula, or one helper of a module, whose names stand for `names`."""
+
+    def __init__(
+        self, reader: Reader, names: Mapping[str, ast.expr], tensors: frozenset[str], depth: int,
+        module: str | None = None,
+    ) -> None:  # fmt: skip
         self.reader, self.names, self.tensors, self.depth = reader, dict(names), tensors, depth
+        self.module = module
         if depth > _MOST:
             raise OpenError("helpers that call one another without end")
 
@@ -137,13 +140,14 @@ class _Reading:
             return found
         if name in NUMBERS:
             return ast.Name(name, ast.Load())
-        value = self.reader.constant(name)
+        self.reader.names_read.add(name)
+        value = self.reader.constant(name, self.module)
         if value is not None:
             return self.expression(value)
         raise OpenError(f"`{name}`")
 
     def call(self, node: ast.Call) -> ast.expr:
-        method = isinstance(node.func, ast.Attribute)
+        method = is_attribute = isinstance(node.func, ast.Attribute)
         if isinstance(node.func, ast.Attribute):
             name, base = node.func.attr, node.func.value
             if isinstance(base, ast.Name) and base.id == "math" and name in FUNCTIONS:
@@ -168,9 +172,10 @@ class _Reading:
         named = {k.arg: self.expression(k.value) for k in node.keywords if k.arg not in ("dtype", "out")}
         if name == "to":
             return arguments[0]
-        helper = None if method else self.reader.helper(name)
+        self.reader.names_read.add(name)
+        helper = None if is_attribute else self.reader.helpers.find(name, self.module)
         if helper is not None:
-            return self.called(helper, arguments, named)
+            return self.called(helper[0], helper[1], arguments, named)
         for function in self.reader.definitions(name):
             found = self.defined(function, arguments, named)
             if found is not None:
@@ -219,8 +224,9 @@ class _Reading:
         return _Settled().visit(filled(tree, self.names))  # type: ignore[no-any-return]
 
     def called(
-        self, helper: ast.FunctionDef, arguments: Sequence[ast.expr], named: Mapping[str | None, ast.expr]
-    ) -> ast.expr:
+        self, module: str, helper: ast.FunctionDef, arguments: Sequence[ast.expr],
+        named: Mapping[str | None, ast.expr],
+    ) -> ast.expr:  # fmt: skip
         parameters = [*helper.args.posonlyargs, *helper.args.args]
         defaults = dict(zip([p.arg for p in parameters][::-1], helper.args.defaults[::-1], strict=False))
         defaults |= {
@@ -234,8 +240,10 @@ class _Reading:
             if p.arg not in values:
                 if p.arg not in defaults:
                     raise OpenError(f"`{helper.name}`")
-                values[p.arg] = self.expression(defaults[p.arg])
-        inner = _Reading(self.reader, values, self.tensors, self.depth + 1)
+                values[p.arg] = _Reading(self.reader, {}, self.tensors, self.depth + 1, module).expression(
+                    defaults[p.arg]
+                )
+        inner = _Reading(self.reader, values, self.tensors, self.depth + 1, module)
         try:
             return inner.body(helper.body)
         except OpenError as error:
@@ -272,7 +280,7 @@ class _Reading:
         raise OpenError("nothing is returned")
 
     def _again(self) -> _Reading:
-        return _Reading(self.reader, self.names, self.tensors, self.depth)
+        return _Reading(self.reader, self.names, self.tensors, self.depth, self.module)
 
 
 class _Settled(ast.NodeTransformer):
