@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
+import zipfile
 
 import pytest
 
@@ -15,8 +17,10 @@ pytest.importorskip("sympy")
 
 from gradloom.tools.prove import certificates
 from gradloom.tools.prove.command import proofs
+from gradloom.tools.prove.cplusplus import parsed
 from gradloom.tools.prove.proving import OPEN, PROVED, REFUTED, verdicts
-from gradloom.tools.prove.reading import Reader
+from gradloom.tools.prove.reading import OpenError, Reader
+from gradloom.tools.upstream import facts
 
 
 def judged(definition, formula, result="auto_element_wise", arguments="Tensor self"):
@@ -114,7 +118,7 @@ def test_what_is_detached_hides_a_derivative():
 
 def test_what_is_not_translated_is_open_and_says_what():
     (verdict,) = judged("tanh(self)", "grad * (1 - result * result).cumsum(0)")
-    assert verdict.word == OPEN and "`cumsum` has no definition" in verdict.reason
+    assert verdict.word == OPEN and "`cumsum`, which has no definition, is not translated" in verdict.reason
 
 
 def test_formulas_of_the_library_are_proved_as_their_certificates_say(capsys, tmp_path):
@@ -190,6 +194,83 @@ def test_certificates_are_kept_checked_and_written_anew_where_they_are_stale(tmp
     assert code == 1 and "refuted: sech" in said and "sech" not in file.read_text()
     code, said = check()
     assert code == 1 and "sech" in said and "swoosh" not in said
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        ("a - b - c * 2.5e-1 / d", "a - b - c * 0.25 / d"),
+        (
+            "x < 3 && !(y == z) || w ? at::mul(x, 1) : -y.add_(2.)",
+            "mul(x, 1) if x < 3 and (not y == z) or w else -y.add(2.0)",
+        ),
+        ("n.has_value() ? M_LN2 * x : at::zeros({2, 3}, x.options())", "log(2) * x if n is not None else 0"),
+        ('x.div(y, /*rounding=*/"floor") * (x > y)', "x.div(y, 'floor') * where(x > y, 1, 0)"),
+        ("1 / 2 * x.toDouble() + (p | q & r)", "1 // 2 * x + where(p | q & r, 1, 0)"),
+        ("handle_r_to_c(x.scalar_type(), std::pow(x, 2))", "pow(x, 2)"),
+        ("x.is_complex() ? x.conj() : x", "x"),
+    ],
+)
+def test_formulas_in_cplusplus_are_read(formula, expected):
+    assert ast.unparse(ast.fix_missing_locations(parsed(formula))) == ast.unparse(ast.parse(expected))
+
+
+@pytest.mark.parametrize("formula", ["x[0]", "x +", "(x", "x y", "static_cast<int>(x)", "f()()", "x = 1"])
+def test_more_than_expressions_of_cplusplus_is_open(formula):
+    with pytest.raises(OpenError):
+        parsed(formula)
+
+
+# A release with formulas of its own: right and wrong ones, kinks, a helper of gradloom's, and what is not read.
+FUNCTIONS = """\
+- func: exp(Tensor self) -> Tensor
+- func: hypot(Tensor self, Tensor other) -> Tensor
+- func: log1p(Tensor self) -> Tensor
+- func: sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+- func: fmax(Tensor self, Tensor other) -> Tensor
+- func: sigmoid(Tensor self) -> Tensor
+"""
+DERIVATIVES = """\
+- name: exp(Tensor self) -> Tensor
+  self: self.exp().conj() * grad
+- name: hypot(Tensor self, Tensor other) -> Tensor
+  self: self * grad / result
+  other: self / other * grad
+- name: log1p(Tensor self) -> Tensor
+  self: 'self.is_complex() ? 2 * grad : grad / (self + 1)'
+- name: sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor
+  self: grad
+  other: maybe_multiply(grad, -alpha.conj())
+- name: fmax(Tensor self, Tensor other) -> Tensor
+  self: at::where(self >= other, grad, 0)
+  other: 'other > self ? grad : 3 * unheard_of(grad)'
+- name: sigmoid(Tensor self) -> Tensor
+  self: 'GradMode::is_enabled() ? (1 - result) * result * grad : result * grad'
+"""
+
+
+def test_the_formulas_of_a_release_of_pytorch(tmp_path, capsys):
+    wheel, file = tmp_path / "torch-9.1.0-cp312-none-any.whl", tmp_path / "found.json"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for path, text in ((facts.FUNCTIONS, FUNCTIONS), (facts.DERIVATIVES, DERIVATIVES)):
+            archive.writestr(path, text)
+    assert main(["prove", "--torch", str(wheel), "--json", str(file)]) == 1
+    assert capsys.readouterr().out.startswith("the formulas of PyTorch 9.1.0\n")
+    found = {(v["operator"], v["of"]): (v["word"], v["reason"]) for v in json.loads(file.read_text())}
+    assert found.pop(("exp", "self")) == found.pop(("hypot", "self")) == (PROVED, "")
+    assert found.pop(("sub.Tensor", "self")) == (PROVED, "")
+    assert found.pop(("sub.Tensor", "other")) == (PROVED, "with gradloom's `maybe_multiply` for PyTorch's")
+    for name, of in (("hypot", "other"), ("sigmoid", "self")):
+        word, reason = found.pop((name, of))
+        assert word == REFUTED and "where the definition has" in reason
+    word, reason = found.pop(("fmax", "self"))
+    assert word == PROVED and reason.startswith(
+        "with another slope than gradloom's where alternatives meet, at self = "
+    )
+    assert found.pop(("fmax", "other")) == (OPEN, "`unheard_of`, which has no definition, is not translated")
+    word, reason = found.pop(("log1p", "self"))
+    assert word == REFUTED and not found
+    assert main(["prove", "--torch", str(wheel), "--write"]) == 2
 
 
 def test_wrong_names_are_refused(capsys):

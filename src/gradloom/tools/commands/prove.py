@@ -16,6 +16,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="keep the verdicts in proofs.yaml of the generated package, which `gradloom check` compares; without a "
         "name, prove only what is not up to date there",
     )
+    parser.add_argument(
+        "--torch",
+        nargs="?",
+        const="installed",
+        metavar="RELEASE",
+        help="prove the formulas of a release of PyTorch instead: the one that is installed here, or a version such as "
+        "2.15.0, a wheel, an environment",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the verdicts to FILE, too (- is stdout)")
 
 

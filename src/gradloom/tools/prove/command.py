@@ -1,4 +1,5 @@
-"""The command `gradloom prove`: all formulas of operators with a definition, or some, and a summary."""
+"""The command `gradloom prove`: all formulas of operators with a definition, or some, and a summary; gradloom's, a
+package's, or those of a release of PyTorch for the same operators."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from dataclasses import asdict
 
 from gradloom.codegen.derivatives.specification import Specification
 from gradloom.codegen.errors import UsageError, did_you_mean
+from gradloom.codegen.operators.model import NativeFunction
 from gradloom.codegen.target import Target, find_target, own
 from gradloom.tools import kept
 
@@ -30,16 +32,21 @@ def main(arguments: argparse.Namespace) -> int:
     start = time.perf_counter()
     target = find_target(arguments.root)
     names = [*arguments.op, *([arguments.name] if arguments.name else [])]
-    if arguments.write and not names and not arguments.family and certificates.load(target):
-        names = [name for name in certificates.stale(target) if name in certificates.Texts(target).entries]
-        if not names:
-            certificates.write(target, [])
-            print(f"{certificates.path(target)} is up to date")
-            return 0
+    if arguments.torch is not None:
+        if arguments.write:
+            raise UsageError("--write keeps proofs about gradloom's formulas: leave --torch out")
+        found_by_operator = proofs_of_torch(target, arguments.torch, names, arguments.family)
+    else:
+        if arguments.write and not names and not arguments.family and certificates.load(target):
+            names = [name for name in certificates.stale(target) if name in certificates.Texts(target).entries]
+            if not names:
+                print(f"{certificates.write(target, [])} is up to date")
+                return 0
+        found_by_operator = proofs(target, names, arguments.family)
     counts: Counter[str] = Counter()
     found: list[Verdict] = []
     new: list[Certificate] = []
-    for certificate, judged in proofs(target, names, arguments.family):
+    for certificate, judged in found_by_operator:
         for verdict in judged:
             counts[verdict.word] += 1
             found.append(verdict)
@@ -73,17 +80,45 @@ def shown(verdict: Verdict) -> list[str]:
 def proofs(target: Target, names: list[str], families: list[str]) -> Iterator[tuple[Certificate, list[Verdict]]]:
     """Yield the verdicts, and the certificate that keeps them, for the operators of a target that are named, or of
     these families; by default for all. Raises UsageError for a name or family that the target does not have."""
-    specification = kept.load(target)
-    reader, texts = _reader(specification, target), certificates.Texts(target)
-    wanted = _wanted(specification, names, families)
-    for function in specification.functions:
-        infos = specification.derivatives.entries.get(function.name)
-        if infos and is_provable(function) and (wanted is None or function.name in wanted):
+    texts = certificates.Texts(target)
+    entries = kept.load(target).derivatives.entries
+    for function, reader in _provable(target, names, families):
+        infos = entries.get(function.name)
+        if infos:
             reader.names_read.clear()
             found = list(verdicts(function, next(iter(infos.values())), reader))
             reads = tuple(sorted(reader.names_read))
             words = {v.of: certified(v) for v in found}
             yield Certificate(function.name, texts.digest(function.name, reads), reads, words), found
+
+
+def _provable(target: Target, names: list[str], families: list[str]) -> Iterator[tuple[NativeFunction, Reader]]:
+    """Yield the operators with which formulas can be compared, and the reader of their formulas."""
+    specification = kept.load(target)
+    reader = _reader(specification, target)
+    wanted = _wanted(specification, names, families)
+    for function in specification.functions:
+        if is_provable(function) and (wanted is None or function.name in wanted):
+            yield function, reader
+
+
+def proofs_of_torch(
+    target: Target, release: str, names: list[str], families: list[str]
+) -> Iterator[tuple[Certificate, list[Verdict]]]:
+    """Yield the verdicts about the formulas that a release of PyTorch has for operators of gradloom, without a
+    certificate to keep. Raises UsageError for a release that cannot be found."""
+    from gradloom.tools.upstream.finding import find
+
+    from .releases import verdicts_of_torch
+
+    facts = find(release, lambda line: print(line, file=sys.stderr)).facts
+    if not facts.derivatives:
+        raise UsageError(f"PyTorch {facts.version} comes without derivatives.yaml, which wheels have since 2.1")
+    print(f"the formulas of PyTorch {facts.version}")
+    for function, reader in _provable(target, names, families):
+        formulas = facts.derivatives.get(function.name)
+        if formulas:
+            yield Certificate(function.name, "", (), {}), list(verdicts_of_torch(function, formulas, reader))
 
 
 def certified(verdict: Verdict) -> str:

@@ -117,6 +117,10 @@ def _is_zero_quotient(x: Any) -> bool:
         return product
 
     x = x.replace(lambda e: isinstance(e, sympy.exp), lambda e: exponential(e.args[0]))
+    x = x.replace(
+        lambda e: e.is_Pow and e.base.is_Rational and e.base > 0 and e.exp.free_symbols,
+        lambda e: exponential(e.exp * sympy.log(e.base)),
+    )
     numerator = sympy.fraction(sympy.together(x))[0]
     numerator = sympy.expand(numerator)
     if numerator == 0:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,13 +28,15 @@ from gradloom.codegen.derivatives.model import DifferentiabilityInfo
 from gradloom.codegen.language.scalars import filled, names_in
 from gradloom.codegen.operators.model import NativeFunction
 
+from .cplusplus import IS_GRADIENT_RECORDED
 from .equality import are_equal
-from .reading import CONJUGATE, OpenError, Reader, of_numbers
+from .reading import CONJUGATE, OpenError, Reader, of_numbers, python
 
 REAL, COMPLEX = "real", "complex"
 PROVED, REFUTED, OPEN = "proved", "refuted", "open"
 GRAD = "grad"
-_RESULT = "result"
+RESULT = "result"
+FLAGS = (IS_GRADIENT_RECORDED,)  # variables of formulas that are no arguments
 _POINTS = (-800.0, -20.0, -2.5, -1.0, -0.7, -1e-3, 0.0, 1e-3, 0.3, 1.0, 1.7, 2.5, 20.0, 800.0)
 _MOST = 3000
 _CLOSE = 1e-11  # relative; definitions that saturate, as tanh at 20, differ by less
@@ -52,6 +54,7 @@ class Verdict:
         field: `complex` if the formula was compared for complex numbers, which it is for definitions with a complex
             derivative; else `real`.
         reason: the counterexample, or what is not translated or not proved; '' for a proof.
+        at_meeting: whether the counterexample is a point where alternatives meet.
     """
 
     operator: str
@@ -60,55 +63,57 @@ class Verdict:
     word: str
     reason: str = ""
     field: str = REAL
+    at_meeting: bool = False
 
 
 def verdicts(function: NativeFunction, info: DifferentiabilityInfo, reader: Reader) -> Iterator[Verdict]:
     """Yield a verdict for each formula of an operator with a definition."""
-    scalar = function.scalar
-    assert scalar is not None
-    tensors = [a.python_name for a in function.schema.inputs if a.type.is_tensor_like]
-    names = [a.python_name for a in function.schema.inputs]
     for derivative in info.derivatives:
-        if len(derivative.inputs) != 1 or not derivative.formula:
-            continue
-        (of,) = derivative.inputs
-        wanted = {of: GRAD}
-        yield _judged(function, of, derivative.source, wanted, reader, names, tensors)
+        if len(derivative.inputs) == 1 and derivative.formula:
+            yield judged(function, derivative.inputs[0], derivative.source, reader)
     for forward in info.forward:
         if forward.kind == "explicit":
-            yield _judged(function, _RESULT, forward.source, {t: f"{t}_t" for t in tensors}, reader, names, tensors)
+            yield judged(function, RESULT, forward.source, reader)
 
 
-def _judged(
-    function: NativeFunction, of: str, source: str, wanted: Mapping[str, str], reader: Reader,
-    names: Sequence[str], tensors: Sequence[str],
-) -> Verdict:  # fmt: skip
-    """Return the verdict about a formula that is to be the sum of derivatives by inputs times `wanted`."""
+def judged(
+    function: NativeFunction, of: str, source: str, reader: Reader, parsed: Callable[[str], ast.expr] = python
+) -> Verdict:
+    """Return the verdict about a formula: that of the gradient of an input, or of the tangent of the result.
+
+    Args:
+        parsed: the function that parses the formula; it may raise OpenError.
+    """
+    source = " ".join(source.split())
     try:
-        return _compared(function, of, source, wanted, reader, names, tensors)
+        return _compared(function, of, source, reader, parsed)
     except Exception as error:  # SymPy raises errors of many classes where it cannot go on
-        reason = f"{type(error).__name__} in the algebra: {error}"
-        return Verdict(function.name, of, " ".join(source.split()), OPEN, reason)
+        return Verdict(function.name, of, source, OPEN, f"{type(error).__name__} in the algebra: {error}")
 
 
 def _compared(
-    function: NativeFunction, of: str, source: str, wanted: Mapping[str, str], reader: Reader,
-    names: Sequence[str], tensors: Sequence[str],
-) -> Verdict:  # fmt: skip
+    function: NativeFunction, of: str, source: str, reader: Reader, parsed: Callable[[str], ast.expr]
+) -> Verdict:
+    names = [a.python_name for a in function.schema.inputs]
+    tensors = [a.python_name for a in function.schema.inputs if a.type.is_tensor_like]
+    wanted = {t: f"{t}_t" for t in tensors} if of == RESULT else {of: GRAD}
     assert function.scalar is not None
-    conjugates = "conj" in source or _RESULT == of
+    try:
+        tree = parsed(source)
+    except OpenError as error:
+        return Verdict(function.name, of, source, OPEN, f"{error} is not translated")
+    conjugates = "conj" in ast.unparse(tree) or of == RESULT
     field = COMPLEX if conjugates and is_holomorphic(function.scalar.tree, tensors) else REAL
 
-    def verdict(word: str, reason: str = "") -> Verdict:
-        return Verdict(function.name, of, " ".join(source.split()), word, reason, field)
+    def verdict(word: str, reason: str = "", at_meeting: bool = False) -> Verdict:
+        return Verdict(function.name, of, source, word, reason, field, at_meeting)
 
-    known = [*names, *wanted.values(), _RESULT, *(f"{t}_p" for t in tensors)]
-    every = [*tensors, *wanted.values(), _RESULT, *(f"{t}_p" for t in tensors)]
+    every = [*tensors, *wanted.values(), RESULT, *(f"{t}_p" for t in tensors)]
     try:
-        found = reader.read(source, known, every)
+        found = reader.read(tree, [*names, *every, *FLAGS], every)
         found = filled(found, {f"{t}_p": ast.Name(t, ast.Load()) for t in tensors})
         defined = of_numbers(function.scalar.tree, False)
-        found = of_numbers(filled(found, {_RESULT: defined}), field == COMPLEX)
+        found = of_numbers(filled(found, {RESULT: defined}), field == COMPLEX)
         formulas = list(leaves(branches(found, [*tensors, *wanted.values()])))
         definitions = list(leaves(branches(defined, tensors, "side" in function.kinks)))
     except OpenError as error:
@@ -121,6 +126,7 @@ def _compared(
         name: list(dict.fromkeys((*values, *_compared_numbers([found, defined], name))))
         for name, values in sample_numbers(function.schema, function.scalar).items()
     }
+    numbers |= {flag: [False, True] for flag in FLAGS if flag in names_in(found)}
     given = {t: 1.25 + 0.5 * n for n, t in enumerate(wanted.values())}
     bools = _conditions_by_name([*definitions, *formulas], tensors)
     movable = [t for t in tensors if t not in bools]
@@ -160,7 +166,7 @@ def _compared(
     for got, here in meetings:
         wrong = _beyond_its_neighbours(got, here, definitions, movable, wanted, function.kinks)
         if wrong is not None:
-            return verdict(REFUTED, wrong)
+            return verdict(REFUTED, wrong, True)
     return verdict(PROVED) if proved else verdict(OPEN, "no alternative holds at the points that were tried")
 
 

@@ -36,6 +36,11 @@ _FORMS = {
 }
 
 
+def python(formula: str) -> ast.expr:
+    """Return a formula of derivatives.yaml as a syntax tree."""
+    return ast.parse(formula.strip(), mode="eval").body
+
+
 class Reader:
     """Reads formulas, by the operators and helpers that they may call.
 
@@ -45,10 +50,11 @@ class Reader:
 
     Attributes:
         names_read: the names that were looked up, of operators, functions, helpers and their constants.
+        helpers_read: the helpers that formulas called themselves.
     """
 
     def __init__(self, operators: Sequence[NativeFunction], folders: Sequence[Path]) -> None:
-        self.names_read: set[str] = set()
+        self.names_read, self.helpers_read = set[str](), set[str]()
         self.helpers = Functions(*folders)
         self._operators: dict[str, list[NativeFunction]] = {}
         for function in operators:
@@ -57,7 +63,7 @@ class Reader:
                 for key in {name.name, name.unambiguous}:
                     self._operators.setdefault(key, []).append(function)
 
-    def read(self, formula: str, names: Collection[str], tensors: Collection[str]) -> ast.expr:
+    def read(self, formula: ast.expr, names: Collection[str], tensors: Collection[str]) -> ast.expr:
         """Return a formula in the scalar language.
 
         Args:
@@ -67,7 +73,7 @@ class Reader:
         Raises OpenError for a part that has no place in it.
         """
         own: dict[str, ast.expr] = {name: ast.Name(name, ast.Load()) for name in names}
-        return _Reading(self, own, frozenset(tensors), 0).expression(ast.parse(formula.strip(), mode="eval").body)
+        return _Reading(self, own, frozenset(tensors), 0).expression(formula)
 
     def definitions(self, name: str) -> Sequence[NativeFunction]:
         return self._operators.get(name, ())
@@ -189,7 +195,7 @@ class _Reading:
             return _simplified(filled(ast.parse(_FORMS[name], mode="eval").body, names))
         if FUNCTIONS.get(name) == len(arguments) and not named:
             return ast.Call(ast.Name(name, ast.Load()), arguments, [])
-        raise OpenError(f"`{name}` has no definition")
+        raise OpenError(f"`{name}`, which has no definition,")
 
     def known(self, name: str, node: ast.Call) -> ast.expr:
         """Return what is known of real tensors that are differentiated."""
@@ -227,6 +233,8 @@ class _Reading:
         self, module: str, helper: ast.FunctionDef, arguments: Sequence[ast.expr],
         named: Mapping[str | None, ast.expr],
     ) -> ast.expr:  # fmt: skip
+        if not self.depth:
+            self.reader.helpers_read.add(helper.name)
         parameters = [*helper.args.posonlyargs, *helper.args.args]
         defaults = dict(zip([p.arg for p in parameters][::-1], helper.args.defaults[::-1], strict=False))
         defaults |= {
