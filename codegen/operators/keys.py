@@ -59,6 +59,7 @@ AUTOCASTS = ("lower_precision", "fp32", "promote", "lower_result")
 OUT_DTYPES = ("castable", "as_cat", "same_dtype", "same_or_uint8", "same_kind", "computed", "any_dtype")
 OUT_MEMORY = ("shared", "aligned", "over_self", "apart")
 OUT_SIZE = ("quiet", "counted", "counted_aloud", "fixed")
+OUT_RESULTS = ("disjoint",)  # several results share no memory
 
 # What a formula gives at a kink, where the slopes of both sides differ.
 KINKS = {
@@ -104,7 +105,11 @@ KEYS = {
     "autocast": Key("text", "to which dtype autocast brings its floating tensor arguments, or its result", AUTOCASTS),
     "float8": Key("any", "whether it computes with 8-bit floats, or the error"),
     "sparse": Key("words", "what computes it for sparse tensors: `family.function`, `values` or `stored_values`"),
-    "out": Key("words", "what it asks of `out=`, where that does not follow", (*OUT_DTYPES, *OUT_MEMORY, *OUT_SIZE)),
+    "out": Key(
+        "words",
+        "what it asks of `out=`, where that does not follow",
+        (*OUT_DTYPES, *OUT_MEMORY, *OUT_SIZE, *OUT_RESULTS),
+    ),
     "out_error": Key("any", "the error for an `out=` tensor of another dtype, where it has one of its own"),
     "half_numbers": Key("text", "`exact` if a number keeps its digits beside half precision", ("exact",)),
     "on_real": Key("text", "`self` where it gives a real tensor back as it is", ("self",)),

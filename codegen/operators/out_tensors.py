@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..errors import SpecError, did_you_mean, shorten
 from ..reading.yaml_files import Entry, Node, Text, TextList
 from ..schema import FunctionSchema
-from .keys import OUT_DTYPES, OUT_MEMORY, OUT_SIZE, words_of
+from .keys import OUT_DTYPES, OUT_MEMORY, OUT_RESULTS, OUT_SIZE, words_of
 
 # What a template may name: the dtypes of the result and of the tensor, as in Float and as in float, and whether the
 # result has dtype int32.
@@ -35,7 +35,7 @@ def out_takes(
     words: Sequence[str], type_promotion: str | None, tags: Sequence[str], is_composite: bool
 ) -> tuple[str, ...]:
     """Return an operator's requirements for a tensor given as `out=`, if they are not the usual ones: a word of
-    OUT_DTYPES but `castable`, of OUT_MEMORY but `aligned`, and of OUT_SIZE.
+    OUT_DTYPES but `castable`, of OUT_MEMORY but `aligned`, of OUT_SIZE and of OUT_RESULTS.
 
     Elementwise operators and others that promote their inputs' dtypes cast to any dtype that can hold the result.
     PyTorch's write while they read, so that `out` must coincide with an input or share nothing with it; so do most
@@ -45,8 +45,8 @@ def out_takes(
     dtype = next((w for w in words if w in OUT_DTYPES), "castable" if promotes or is_composite else "same_dtype")
     writes_while_reading = promotes or "pointwise" in tags or (is_composite and "reduction" not in tags)
     memory = next((w for w in words if w in OUT_MEMORY), "aligned" if writes_while_reading else "shared")
-    size = [w for w in words if w in OUT_SIZE]
-    return tuple(w for w in (dtype, memory, *size) if w not in ("castable", "aligned"))
+    others = [w for w in words if w in (*OUT_SIZE, *OUT_RESULTS)]
+    return tuple(w for w in (dtype, memory, *others) if w not in ("castable", "aligned"))
 
 
 def out_errors(entry: Entry, schema: FunctionSchema, has_out: bool) -> tuple[str, ...]:

@@ -128,7 +128,7 @@ RECORDS = Records(
         ),
     ),
     Record('amin.out(Tensor self, int[1] dim=[], bool keepdim=False, *, Tensor(a!) out) -> Tensor(a!)', "reduction", "amin", tags=('out', 'reduction')),
-    Record('aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)', "reduction", "aminmax", tags=('reduction',), batch=('reduction', 'dim'), shape=('same',), out=('same_dtype', 'shared')),
+    Record('aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)', "reduction", "aminmax", tags=('reduction',), batch=('reduction', 'dim'), shape=('same',), out=('same_dtype', 'disjoint')),
     Record('aminmax.out(Tensor self, *, int? dim=None, bool keepdim=False, Tensor(a!) out0, Tensor(b!) out1) -> (Tensor(a!), Tensor(b!))', "reduction", "aminmax", tags=('out', 'reduction')),
     Record('max(Tensor self) -> Tensor', "reduction", "max", tags=('reduction',), batch=('evenly', 'amax', 'several'), shard=('reduction', 'max'), onnx=('extremum', 'Max'), out=('shared',), float8=Float8('', 'max_all'),
         rows=Rows(

@@ -8,6 +8,9 @@ pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: m
 
 from .families import in_database
 
+# The first test waits for the run of all databases, which takes twenty minutes of a busy machine.
+pytestmark = pytest.mark.timeout(3600)
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", in_database())

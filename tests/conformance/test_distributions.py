@@ -12,13 +12,17 @@ import numpy as np  # noqa: E402
 
 import gradloom  # noqa: E402
 from tests.conformance.distribution_cases import CASES  # noqa: E402
+from tests.releases import pytorch_before  # noqa: E402
 
 DTYPES = ("float32", "float64")
 # Of the largest value in a result: rounding errors of the special functions and their sums.
 TOLERANCE = {"float32": 3e-5, "float64": 1e-9}
 MOMENTS = ("mean", "mode", "variance", "stddev")
-# PyTorch's polynomials for the modified Bessel functions of VonMises have seven digits.
-SEVEN_DIGITS = ("VonMises",)
+# PyTorch's polynomials for the modified Bessel functions of VonMises have seven digits, and since 2.15 a coefficient of
+# Multinomial's entropy.
+SEVEN_DIGITS = ("VonMises",) if pytorch_before("2.15") else ("VonMises", "Multinomial")
+# Near 1/2 terms of the variance cancel: in float32 neither library has more than two digits of its gradient.
+CANCELS = ("ContinuousBernoulli",)
 
 # What fails or is NaN in PyTorch, by mistakes there. docs/distributions.md names them.
 DEVIATIONS = {
@@ -109,6 +113,8 @@ def compare(sides, compute, tolerance, where, with_gradients=True):
 
 
 def limit(name, dtype):
+    if dtype == "float32" and name.startswith(CANCELS):
+        return 10 * TOLERANCE[dtype]
     return max(TOLERANCE[dtype], 1e-6 if name.startswith(SEVEN_DIGITS) else 0)
 
 

@@ -9,6 +9,8 @@ pytest.importorskip("torch", reason="PyTorch, the reference, is not installed: m
 import torch
 from torch.testing._internal.common_methods_invocations import op_db
 
+from tests.releases import pytorch_before
+
 from .case import Case, describe
 from .compare import difference, loosened
 from .families import family_of, in_database
@@ -35,15 +37,10 @@ KNOWN = {
     "nn.functional.layer_norm": _CONSTANT,
     "_native_batch_norm_legit": _CONSTANT,
     "_batch_norm_with_update": _CONSTANT,
-    "logdet": _FACTORS,
-    "linalg.det": _FACTORS,
-    "linalg.slogdet": _FACTORS,
-    "linalg.solve": _FACTORS,
-    "linalg.solve_ex": _FACTORS,
-    "linalg.tensorsolve": _FACTORS,
     "linalg.householder_product": "PyTorch's forward formula, differentiated further, differs from finite differences",
     "linalg.cholesky": _SYMMETRIC,
     "linalg.cholesky_ex": _SYMMETRIC,
+    "linalg.matrix_sqrth": _SYMMETRIC,
     "linalg.eigh": f"{_SYMMETRIC}; PyTorch's vjp of jvp is nan",
     "triangular_solve": "PyTorch's tangent also uses the half of A's tangent that the operator does not read",
     "cholesky_inverse": "PyTorch's derivatives also use the triangle that the operator does not read",
@@ -52,6 +49,10 @@ KNOWN = {
     "masked.logaddexp": "PyTorch's second derivatives are nan where exp overflows",
     "masked.mean": "PyTorch divides the zero tangent of a constant by a count of zero",
 }
+if pytorch_before("2.15"):
+    KNOWN |= dict.fromkeys(
+        ("logdet", *(f"linalg.{name}" for name in ("det", "slogdet", "solve", "solve_ex", "tensorsolve"))), _FACTORS
+    )
 
 
 class Side:

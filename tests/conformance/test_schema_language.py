@@ -8,6 +8,7 @@ import pytest
 
 from gradloom.codegen.reading.yaml_files import load_entries
 from gradloom.codegen.schema import SchemaError, parse
+from tests.releases import pytorch_before
 
 # torchgen is found without importing torch.
 _TORCHGEN = importlib.util.find_spec("torchgen")
@@ -24,13 +25,13 @@ def funcs():
 
 
 def test_every_schema_prints_back_as_it_was():
-    assert len(funcs()) == 2584
+    assert len(funcs()) == (2584 if pytorch_before("2.15") else 2590)
     assert [str(parse(text)) for text in funcs()] == funcs()
 
 
 def test_every_derivative_names_a_schema():
     names = [e.fields["name"].value for e in entries("autograd/derivatives.yaml")]
-    assert len(names) == 687
+    assert len(names) == (687 if pytorch_before("2.15") else 688)
     assert [str(parse(text)) for text in names] == names
 
 

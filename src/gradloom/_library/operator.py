@@ -27,6 +27,7 @@ from ..memory.ownership import owner
 from ..ops._schema import FunctionSchema, python_arguments
 from .autograd import tensors_of, warn_in_backward
 
+_NUMBERS = {"IntType": int, "FloatType": float, "BoolType": bool}
 KERNELS = ("CPU", "CompositeExplicitAutograd", "CompositeImplicitAutograd")
 AUTOGRAD = ("Autograd", "AutogradCPU")
 KEYS = frozenset(
@@ -246,12 +247,25 @@ class LibraryOperator:
         if kind == "ListType":
             if not isinstance(value, (tuple, list)):
                 raise TypeError(f"{self.name} returned {value!r} where its schema says {expected}")
+            if expected.type.without_optional.getElementType().kind() == "TensorType":
+                for element in value:
+                    self._check_tensor(expected, element)
             return list(value)
-        if kind == "TensorType" and not (value is None or isinstance(value, Tensor)):
+        if kind == "TensorType":
+            self._check_tensor(expected, value)
+        elif (
+            (number := _NUMBERS.get(kind)) and value.__class__ is not number and isinstance(value, (Tensor, int, float))
+        ):
+            if isinstance(value, float):
+                raise RuntimeError(f"{self.name} returned {value!r} where its schema says {expected}")
+            return number(value)
+        return value
+
+    def _check_tensor(self, expected: Any, value: Any) -> None:
+        if not (value is None or isinstance(value, Tensor)):
             raise RuntimeError(
                 f"Unable to cast {value!r} to Tensor: {self.name} returned it where its schema says {expected}"
             )
-        return value
 
     def _check_aliases(self, values: tuple[Any, ...], found: Any) -> None:
         seen = {id(owner(t._array)) for t in tensors_of(values) if t._array.__class__ is not Metadata}

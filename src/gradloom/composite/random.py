@@ -41,12 +41,13 @@ def _keeps_all(input, p, train):
 
 def _kept(input, p, whole_channels):
     """Draw 1 with probability 1 - p, else 0: for every element, or for every channel of (batch, channels, *)."""
+    dtype = input.dtype.to_real()
     if not whole_channels:
-        return ops.exact.bernoulli__float(ops.empty_like(input), 1 - p, None)
+        return ops.exact.bernoulli__float(ops.empty_like(input, dtype=dtype), 1 - p, None)
     if input.dim() < 2:
         raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")
     sizes = [n if d < 2 else 1 for d, n in enumerate(input.shape)]
-    return ops.empty(sizes, dtype=input.dtype, device=input.device).bernoulli_(1 - p)
+    return ops.empty(sizes, dtype=dtype, device=input.device).bernoulli_(1 - p)
 
 
 def dropout(input, p, train):

@@ -338,14 +338,20 @@ def _renorm_parts(self, p, dim, maxnorm):
 def _distance_backward(grad, difference, p, distance):
     """Return the gradient of |difference|_p over the last dimension. As in PyTorch, each of several largest elements
     gets all of the gradient of the maximum norm, whereas `norm_backward` divides it among them."""
-    if p == 1:  # of NaN, NaN, although its sign is 0
-        return ops.unsqueeze(grad, -1) * ops.where(difference.isnan(), difference, difference.sgn())
+    if p == 1:
+        return ops.unsqueeze(grad, -1) * (difference.sgn() + _nan_of_nan(difference))
     if p != inf:
         return norm_backward(grad, difference, p, distance, (-1,), False)
     grad, distance = ops.unsqueeze(grad, -1), ops.unsqueeze(distance, -1)
     # zero at the largest elements, which makes it a constant; NaN where one of both is NaN, or both are infinite
     gap = (difference.abs() - distance).detach()
-    return ops.where(gap.abs() > 0, 0, grad * (difference.sgn() + gap))
+    return ops.where(gap.abs() > 0, 0, grad * (difference.sgn() + gap + _nan_of_nan(difference)))
+
+
+def _nan_of_nan(x):
+    """Return NaN, whose derivatives are NaN, where x is NaN, else 0. (The sign of NaN is 0.)"""
+    found = ops.where(x.isnan(), x, 0)
+    return found * found
 
 
 def _distance_jvp(difference, tangent, p, distance):

@@ -268,12 +268,10 @@ class _Writer:
     def type_text(self, annotation: Any) -> str:
         if annotation == ():
             return "()"
-        text = type_name(annotation)
-        if isinstance(annotation, types.UnionType) and "|" in text:
-            return "|".join(self.type_text(part) for part in typing.get_args(annotation))
-        origin = getattr(annotation, "__origin__", None)
+        is_union = isinstance(annotation, types.UnionType)
+        origin: Any = typing.Union if is_union else getattr(annotation, "__origin__", None)
         if origin is None:
-            return self.global_name(text, annotation)
+            return self.global_name(type_name(annotation), annotation)
         if isinstance(annotation, typing._GenericAlias):  # type: ignore[attr-defined]
             origin = _TYPING.get(origin, origin)
         name = self.global_name(type_name(origin), origin)

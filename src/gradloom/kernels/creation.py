@@ -197,14 +197,11 @@ def arange_start_step(start, end, step=1, dtype=None):
     if dtype is None:
         dtype = number_dtype(start, end, step) if float in map(type, (start, end, step)) else np.dtype(np.int64)
     if dtype.kind in "iu":
-        if not int(step) and dtype.itemsize == 8:  # narrower dtypes repeat `start`
-            raise ValueError("step must be nonzero")
         if float not in map(type, (start, end, step)):
             if dtype.itemsize < 8:  # numbers beyond the dtype wrap around
                 return np.arange(int(start), int(end), int(step), np.int64).astype(dtype, copy=False)
             return np.arange(int(start), int(end), int(step), dtype)
-        count = ceil(length) if dtype.itemsize < 8 else -((int(end) - int(start)) // -int(step))
-        return (int(start) + int(step) * np.arange(count, dtype=np.int64)).astype(dtype)
+        return (int(start) + int(step) * np.arange(ceil(length), dtype=np.int64)).astype(dtype)
     return _steps(start, step, ceil(length), dtype)
 
 

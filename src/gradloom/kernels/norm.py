@@ -248,6 +248,8 @@ def _check_group_norm(input, weight, bias, N, C, HxW, group):
         raise RuntimeError(f"Expected num groups to be greater than 0, got {group}")
     if not C:
         raise RuntimeError(f"Expected number of channels to be greater than 0, got {C}")
+    if HxW <= 0:
+        raise RuntimeError(f"Expected HxW to be greater than 0, got {HxW}")
     if C < 0 or C % group:
         raise RuntimeError(
             f"Expected number of channels in input to be divisible by num_groups, but got input of shape "

@@ -69,7 +69,7 @@ class Muon(_ByParameter):
         eps: least norm by which the direction is divided at first.
         ns_steps: number of iterations, below 100.
         adjust_lr_fn: factor of the rate for a matrix (A, B): None or "original" for sqrt(max(1, A / B)),
-            "match_rms_adamw" for 0.2 * sqrt(max(A, B)).
+            "match_rms_adamw" for 0.2 * sqrt(max(A, B)), "spectral_unclamped" for sqrt(A / B).
 
     Raises:
         ValueError: for a parameter that is no matrix, a negative lr, momentum or weight_decay, an unknown adjust_lr_fn.
@@ -96,7 +96,7 @@ class Muon(_ByParameter):
                 f"momentum should be >= 0 but is: {momentum}": momentum >= 0,
                 f"weight decay should be >= 0 but is: {weight_decay}": weight_decay >= 0,
                 f"Adjust learning rate function {adjust_lr_fn} is not supported": adjust_lr_fn
-                in (None, "original", "match_rms_adamw"),
+                in (None, "original", "match_rms_adamw", "spectral_unclamped"),
             }
         )
         defaults = {
@@ -127,6 +127,8 @@ class Muon(_ByParameter):
         rows, columns = parameter.shape
         if group["adjust_lr_fn"] == "match_rms_adamw":
             factor = 0.2 * math.sqrt(max(rows, columns))
+        elif group["adjust_lr_fn"] == "spectral_unclamped":
+            factor = math.sqrt(rows / columns)
         else:
             factor = math.sqrt(max(1, rows / columns))
         parameter.mul_(1 - lr * group["weight_decay"])

@@ -16,10 +16,12 @@ from ..kernels._common.layout import (
     check_no_internal_overlap,
     check_no_partial_overlap,
     check_other_tensor,
+    overlap,
 )
 from ..kernels.shape.joins import common_dtype
 from ..memory.metadata import Metadata
 from ..memory.ownership import resized
+from ..schema import parse
 from ..types.dtype import TYPE_OF, c_name, scalar_type_name
 from ..types.silence import warn_user
 
@@ -38,7 +40,8 @@ def write_out(wrapper, args, out, /, **keywords):
       first input, but not overlap another one; by default it may coincide with an input, but not overlap it in part;
     - its size: `quiet` if it is resized without a warning, `counted` if it keeps its shape where that has as many
       elements as the result, and `counted_aloud` if another number of elements is then warned of; `fixed` if it must be
-      contiguous and have the result's shape.
+      contiguous and have the result's shape;
+    - several results: `disjoint` if they must not share memory.
 
     Args:
         wrapper: the generated function of the operator.
@@ -102,6 +105,9 @@ def write_out(wrapper, args, out, /, **keywords):
     if "fixed" in takes:
         for target, result in zip(outs, results, strict=True):
             _check_fixed(f"{name.lstrip('_')}_out_cpu", target._array, result._array)
+    if "disjoint" in takes and (outs[0] is outs[1] or overlap(outs[0]._array, outs[1]._array)):
+        named = " and ".join(f"`{r.name}`" for r in parse(record.schema).returns)
+        raise ValueError(f"{name}(): the {named} out= tensors must not overlap.")
     for position, (target, result) in enumerate(zip(outs, results, strict=True)):
         if target._array.dtype is not result._array.dtype:
             _check_dtype(record, position, result._array.dtype, target._array.dtype)

@@ -21,7 +21,7 @@ from gradloom._stubs.operators import (
     _linalg_slogdet as _linalg_slogdet, _linalg_solve_ex as _linalg_solve_ex, _linalg_svd as _linalg_svd,
     _log_softmax as _log_softmax, _log_softmax_backward_data as _log_softmax_backward_data,
     _lu_with_info as _lu_with_info, _masked_softmax as _masked_softmax,
-    _masked_softmax_backward as _masked_softmax_backward, _native_batch_norm_legit as _native_batch_norm_legit,
+    _native_batch_norm_legit as _native_batch_norm_legit,
     _native_batch_norm_legit_no_training as _native_batch_norm_legit_no_training, _neg_view as _neg_view,
     _neg_view_copy as _neg_view_copy, _pack_padded_sequence as _pack_padded_sequence,
     _pad_packed_sequence as _pad_packed_sequence, _prelu_kernel as _prelu_kernel, _safe_softmax as _safe_softmax,

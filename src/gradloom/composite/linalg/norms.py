@@ -48,12 +48,12 @@ def _check_matrix(A, dim):
 
 
 def _of_matrices(reduce, A, dim, keepdim, dtype):
-    """Reduce the matrices in two dimensions to one number each."""
+    """Reduce the matrices in two dimensions to one number each, by a function of matrices and `keepdim`."""
     order = [d for d in range(A.dim()) if d not in dim] + list(dim)
-    found = reduce(ops.permute(_promoted(A, dtype), order))
+    found = reduce(ops.permute(_promoted(A, dtype), order), keepdim)
     if not keepdim:
         return found
-    return ops.permute(ops.unsqueeze(ops.unsqueeze(found, -1), -1), [order.index(d) for d in range(A.dim())])
+    return ops.permute(ops.unsqueeze(found, -1), [order.index(d) for d in range(A.dim())])
 
 
 def matrix_norm(self, ord, dim=(-2, -1), keepdim=False, dtype=None):
@@ -69,7 +69,7 @@ def matrix_norm(self, ord, dim=(-2, -1), keepdim=False, dtype=None):
                 f"linalg.matrix_norm: Low precision dtypes not supported. Got {scalar_type_name(self.dtype)}"
             )
         extreme = ops.amax if ord > 0 else ops.amin
-        return _of_matrices(lambda A: extreme(ops.linalg_svdvals(A), (-1,)), self, dims, keepdim, dtype)
+        return _of_matrices(lambda A, keep: extreme(ops.linalg_svdvals(A), (-1,), keep), self, dims, keepdim, dtype)
     _promoted(self, dtype)
     inner, outer = dims if size == 1 else dims[::-1]
     sums = ops.linalg_vector_norm(self, 1, (inner,), keepdim, dtype=dtype)
@@ -78,8 +78,11 @@ def matrix_norm(self, ord, dim=(-2, -1), keepdim=False, dtype=None):
     return (ops.amax if ord > 0 else ops.amin)(sums, (outer,), keepdim)
 
 
-def _sum_of_singular_values(A):
-    return ops._linalg_nuclear_norm(A)[0] if is_differentiated(A) else ops.sum(ops.linalg_svdvals(A), (-1,))
+def _sum_of_singular_values(A, keepdim):
+    if not is_differentiated(A):
+        return ops.sum(ops.linalg_svdvals(A), (-1,), keepdim)
+    found = ops._linalg_nuclear_norm(A)[0]
+    return ops.unsqueeze(found, -1) if keepdim else found
 
 
 def matrix_norm_by_name(self, ord="fro", dim=(-2, -1), keepdim=False, dtype=None):

@@ -176,8 +176,7 @@ def combinations(self, r, with_replacement):
     mask = np.ones((count,) * r, np.bool_)
     for a, b in zip(places, places[1:], strict=False):
         mask &= a <= b if with_replacement else a < b
-    chosen = ops.wrap(mask)
-    return ops.stack([ops.masked_select(g, chosen) for g in meshgrid_indexing([self] * r, "ij")], 1)
+    return ops.index(self, [ops.wrap(np.argwhere(mask))])
 
 
 def diag(self, diagonal):

@@ -264,10 +264,15 @@ def is_same_view(array, other) -> bool:
 
 def check_apart(array, other) -> None:
     """Raise RuntimeError if an operand shares elements with an array to be written."""
-    if type(array) is not np.ndarray or type(other) is not np.ndarray:
-        return
-    if owner(array) is owner(other) and np.may_share_memory(array, other) and is_dense(array) and is_dense(other):
+    if overlap(array, other):
         raise RuntimeError(_PARTIAL)
+
+
+def overlap(array, other) -> bool:
+    """Return whether two arrays without gaps share elements; False for arrays with gaps, as in PyTorch."""
+    if type(array) is not np.ndarray or type(other) is not np.ndarray:
+        return False
+    return owner(array) is owner(other) and np.may_share_memory(array, other) and is_dense(array) and is_dense(other)
 
 
 def check_other_tensor(array, result) -> None:

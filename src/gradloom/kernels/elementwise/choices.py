@@ -104,7 +104,7 @@ def clamp_max(self, max):
 def clamp_bound(side, value, array):
     """Convert a bound, `side` "min" or "max", to an array's dtype; that of integers may lie outside of the dtype's
     range on its own side. Raises RuntimeError on the other side."""
-    if value.__class__ is int and array.dtype.kind in "iu" and value.bit_length() < 64:
+    if value.__class__ is int and array.dtype.kind in "iu" and -(2**63) <= value < 2**64:
         least, most = limits(array.dtype)
         if value > most if side == "min" else value < least:
             raise RuntimeError(

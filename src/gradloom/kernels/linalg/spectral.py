@@ -328,7 +328,7 @@ def lstsq(self, b, rcond=None, driver=None):
         solution[...] = gemm(adjoint_of(vh), inverse[..., None] * gemm(adjoint_of(u), right))
         values = s if driver != "gelsy" else values
     residuals = np.zeros(0, real)
-    if (m > n or not self.size) and driver != "gelsy" and (driver == "gels" or (rank == n).all()):
+    if m > n and driver != "gelsy" and (driver == "gels" or (rank == n).all()):
         error = gemm(self, solution) - right
         if driver == "gels":  # which writes zeros over the right-hand side of a matrix of zeros
             error = np.where(self.any((-2, -1), keepdims=True), error, 0)

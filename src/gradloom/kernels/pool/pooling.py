@@ -178,7 +178,8 @@ def max_unpool(
     dims: int, self: np.ndarray, indices: np.ndarray, output_size: Ints, stride: Ints = (), padding: Ints = ()
 ) -> np.ndarray:
     """Return zeros of shape (N, C, *output_size) with the elements of `self` written at their indices; at repeated
-    indices the last one counts. `stride` and `padding` are accepted as in PyTorch's max_unpool3d and not used."""
+    indices the last one counts. `stride` and `padding` are accepted as in PyTorch's max_unpool3d; positive strides are
+    not used."""
     output = as_tuple(output_size, dims, "output_size")
     if indices.dtype != np.int64:
         raise RuntimeError(f"elements in indices should be type int64 but got: {indices.dtype}")
@@ -188,6 +189,9 @@ def max_unpool(
             f"but got indices tensor with shape: {list(indices.shape)}"
         )
     lead = leading(f"max_unpool{dims}d", self, dims)
+    steps = as_tuple(stride, dims, "stride") if stride else (1,) * dims
+    if min(steps) <= 0:
+        raise RuntimeError(f"strides should be greater than zero, but got stride: {list(steps)}")
     indices = indices.copy()  # Note [Private indices]
     wrong = indices[(indices < 0) | (indices >= volume(output))]
     if wrong.size:

@@ -3,7 +3,8 @@
 A point has a coordinate for each dimension, the last dimension's first; -1 and 1 are the centres of the first and last
 elements if corners are aligned, and their outer edges otherwise. In every dimension the point takes one input
 (nearest), two (bilinear) or four (bicubic), the taps. An element of zero stands after the flattened input for taps
-outside of it. In three dimensions, as in PyTorch, taps outside have no weight either: a point that is NaN gives zeros.
+outside of it. In three dimensions, as in PyTorch, taps outside have no weight either, unless they are cubic: a point
+that is NaN gives zeros.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def grid_sampler_3d_backward(
 @np.errstate(all="ignore")
 def _sample(dims, x, grid, mode, padding, align):
     """Return the input at each point, (N, C, *sizes of the grid)."""
-    _check(dims, x, grid, mode)
+    _check(dims, x, grid)
     _check_dtype(dims, x, grid)
     flat, points = _flattened(dims, x, grid)
     out = np.empty((*x.shape[:2], points.shape[1]), flat.dtype)
@@ -74,7 +75,7 @@ def _sample(dims, x, grid, mode, padding, align):
 @np.errstate(all="ignore")
 def _sample_backward(dims, grad_output, x, grid, mode, padding, align, mask):
     """Return the gradients of the input (None unless the mask asks for it) and of the grid."""
-    _check(dims, x, grid, mode)
+    _check(dims, x, grid)
     _check_dtype(dims, x, grid)
     if grad_output.shape != (*x.shape[:2], *grid.shape[1:-1]):
         expected = [*x.shape[:2], *grid.shape[1:-1]]
@@ -122,7 +123,7 @@ def _combinations(points, size, mode, padding, align):
     """Yield the flat indices, and the taps of the dimensions of `points`, for each combination of taps."""
     dims = len(size)
     taps = [_taps(points[:, d], size[dims - 1 - d], mode, padding, align) for d in range(dims)]
-    if dims == 3:
+    if dims == 3 and mode != BICUBIC:
         taps = [list(map(_inside, of_dim)) for of_dim in taps]
     outside = int(np.prod(size))
     for chosen in product(*taps):
@@ -204,7 +205,7 @@ def _product(factors):
     return total
 
 
-def _check(dims, x, grid, mode) -> None:
+def _check(dims, x, grid) -> None:
     shapes = f"input with sizes {list(x.shape)} and grid with sizes {list(grid.shape)}"
     if x.shape[:1] != grid.shape[:1]:
         raise RuntimeError(f"grid_sampler(): expected grid and input to have same batch size, but got {shapes}")
@@ -223,8 +224,6 @@ def _check(dims, x, grid, mode) -> None:
         raise RuntimeError(
             f"grid_sampler(): expected {dims + 2}D input and grid with same number of dimensions, but got {shapes}"
         )
-    if dims == 3 and mode == BICUBIC:
-        raise RuntimeError("grid_sampler(): bicubic interpolation only supports 4D input")
 
 
 def _check_dtype(dims, x, grid) -> None:

@@ -439,7 +439,7 @@ def _unpool_size(input, kernel, stride, padding, output_size):
     for dim, (asked, usual, step) in enumerate(zip(output_size, default, stride, strict=False)):
         if not usual - step < asked < usual + step:
             raise ValueError(
-                f"invalid output_size {list(output_size)} (dim {dim} must be between {usual - step} and {usual + step})"
+                f'invalid output_size "{output_size}" (dim {dim} must be between {usual - step} and {usual + step})'
             )
     return list(output_size)
 

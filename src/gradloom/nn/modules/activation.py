@@ -323,6 +323,10 @@ class _OverDim(Module):
         super().__setstate__(state)
         self.__dict__.setdefault("dim", None)
 
+    def _check_fields(self) -> None:
+        if self.dim is not None and (isinstance(self.dim, bool) or not isinstance(self.dim, int)):
+            raise TypeError(f"dim must be an int or None, got {type(self.dim)}")
+
 
 @like(F.softmax)
 class Softmax(_OverDim):
@@ -338,6 +342,9 @@ class LogSoftmax(_OverDim):
 
 @like(F.softmin)
 class Softmin(_OverDim):
+    def _check_fields(self) -> None:
+        """Take any value, as PyTorch does."""
+
     def forward(self, input: Tensor) -> Tensor:
         return F.softmin(input, self.dim, _stacklevel=5)
 

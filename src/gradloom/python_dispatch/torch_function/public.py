@@ -136,6 +136,9 @@ def names() -> Iterator[Public]:
         module, _, name = f"autograd.{place}".rpartition(".")
         function = getattr(import_module(f"{_ROOT}.{module}"), name)
         yield Public(function, function, f"torch.{module}.{name}")
+    foreach = import_module(f"{_ROOT}.foreach")
+    for name in foreach.__all__:
+        yield Public(getattr(foreach, name), getattr(foreach, name), f"torch.foreach.{name}")
     objects = import_module(f"{_ROOT}.ops._objects")
     for kind in (objects.OpOverload, objects.OpOverloadPacket):
         yield Public(kind.__call__, None, f"torch.ops.{kind.__name__}.__call__")

@@ -148,7 +148,7 @@ def _check_kind(name: str, pipe: Any, hint: Any) -> None:
     As in PyTorch, only a class that brings a `type` of its own can be compared; others raise AttributeError.
     """
     if not isinstance(pipe, IterDataPipe):
-        raise TypeError(f"Expected argument '{name}' as a IterDataPipe, but found {type(pipe)}")
+        raise TypeError(f"Expected argument '{name}' as an IterDataPipe, but found {type(pipe)}")
     if not pipe.type.issubtype(hint.type):
         raise TypeError(f"Expected type of argument '{name}' as a subtype of hint {hint.type}, but found {pipe.type}")
 
