@@ -67,7 +67,7 @@ def branches(tree: ast.expr, tensors: Collection[str], sides: bool = False) -> B
             test, yes, no = arguments
             return Choice(test, split(_put(tree, node, yes)), split(_put(tree, node, no)), True)
         first, second = arguments
-        return split(_put(tree, node, _EXTREMES[name](first, second, tensors, sides)))
+        return split(_put(tree, node, EXTREMES[name](first, second, tensors, sides)))
 
     return split(tree)
 
@@ -97,7 +97,7 @@ def _first_choice(tree: ast.expr) -> ast.IfExp | ast.Call | None:
         node = pending.pop(0)
         if isinstance(node, ast.IfExp):
             return node
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("where", *_EXTREMES):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("where", *EXTREMES):
             return node
         pending += [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
     return None
@@ -141,7 +141,7 @@ def _extreme(sign: str, keeps: str) -> Callable[[ast.expr, ast.expr, Collection[
     return written
 
 
-_EXTREMES = {
+EXTREMES = {
     "maximum": _extreme(">", "isnan(a)"),
     "minimum": _extreme("<", "isnan(a)"),
     "fmax": _extreme(">", "isnan(b)"),

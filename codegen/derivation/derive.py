@@ -190,7 +190,7 @@ def _best(smooth: Smooth, name: str) -> tuple[Choosing | None, Branches, Branche
     tried: dict[str, tuple[Error, int, ast.expr]] = {}
     for one in dict.fromkeys((value, stable(value))):
         for form in forms(_slope(one, name), one if is_steady else symbol(name)):
-            tried.setdefault(ast.unparse(form), (measure.error(form, doubles, singles, smooth.tree), _cost(form), form))
+            tried.setdefault(ast.unparse(form), (measure.error(form, doubles, singles, smooth.tree), cost(form), form))
     ranked = sorted(tried.items(), key=lambda t: (t[1][0].wrong, t[1][0].decade, t[1][1], t[0]))
     text, (error, _, form) = ranked[0]
     of_complex = Leaf(next((f for _, (_, _, f) in ranked if _is_of_complex(f)), form))
@@ -289,7 +289,7 @@ def _slope(value: Any, name: str) -> Any:
     return sympy.powsimp(derivative) if derivative.has(sympy.Pow) else derivative
 
 
-def _cost(form: ast.expr) -> int:
+def cost(form: ast.expr) -> int:
     """Return about what a form costs: an operation 1, a function 4; the result is there already."""
     cost = 0
     for node in ast.walk(form):

@@ -87,10 +87,10 @@ class Formulas:
 
     def text(self, tree: ast.expr) -> str:
         """Return an expression of the scalar language in the language of formulas."""
-        return ast.unparse(_Calls(self.tensors).visit(ast.parse(ast.unparse(tree), mode="eval").body))
+        return ast.unparse(Calls(self.tensors).visit(ast.parse(ast.unparse(tree), mode="eval").body))
 
 
-class _Calls(ast.NodeTransformer):
+class Calls(ast.NodeTransformer):
     """Writes functions of numbers as calls of operators."""
 
     def __init__(self, tensors: frozenset[str]) -> None:

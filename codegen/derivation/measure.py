@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from .forms import RESULT
+from .symbols import NAMED
 
 POINTS = (
     0.0, 1.0, -1.0, 0.3, -0.7, 1e-12, -1e-12, 1e-300, 2.5, -2.5, 20.0, -20.0, 39.0, -39.0, 800.0, -800.0, 1e20, -1e20,
@@ -130,6 +131,18 @@ def _digits_module() -> dict[str, Any]:
         "isnan": lambda x: mp.mpf(0), "isinf": lambda x: mp.mpf(0), "isfinite": lambda x: mp.mpf(1),
         "erfc": mp.erfc, "expm1": mp.expm1, "log1p": mp.log1p, "rsqrt": lambda x: 1 / mp.sqrt(x),
     }  # fmt: skip
+
+
+@cache
+def digits_functions() -> dict[str, Callable[..., Any]]:
+    """Return the functions of the scalar language, and those that forms may use besides, for numbers of mpmath."""
+    import mpmath as mp
+
+    found: dict[str, Callable[..., Any]] = {ours: getattr(mp, theirs) for ours, theirs in NAMED.items()}
+    found |= {"log2": lambda x: mp.log(x, 2), "log10": mp.log10, "exp2": lambda x: mp.mpf(2) ** x}
+    found |= {"polygamma": lambda n, x: mp.polygamma(int(n), x)}
+    found |= {"maximum": max, "fmax": max, "minimum": min, "fmin": min}
+    return found | _digits_module()
 
 
 def evaluator(expressions: Sequence[Any]) -> Callable[[Mapping[str, float]], tuple[float, ...] | None]:

@@ -69,12 +69,12 @@ def functions() -> dict[str, Any]:
 
 
 # Functions of the scalar language, which SymPy has under another name or by a formula.
-_NAMED = {
+NAMED = {
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
     "arctanh": "atanh", "lgamma": "loggamma", "digamma": "digamma",
     **{name: name for name in "exp log sqrt sin cos tan sinh cosh tanh erf erfc erfinv".split()},
 }  # fmt: skip
-_BACK = {theirs: ours for ours, theirs in _NAMED.items()}
+_BACK = {"Abs": "abs", **{theirs: ours for ours, theirs in NAMED.items()}}
 _OWN = frozenset(
     """floor ceil trunc rint sign signbit isnan isinf isfinite abs copysign hypot arctan2 logaddexp logaddexp2 sigmoid
     softplus rsqrt""".split()
@@ -108,11 +108,21 @@ def symbol(name: str) -> Any:
     return sympy.Symbol(name, real=True)
 
 
-def to_sympy(tree: ast.expr) -> Any:
-    """Return a smooth definition as an expression. Raises NoRuleError at the part that has no rule."""
+def to_sympy(
+    tree: ast.expr, called: Callable[[ast.Call, Callable[[ast.expr], Any]], Any] = lambda _node, _converted: None
+) -> Any:
+    """Return a smooth definition as an expression. Raises NoRuleError at the part that has no rule.
+
+    Args:
+        called: gets each call, and what converts its arguments; returns the expression, or None for the rule of the
+            function.
+    """
     import sympy
 
     def converted(node: ast.expr) -> Any:
+        own = called(node, converted) if isinstance(node, ast.Call) else None
+        if own is not None:
+            return own
         match node:
             case ast.Name(id=name):
                 return _constant(name) if name in _CONSTANTS else symbol(name)
@@ -144,8 +154,8 @@ def _called(node: ast.expr, name: str, arguments: list[Any]) -> Any:
         return functions()[name](*arguments)
     if name == "polygamma":
         return sympy.polygamma(*arguments)
-    if name in _NAMED:
-        return getattr(sympy, _NAMED[name])(*arguments)
+    if name in NAMED:
+        return getattr(sympy, NAMED[name])(*arguments)
     if name in _FORMULAS:
         return _FORMULAS[name](*arguments)
     if name in OF_COMPLEX:

@@ -20,6 +20,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..errors import SpecError, raise_all
+from ..language.formula import MAX_LENGTH
+from ..language.rows import has_slope
 from ..language.scalars import has_derivative
 from ..operators.model import NativeFunction
 from ..reading.yaml_files import Entry, Text, parse_entries, read_text
@@ -71,24 +73,25 @@ def complete(
 
 def is_derived(function: NativeFunction) -> bool:
     """Return whether an operator gets its derivative from its definition, unless derivatives.yaml has it."""
-    schema, scalar = function.schema, function.scalar
+    schema, scalar, rows = function.schema, function.scalar, function.rows
+    defined = scalar is not None and has_derivative(scalar) or rows is not None and has_slope(rows)
     return (
-        scalar is not None
+        defined
         and function.is_differentiable
         and function.composite is None
         and schema.kind == "functional"
         and function.type_promotion != "always_bool"
         and str(schema.returns[0].type) == "Tensor"
         and any(str(a.type) == "Tensor" for a in schema.inputs)
-        and has_derivative(scalar)
         and "scalar" in function.entry
     )
 
 
 def definition_of(function: NativeFunction) -> str:
     """Return what the derivative of an operator follows from: its definition, and the slope at its kinks."""
-    assert function.scalar is not None
-    return function.scalar.source + (" with the slope of one side" if "side" in function.kinks else "")
+    rows, scalar = function.rows, function.scalar
+    text = f"{rows.source} over {rows.over[0]}" if rows is not None else "" if scalar is None else scalar.source
+    return text + (" with the slope of one side" if "side" in function.kinks else "")
 
 
 def is_up_to_date(functions: Iterable[NativeFunction], with_entry: Collection[str], kept: str) -> bool:
@@ -100,18 +103,27 @@ def is_up_to_date(functions: Iterable[NativeFunction], with_entry: Collection[st
 def derived(function: NativeFunction) -> Derived:
     """Derive the formulas of an operator. Raises SpecError at the part of its definition that cannot be derived."""
     from ..derivation.derive import HINT, NoRuleError, derive  # which few runs need
+    from ..derivation.rows import derive_rows
 
-    text, scalar = function.entry.fields["scalar"], function.scalar
-    assert isinstance(text, Text) and scalar is not None
+    text = function.entry.fields["scalar"]
+    assert isinstance(text, Text)
     try:
         import sympy  # noqa: F401
     except ImportError:
         message = f"`{function.name}` has a definition and no derivative, and SymPy, which derives it, is not installed"
         raise function.text.error(message, f"pip install 'gradloom[derive]', {HINT}", 0, len(function.name)) from None
     try:
-        return derive(function.schema, scalar, function.kinks)
+        if function.rows is not None:
+            found = derive_rows(function.schema, function.rows, function.kinks)
+        else:
+            assert function.scalar is not None
+            found = derive(function.schema, function.scalar, function.kinks)
     except NoRuleError as error:
         raise text.error(error.message, error.hint, *error.place_in(text.value)) from None
+    longest = max(map(len, found.lines.values()))
+    if longest > MAX_LENGTH:
+        raise text.error(f"the derivative has {longest} characters, of which {MAX_LENGTH} are allowed", HINT)
+    return found
 
 
 def _written(function: NativeFunction) -> str:

@@ -174,7 +174,7 @@ def _check_neighbours(word: _Word, following: _Word | None) -> None:
             raise word.error(f"something is missing after `{word.text}`", "complete the expression")
 
 
-MAX_LENGTH = 2_000  # characters of a formula
+MAX_LENGTH = 4_000  # characters of a formula
 MAX_DEPTH = 40  # nodes within nodes; the deepest of PyTorch's own formulas is below 15
 
 _ALLOWED = (

@@ -23,9 +23,10 @@ from ..errors import did_you_mean, shorten
 from ..reading.yaml_files import Entry, Text, TextMap
 from ..schema import FunctionSchema
 from .array_language import parse_expression
-from .scalars import FUNCTIONS, Checker, Scalar
+from .scalars import FUNCTIONS, Checker, Scalar, filled, has_derivative
 
 COMBINE = ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin")
+PLACES = ("any", "all", "argmax", "argmin")  # of a row, without a derivative
 ROW_FUNCTIONS = {**FUNCTIONS, **dict.fromkeys(COMBINE, 1)}
 ROW_NAMES = ("count", "index")
 
@@ -60,6 +61,35 @@ class Rows:
         if not self.named:
             return shown
         return f"{shown} where {', '.join(f'{name} = {value.source}' for name, value in self.named)}"
+
+    def inlined(self, tree: ast.expr) -> ast.expr:
+        """Return an expression with the values of `where:` for their names."""
+        for name, value in reversed(self.named):
+            tree = filled(tree, {name: value.tree})
+        return tree
+
+
+def is_place(tree: ast.expr) -> bool:
+    """Return whether an expression gives places or conditions of a row, which have no derivative."""
+    called = isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in PLACES
+    return called or not has_derivative(Scalar("", tree))
+
+
+def has_slope(rows: Rows) -> bool:
+    """Return whether a result of a definition has a derivative."""
+    return any(r is not None and not is_place(r.tree) for r in rows.results)
+
+
+def dims_of(over: str, last: str = "row_last_dims") -> str | None:
+    """Return the dimensions of rows as an expression: `None` for all, `dim`, `row_last_dims(sizes)`; None for others.
+
+    Args:
+        last: the function that gives the last dimensions.
+    """
+    word, _, name = over.rstrip(")").rpartition("(")
+    if over == "all":
+        return "None"
+    return name if not word else f"{last}({name})" if word == "last" else None
 
 
 def analyse_rows(entry: Entry, schema: FunctionSchema) -> Rows | None:

@@ -145,7 +145,7 @@ def _is_discrete(tree: ast.expr) -> bool:
 def array_expression(scalar: Scalar) -> str:
     """Return the kernel expression that computes a definition for whole arrays. Functions that NumPy lacks are kernels
     of gradloom's family `elementwise`."""
-    return ast.unparse(_ToArrays().visit(ast.parse(scalar.source, mode="eval").body))
+    return ast.unparse(ToArrays().visit(ast.parse(scalar.source, mode="eval").body))
 
 
 # Operations that NumPy computes for one number after the other, and machine code for several at once; and those that
@@ -188,7 +188,9 @@ def _member(name: str, of: str = "xp") -> ast.expr:
     return ast.Attribute(ast.Name(of, ast.Load()), name, ast.Load())
 
 
-class _ToArrays(ast.NodeTransformer):
+class ToArrays(ast.NodeTransformer):
+    """Writes a definition as an array expression."""
+
     def visit_Call(self, node: ast.Call) -> ast.expr:
         node.args = [self.visit(argument) for argument in node.args]
         name = node.func.id  # type: ignore[attr-defined]  # checked by Checker

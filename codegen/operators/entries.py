@@ -11,7 +11,8 @@ from pathlib import Path
 
 from ..errors import did_you_mean, raise_all, shorten
 from ..language.kernels import OF_GRADLOOM, KernelExpr, analyse, check_function
-from ..language.rows import analyse_rows
+from ..language.row_arrays import row_expression
+from ..language.rows import Rows, analyse_rows
 from ..language.scalars import Scalar, analyse_scalar, array_expression, from_kernel
 from ..reading.python_files import FunctionIndex
 from ..reading.yaml_files import Entry, Source, Text, entries_in
@@ -91,7 +92,8 @@ class Reader:
         kernel, composite = None, None
         if rules["foreach"] is None and rules["fused"] is None:
             check_names(text, schema, has_out)
-            kernel, composite = self.implementation(entry, text, schema, scalar)
+            made = self.made(schema, scalar, rows)
+            kernel, composite = self.implementation(entry, text, schema, made)
         else:  # no code is generated for it
             self.check_lists(entry, schema)
         self.check_method(entry, schema, variants)
@@ -122,7 +124,7 @@ class Reader:
             deprecated_because=word_of(entry, "deprecated_because"),
             infix=word_of(entry, "infix"),
             domain=check_domain(entry, schema),
-            is_differentiable=self.is_differentiable(entry, schema, scalar),
+            is_differentiable=self.is_differentiable(entry, schema),
             kinks=tuple(word.value for word in words_of(entry, "kinks")),
             on_real=word_of(entry, "on_real"),
             out=out_words(entry, schema, has_out),
@@ -153,17 +155,18 @@ class Reader:
             raise entry.keys["scalar"].error(f"`{schema.name}` has several results", "remove `scalar:`")
         return analyse_scalar(text, schema)
 
-    def is_differentiable(self, entry: Entry, schema: FunctionSchema, scalar: Scalar | None) -> bool:
+    def is_differentiable(self, entry: Entry, schema: FunctionSchema) -> bool:
         """Return whether a definition may get derivatives; refuse `differentiable:` where there is no definition."""
-        if "differentiable" in entry and scalar is None:
+        if "differentiable" in entry and "scalar" not in entry:
             hint = "remove it; only operators with `scalar:` get derivatives that derivatives.yaml does not have"
             message = f"`{schema.name}` has no definition, so that `differentiable` has no meaning"
             raise entry.keys["differentiable"].error(message, hint)
         return "differentiable" not in entry
 
     def implementation(
-        self, entry: Entry, text: Text, schema: FunctionSchema, scalar: Scalar | None
+        self, entry: Entry, text: Text, schema: FunctionSchema, made: str | None
     ) -> tuple[KernelExpr | None, str | None]:
+        """Return the kernel, or the composite; `made` is the kernel that the definition makes."""
         kernel, composite = entry.get("kernel"), entry.get("composite")
         if kernel is not None and composite is not None:
             hint = "remove `kernel:`, or remove `composite:`"
@@ -172,18 +175,24 @@ class Reader:
             return analyse(kernel, schema, self.kernels), None
         if isinstance(composite, Text):
             return None, check_function(composite, schema, self.composites)
-        if scalar is not None:
-            return self.made_kernel(entry, schema, scalar), None
+        if made:
+            return self.made_kernel(entry, schema, made), None
         shown = len(str(schema.name))
         hint = "add `kernel: family.function`, or an array expression such as `kernel: xp.sin(self)`"
         raise text.error(f"`{schema.name}` has no kernel", hint, 0, shown)
 
-    def made_kernel(self, entry: Entry, schema: FunctionSchema, scalar: Scalar) -> KernelExpr:
+    def made(self, schema: FunctionSchema, scalar: Scalar | None, rows: Rows | None) -> str | None:
+        """Return the kernel that a definition makes; None without one."""
+        if scalar is not None:
+            return array_expression(scalar)
+        return None if rows is None else row_expression(rows, schema)
+
+    def made_kernel(self, entry: Entry, schema: FunctionSchema, made: str) -> KernelExpr:
         """Return the kernel that a definition makes."""
         text = entry.fields["scalar"]
         assert isinstance(text, Text)
         of_gradloom = rules_in("kernels")
-        kernel = analyse(replace(text, value=array_expression(scalar)), schema, of_gradloom)
+        kernel = analyse(replace(text, value=made), schema, of_gradloom)
         if self.kernels.folder == of_gradloom.folder:
             return kernel
         return replace(kernel, modules=tuple((name, OF_GRADLOOM + module) for name, module in kernel.modules))

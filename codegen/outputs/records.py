@@ -259,7 +259,19 @@ def _derived(native: NativeFunction) -> Batch:
         return Batch("dynamic")
     if "reduction" in tags and any(a.name == "dim" for a in native.schema.inputs):
         return Batch("reduction", ("dim",))
+    if native.rows is not None and not native.has_written_kernel:
+        return _of_rows(native, native.rows)
     return Batch("loop")
+
+
+def _of_rows(native: NativeFunction, rows: Rows) -> Batch:
+    """Return the rule of an operator whose kernel follows from its definition of rows."""
+    over = rows.over[0]
+    tensors = [a for a in native.schema.inputs if a.type.is_tensor_like]
+    dim = next((a for a in native.schema.inputs if a.python_name == over), None)
+    if dim is None or len(tensors) > 1 or str(dim.type) != "int":
+        return Batch("loop")
+    return Batch("dims", (dim.name,))
 
 
 def _random(native: NativeFunction) -> Batch:

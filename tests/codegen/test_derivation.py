@@ -197,6 +197,132 @@ def test_an_operator_may_have_no_derivative():
         define("- func: f(Tensor self) -> Tensor\n  kernel: self + 1\n  differentiable: false\n", namespace="none")
 
 
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+ROWS = """
+- func: rms(Tensor self, int dim, float eps=1e-6) -> Tensor
+  over: dim
+  scalar: self / sqrt(sum(self * self) / count + eps)
+- func: soft(Tensor self, int dim) -> Tensor
+  over: dim
+  where:
+    largest: max(self)
+    total: sum(exp(self - largest))
+  scalar: exp(self - largest) / total
+- func: spread(Tensor self, int[1]? dim=None, bool keepdim=False) -> Tensor
+  over: dim
+  where:
+    mean: sum(self) / count
+  scalar: sqrt(sum((self - mean) ** 2) / (count - 1))
+- func: product(Tensor self, int[1] dim, bool keepdim=False) -> Tensor
+  over: dim
+  scalar: prod(self)
+- func: cosine(Tensor self, Tensor other, int dim=-1) -> Tensor
+  over: dim
+  scalar: sum(self * other) / sqrt(sum(self * self) * sum(other * other))
+- func: pinball(Tensor self, Tensor target, float q=0.9, int reduction=Mean) -> Tensor
+  over: all
+  where:
+    off: target - self
+    loss: maximum(q * off, (q - 1) * off)
+  scalar: loss if reduction == 0 else sum(loss) if reduction == 2 else sum(loss) / count
+- func: normed(Tensor self, int[] shape, Tensor? weight=None) -> (Tensor result, Tensor mean)
+  over: last(shape)
+  where:
+    average: sum(self) / count
+    variance: sum((self - average) ** 2) / count
+  scalar: (self - average) / sqrt(variance + 1e-5) * (1 if weight is None else weight), average
+- func: range_of(Tensor self, int dim) -> Tensor
+  over: dim
+  scalar: max(abs(self)) - min(self)
+"""
+
+
+@pytest.fixture(scope="module")
+def rows():
+    with define(ROWS, namespace="of_rows") as made:
+        yield gradloom.ops.of_rows, made.sources["derived.yaml"]
+
+
+def _is_differentiable(function, *inputs):
+    return gradcheck(function, inputs, check_forward_ad=True, check_batched_grad=True) and gradgradcheck(
+        function, inputs, check_fwd_over_rev=True
+    )
+
+
+def test_definitions_of_rows_get_kernels_and_derivatives_in_all_modes(rows):
+    ops, nn = rows[0], gradloom.nn.functional
+    draw = gradloom.Generator().manual_seed(0)
+    x, y, w = (
+        gradloom.randn(*shape, dtype=gradloom.float64, generator=draw).requires_grad_()
+        for shape in ((2, 3, 4), (3, 4), (4,))
+    )
+    close = gradloom.testing.assert_close
+    close(ops.soft(x, 1), x.softmax(1))
+    assert _is_differentiable(lambda x: ops.soft(x, -1), x) and _is_differentiable(lambda x: ops.rms(x, 1), x)
+    for dim in (None, (1,), (0, 2), ()):
+        for keepdim in (False, True):
+            close(ops.spread(x, dim, keepdim), x.std(dim, keepdim=keepdim))
+        assert _is_differentiable(lambda x: ops.spread(x, dim), x)  # noqa: B023
+    close(ops.product(x, (0, 2)), x.prod(0).prod(1))
+    assert _is_differentiable(lambda x: ops.product(x, (0, 2), True), x)
+    close(ops.cosine(x, y), nn.cosine_similarity(x, y, -1))
+    assert _is_differentiable(ops.cosine, x, y)
+    for reduction in range(3):
+        assert _is_differentiable(lambda x, y: ops.pinball(x, y, 0.8, reduction), x, y)  # noqa: B023
+    close(ops.normed(x, (4,), w)[0], nn.layer_norm(x, (4,), w))
+    assert _is_differentiable(lambda x, w: ops.normed(x, (4,), w), x, w)
+    assert _is_differentiable(lambda x: ops.normed(x, (3, 4))[0], x)
+    assert _is_differentiable(lambda x: ops.range_of(x, 1), x)
+    close(gradloom.vmap(lambda v: ops.soft(v, 0))(x), x.softmax(1))
+
+
+def test_formulas_of_rows_reuse_the_result_and_leave_out_what_does_not_matter(rows):
+    texts = dict(
+        line.strip().split(": ", 1) for line in rows[1].split("- name: soft(")[1].split("\n\n")[0].splitlines()[1:]
+    )
+    assert texts["self"] == "of_real_numbers(result * (grad - sum(grad * result, dim, True)), self.dtype)"
+
+
+def test_rows_of_equal_and_of_large_numbers_have_the_right_derivative(rows):
+    ops = rows[0]
+    x = gradloom.tensor([[800.0, 799.0, -800.0], [-800.0, -800.0, -801.0]], dtype=gradloom.float64, requires_grad=True)
+    (found,) = gradloom.autograd.grad(ops.soft(x, 1)[:, 0].sum(), x)
+    with mpmath.workdps(60):
+        for at, row in enumerate(x.tolist()):
+            parts = [mpmath.exp(v) for v in row]
+            p = [v / sum(parts) for v in parts]
+            exact = [float(p[0] * ((k == 0) - p[k])) for k in range(3)]
+            gradloom.testing.assert_close(found[at], gradloom.tensor(exact, dtype=gradloom.float64), rtol=1e-12, atol=0)
+    ties = gradloom.tensor([[2.0, -2.0, 0.0]], requires_grad=True)
+    (shared,) = gradloom.autograd.grad(ops.range_of(ties, 1).sum(), ties)
+    assert shared.tolist() == [[0.5, -0.5 - 1.0, 0.0]]  # evenly, as amax
+
+
+def test_rows_of_other_dtypes_and_without_elements(rows):
+    ops = rows[0]
+    assert ops.product(gradloom.arange(1, 5), (0,)).dtype == gradloom.int64
+    half = gradloom.full((3000,), 1.0, dtype=gradloom.float16)
+    assert ops.rms(half, 0).dtype == gradloom.float16
+    with pytest.raises(RuntimeError, match="a row without elements"):
+        ops.range_of(gradloom.zeros(2, 0), 1)
+    assert ops.range_of(gradloom.zeros(0, 2), 1).shape == (0,)
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [
+        ("f(Tensor self, int dim) -> Tensor\n  over: dim\n  scalar: sum(self * index)", "`index` in a row"),
+        ("f(Tensor self, Tensor at) -> Tensor\n  over: all\n  scalar: sum(self[at])", "`self[at]` in a row"),
+        ("f(Tensor self) -> Tensor\n  over: channels(self)\n  scalar: self - sum(self)", "`over: channels(self)`"),
+    ],
+)
+def test_rows_without_a_rule_are_an_error_at_their_place(entry, message):
+    with pytest.raises(SpecError) as found:
+        define(f"- func: {entry}\n  kernel: self + 1\n", namespace="wrong")
+    assert found.value.line == 3 and message in found.value.message and "derivatives.yaml" in found.value.hint
+
+
 # --- what is kept ---------------------------------------------------------------------------------------------------
 
 

@@ -31,7 +31,7 @@ def find(name: str, functions: list[NativeFunctions]) -> NativeFunction:
     for group in functions:
         found = group.get(name)
         named = [found] if found is not None else [f for f in group if f.schema.name.name == name]
-        defined = [f for f in named if f.scalar is not None and "scalar" in f.entry]
+        defined = [f for f in named if "scalar" in f.entry]
         if len(defined) == 1:
             return defined[0]
         if defined:
