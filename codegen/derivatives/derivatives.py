@@ -29,6 +29,7 @@ from ..reading.yaml_files import Entry, Source, Text, entries_in, load_entries
 from ..schema import FunctionSchema
 from ..target import OPERATORS
 from .entries import (
+    CHOSEN,
     DEFAULT,
     DEFINITION,
     DERIVED,
@@ -156,9 +157,10 @@ class _Loader:
                 raise entry.keys["func"].error("unknown key `func`", derivative_key("func", ()))
             raise entry.error("the entry has no `name`", hint)
         self.check_override(entry)
-        if DEFINITION in entry and text.path != DERIVED:
-            hint = f"remove it; it belongs to {DERIVED}, which `gradloom generate` writes"
-            raise entry.keys[DEFINITION].error(f"unknown key `{DEFINITION}`", hint)
+        for key in (DEFINITION, CHOSEN):
+            if key in entry and text.path != DERIVED:
+                hint = f"remove it; it belongs to {DERIVED}, which `gradloom generate` writes"
+                raise entry.keys[key].error(f"unknown key `{key}`", hint)
         schema = parse_func(text)
         name = str(schema.name)
         known = self.functions.schema(name)

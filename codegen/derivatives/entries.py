@@ -61,6 +61,7 @@ NAME, DISPATCH, DIFFERENTIABILITY, NODE = "name", "dispatch", "output_differenti
 OVERRIDE = "override"
 DERIVED = "derived.yaml"  # the file of entries that were derived (Note [Derived entries])
 DEFINITION = "definition"  # there, the definition from which an entry was derived
+CHOSEN = "chosen"  # there, how its formulas were chosen
 DEFAULT = "Default"
 _NODE = re.compile(r"[A-Z][A-Za-z0-9]*Backward[A-Za-z0-9_]*")
 NON_DIFFERENTIABLE = "non_differentiable"
@@ -157,7 +158,7 @@ def _section(
     arguments = {a.python_name for a in schema.inputs}
     returns = return_names(schema)
     for word, value in fields.items():
-        if word in (DIFFERENTIABILITY, NODE, DEFINITION):
+        if word in (DIFFERENTIABILITY, NODE, DEFINITION, CHOSEN):
             continue
         key = entry.keys[word]
         names = tuple(key.words())

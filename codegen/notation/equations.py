@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from ..derivatives.entries import DERIVED
 from ..derivatives.model import Derivative, DifferentiabilityInfo, DifferentiableFunction, ForwardDerivative
 from ..operators.model import NativeFunction
 from ..reading.python_files import Functions
@@ -307,7 +308,10 @@ def docstring(function: DifferentiableFunction, notation: Notation) -> str:
         return f"{schema}\n\n{entry}, written into {info.schema.arguments[0].name}; see there for the derivative."
     is_copy = function.variant is not None and function.variant.kind == "copy"
     entry = function.function.name if is_copy else info.name.partition("(")[0]
-    return f"{schema}\n\n{_body(notation.of(function))}\n\n{info.node}, from the entry {entry} of derivatives.yaml."
+    from_ = f"from the entry {entry} of derivatives.yaml"
+    if info.place is not None and info.place.path == DERIVED:
+        from_ = "derived from the definition"
+    return f"{schema}\n\n{_body(notation.of(function))}\n\n{info.node}, {from_}."
 
 
 def _is_own(info: DifferentiabilityInfo) -> bool:

@@ -94,6 +94,9 @@ def test_two_lines_make_an_operator():
         assert gradcheck(swoosh, (x.detach().to(gradloom.complex128).requires_grad_(),), check_forward_ad=True)
         gradloom.testing.assert_close(gradloom.vmap(swoosh)(x), swoosh(x))
         assert "sigmoid(-beta * self)" in made.sources["derived.yaml"]
+        assert "  chosen: self within 1e-1" in made.sources["derived.yaml"]
+        assert "SwooshBackward0, derived from the definition." in gradloom.ops.two_lines.swoosh.__doc__
+        assert "the best of" in str(gradloom.explain("two_lines::swoosh"))
 
 
 ENTRIES = """

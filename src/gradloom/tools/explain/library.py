@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from gradloom.codegen.derivatives.entries import DERIVED
 from gradloom.codegen.derivatives.model import DifferentiableFunction
 from gradloom.codegen.derivatives.specification import Specification, load
 from gradloom.codegen.notation.equations import Notation
@@ -112,6 +113,9 @@ class Library:
 
     def _entry(self, key: str, names: Iterable[str], written: Text | None) -> Place | None:
         """Find an entry in its file, or in the text for operators defined in memory."""
+        if written is not None and written.path == DERIVED:
+            path = self._output / DERIVED if self.definition is None else Path(f"<{DERIVED}>")
+            return next((p for n in names if (p := entry_in(written.source.text, path, key, n))), None)
         if written is not None and self.target.specification is None and written.path.startswith("<"):
             return next((p for n in names if (p := entry_in(written.source.text, Path(written.path), key, n))), None)
         file = {"func": "native_functions.yaml", "name": "derivatives.yaml"}[key]
