@@ -36,10 +36,10 @@ LIMITS = {
     "generated tables with one operator": 10,
     "spellings of an operator's key in generated tables": 1,
     "files at the root of src/gradloom": 36,
-    "files under tests": 629,
+    "files under tests": 631,
     "files whose functions run while one formula becomes text": 33,
     "modules in the import circle": 5,
-    "lines of src and codegen": 197_300,
+    "lines of src and codegen": 198_700,
     "generated lines": 83_540,
     "modules of the core that are not of the core": 0,
 }
@@ -48,8 +48,8 @@ CORE = set(
     """__init__ accumulate_grad anomaly attributes edge engine gradient_checks hooks late node roots saved_variable
     tangents tensor tensor_base user_stack variants views""".split()
 )
-# Where names of operators are not looked up: names of NumPy's and SymPy's functions and of instructions, and samples
-# for tests.
+# Where names of operators are not looked up: names of NumPy's, SymPy's and Python's functions and of instructions, and
+# samples for tests.
 OTHER_NAMES = (
     "codegen/derivation/",
     "codegen/language/",
@@ -60,6 +60,7 @@ OTHER_NAMES = (
     "src/gradloom/compiler/_loops.py",
     "src/gradloom/compiler/_numbers.py",
     "src/gradloom/compiler/_scalar.py",
+    "src/gradloom/tools/emit/definitions.py",
     "src/gradloom/tools/verify/samples/",
 )
 MANY = 12  # names of operators in one file

@@ -3,7 +3,6 @@
 import builtins
 import symtable
 import warnings
-from functools import lru_cache
 
 
 def problems(files):
@@ -11,7 +10,6 @@ def problems(files):
     return [f"{name}: {problem}" for name, text in files.items() if name.endswith(".py") for problem in _of(name, text)]
 
 
-@lru_cache(500)  # most files are those of the case before
 def _of(name, text):
     try:
         with warnings.catch_warnings():

@@ -20,6 +20,7 @@ COMMANDS = {
     "verify": "check derivatives numerically: reverse mode, forward mode, second derivatives, variants, dtypes",
     "propose": "derive an operator's formulas from its definition, as lines for derivatives.yaml",
     "prove": "prove formulas equal to the derivatives of definitions, by symbolic mathematics, or refute them",
+    "emit": "write operators out as a Python module for PyTorch or JAX that needs no gradloom",
     "audit": "find wrong derivatives of PyTorch, of other libraries or of gradloom, with a program that shows each",
     "upstream": "compare two releases of PyTorch, and list what gradloom lacks of the second",
     "explain": "show where an operator comes from, its derivative, and what it saves and supports",
