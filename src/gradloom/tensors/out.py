@@ -21,7 +21,6 @@ from ..kernels._common.layout import (
 from ..kernels.shape.joins import common_dtype
 from ..memory.metadata import Metadata
 from ..memory.ownership import resized
-from ..schema import parse
 from ..types.dtype import TYPE_OF, c_name, scalar_type_name
 from ..types.silence import warn_user
 
@@ -106,6 +105,8 @@ def write_out(wrapper, args, out, /, **keywords):
         for target, result in zip(outs, results, strict=True):
             _check_fixed(f"{name.lstrip('_')}_out_cpu", target._array, result._array)
     if "disjoint" in takes and (outs[0] is outs[1] or overlap(outs[0]._array, outs[1]._array)):
+        from ..schema import parse  # for errors only
+
         named = " and ".join(f"`{r.name}`" for r in parse(record.schema).returns)
         raise ValueError(f"{name}(): the {named} out= tensors must not overlap.")
     for position, (target, result) in enumerate(zip(outs, results, strict=True)):
