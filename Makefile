@@ -20,6 +20,10 @@ ECO_VENV := .venv-ecosystem
 # test is the last resort against one that hangs: every wait in the tests has an end of its own, much sooner.
 IN_PARALLEL := -n $(WORKERS) --maxprocesses 16 --dist worksteal --timeout 600
 
+# Packages are installed without compiling them, and compiled where they are first imported: each of the thousands of
+# processes would compile them again where that could not be written.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # The targets share one checkout, and the benchmark wants the machine to itself: -j runs them one after another.
@@ -36,7 +40,7 @@ demo: generate ## train the digit classifier: accuracy, weights and a picture in
 	@$(VENV)/bin/python examples/train_digits.py --out demo-output $(DEMO_ARGS)
 
 test: $(VENV)/installed ## run the tests that need no PyTorch, but for those of `make packaging`
-	@echo "about 18,700 tests, which take seventeen minutes on two cores"
+	@echo "about 16,500 tests, which take some ten minutes on two cores"
 	@$(VENV)/bin/python -m pytest $(addprefix --ignore=tests/,conformance ecosystem packaging stubs docs) $(IN_PARALLEL) $(PYTEST_ARGS)
 
 packaging: $(VENV)/installed ## test what users get: wheels, packages of operators, types, the examples of the pages
