@@ -27,14 +27,13 @@ from ..language.scalars import Scalar, has_derivative, names_in
 from ..schema import FunctionSchema
 from . import row_programs
 from .branches import EXTREMES
-from .derive import HINT, Choosing, Derived, cost, sample_numbers
+from .derive import HINT, Choosing, Derived, cost
 from .forms import stable
-from .measure import Error, holds_at
+from .measure import Error
+from .row_alternatives import Conditions, alternatives, as_one, cases, numbers_of
 from .row_formulas import GRADIENT, TANGENT, RowFormulas, name_of_result
 from .row_programs import ROWS, ROWS_32, Program, Row
 from .symbols import NoRuleError, symbol, to_sympy
-
-_MOST = 16  # alternatives of a definition
 
 
 def derive_rows(schema: FunctionSchema, rows: Rows, kinks: Iterable[str] = ()) -> Derived:
@@ -53,12 +52,12 @@ def derive_rows(schema: FunctionSchema, rows: Rows, kinks: Iterable[str] = ()) -
     chosen: list[Choosing] = []
     backward: dict[str, list[tuple[Conditions, str]]] = {name: [] for name in tensors}
     forward: dict[int, list[tuple[Conditions, str]]] = {number: [] for number in gradients}
-    numbers = _sample_numbers(schema, whole)
-    found = list(_alternatives(whole))
+    numbers = numbers_of(schema, whole)
+    found = list(alternatives(whole))
     for conditions, tree in found:
         test = " and ".join(ast.unparse(t) if yes else f"not {ast.unparse(t)}" for t, yes in conditions)
         there = [t for t in tensors if t in names_in(tree)]
-        smooth = Smooth(tree, there, gradients, _cases(numbers, conditions, tensors), "side" in kinks)
+        smooth = Smooth(tree, there, gradients, cases(numbers, conditions, tensors), "side" in kinks)
         wide = {n: smooth.is_of_elements(n) for n, r in enumerate(smooth.results) if r is not None}
         for name in tensors:
             best, choosing = smooth.backward(name) if name in there else (None, None)
@@ -66,9 +65,9 @@ def derive_rows(schema: FunctionSchema, rows: Rows, kinks: Iterable[str] = ()) -
             chosen += [replace(choosing, conditions=test if len(found) > 1 else "")] if choosing is not None else []
         for number in gradients:
             forward[number].append((conditions, writer.tangent(number, smooth.forward(number), there, wide)))
-    lines = {name: writer.of_real(_chosen(texts), name) for name, texts in backward.items()}
+    lines = {name: writer.of_real(as_one(texts), name) for name, texts in backward.items()}
     for number in gradients:
-        lines[writer.key(number)] = writer.of_real(_chosen(forward[number]), tensors[0])
+        lines[writer.key(number)] = writer.of_real(as_one(forward[number]), tensors[0])
     return Derived(lines, tuple(chosen))
 
 
@@ -96,63 +95,6 @@ def _gradients(rows: Rows) -> dict[int, str]:
         message = "a result without a derivative is beside several that have one"
         raise NoRuleError(missing.tree, message, HINT)
     return {n: f"{GRADIENT}{n}" for n in smooth}
-
-
-Conditions = tuple[tuple[ast.expr, bool], ...]
-
-
-def _alternatives(tree: ast.expr, conditions: Conditions = ()) -> Iterator[tuple[Conditions, ast.expr]]:
-    """Yield the alternatives of `a if condition else b`, each with its conditions."""
-    node = next((n for n in ast.walk(tree) if isinstance(n, ast.IfExp)), None)
-    if node is None:
-        yield conditions, tree
-        return
-    if len(conditions) > 4:
-        raise NoRuleError(tree, "the definition has too many alternatives to derive", HINT)
-    for yes in (True, False):
-        chosen = _Chosen(ast.unparse(node.test), yes).visit(ast.parse(ast.unparse(tree), mode="eval").body)
-        yield from _alternatives(chosen, (*conditions, (node.test, yes)))
-
-
-class _Chosen(ast.NodeTransformer):
-    """Takes one side of all choices that have one condition."""
-
-    def __init__(self, test: str, yes: bool) -> None:
-        self.test, self.yes = test, yes
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        if ast.unparse(node.test) == self.test:
-            return self.visit(node.body if self.yes else node.orelse)  # type: ignore[no-any-return]
-        return self.generic_visit(node)  # type: ignore[return-value]
-
-
-def _chosen(texts: Sequence[tuple[Conditions, str]], depth: int = 0) -> str:
-    """Return alternatives, each with its conditions, as one formula."""
-    if len({text for _, text in texts}) == 1:
-        return texts[0][1]
-    test, _ = texts[0][0][depth]
-    yes, no = (_chosen([t for t in texts if t[0][depth][1] is way], depth + 1) for way in (True, False))
-    return f"({yes} if {RowFormulas.condition(test)} else {no})"
-
-
-def _sample_numbers(schema: FunctionSchema, whole: ast.expr) -> dict[str, list[Any]]:
-    """Return values of the arguments that are no tensors, those among them that they are compared with."""
-    found = {name: list(v) for name, v in sample_numbers(schema, Scalar(ast.unparse(whole), whole)).items()}
-    for node in ast.walk(whole):
-        if isinstance(node, ast.Compare) and isinstance(node.left, ast.Name) and node.left.id in found:
-            values = [c.value for c in node.comparators if isinstance(c, ast.Constant)]
-            found[node.left.id] += [v for v in values if v not in found[node.left.id] and isinstance(v, int | float)]
-    return found
-
-
-def _cases(
-    numbers: Mapping[str, Sequence[Any]], conditions: Conditions, tensors: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return a few values of the arguments that are no tensors, for which an alternative is the definition."""
-    tested = holds_at([(test, yes) for test, yes in conditions if not names_in(test) & set(tensors)])
-    longest = max((len(v) for v in numbers.values()), default=1)
-    found = [{n: v[k % len(v)] for n, v in numbers.items()} for k in range(longest)]
-    return [case for case in found if tested(case)][:2] or found[:1]
 
 
 @cache
