@@ -26,23 +26,22 @@ KNOWN = {
     **{f"nn.functional.conv{kind}{n}d": _COMPLEX for kind in ("", "_transpose") for n in (1, 2, 3)},
     "cholesky": "a name for linalg.cholesky, as PyTorch 2.14 has removed the operator",
     **dict.fromkeys(("linalg.norm", "linalg.matrix_norm", "norm.nuc"), "a nuclear norm is an operator"),
+    "gradient": "PyTorch adds products with coefficients; ours divides differences, 0 for a constant",
     "nn.functional.poisson_nll_loss": "targets without Stirling's formula are replaced: gradients are not NaN",
     "nn.functional.multi_head_attention_forward": "a query that sees no key is 0, not NaN, by _safe_softmax",
 }
 if pytorch_before("2.15"):
+    _ROWS = "the rows of several products are no view, as in PyTorch 2.15"
     KNOWN |= {
         "combinations": "rows are one index of the input, as in PyTorch 2.15",
-        **dict.fromkeys(
-            ("nn.functional.linear", *(f"nn.functional.linear_cross_entropy.chunked{n}" for n in ("", "_none"))),
-            "the rows of several products are no view, as in PyTorch 2.15",
-        ),
+        "nn.functional.linear": _ROWS,
+        "nn.functional.linear_cross_entropy": _ROWS,
+        "nn.functional.linear_cross_entropy.chunked": _ROWS,
         "nn.functional.scaled_dot_product_attention": "3-D inputs are fused, as in PyTorch 2.15",
     }
 else:
-    KNOWN |= {
-        "gradient": "PyTorch 2.15 adds products with coefficients; ours divides differences, 0 for a constant",
-        **dict.fromkeys(("quantile", "nanquantile"), "PyTorch 2.15 selects instead of sorting, and sorts views"),
-    }
+    _SELECTED = "PyTorch 2.15 selects instead of sorting, and sorts views"
+    KNOWN |= dict.fromkeys(("quantile", "nanquantile"), _SELECTED)
 TO_COMPARE = [op for op in op_db if op.supports_autograd]
 
 

@@ -176,7 +176,7 @@ def combinations(self, r, with_replacement):
     mask = np.ones((count,) * r, np.bool_)
     for a, b in zip(places, places[1:], strict=False):
         mask &= a <= b if with_replacement else a < b
-    return ops.index(self, [ops.wrap(np.argwhere(mask))])
+    return ops.index(self, [ops.wrap(np.ascontiguousarray(np.argwhere(mask)))])
 
 
 def diag(self, diagonal):
