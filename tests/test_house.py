@@ -39,7 +39,7 @@ LIMITS = {
     "files under tests": 631,
     "files whose functions run while one formula becomes text": 33,
     "modules in the import circle": 5,
-    "lines of src and codegen": 198_700,
+    "lines of src and codegen": 199_000,
     "generated lines": 83_540,
     "modules of the core that are not of the core": 0,
 }

@@ -228,14 +228,30 @@ def _errors(code: Any, found: Sequence[Sample], dtype: type, smallest: float, va
 
 def holds_at(conditions: Sequence[tuple[ast.expr, bool]]) -> Callable[[Mapping[str, Any]], bool]:
     """Return the function that says whether conditions, in the scalar language, are as given at a point."""
-    codes = [(_code(test), wanted) for test, wanted in conditions]
+    tests = [(truth(test), wanted) for test, wanted in conditions]
 
     def holds(arguments: Mapping[str, Any]) -> bool:
-        names = array_functions() | {k: np.float64(v) if isinstance(v, float) else v for k, v in arguments.items()}
-        with np.errstate(all="ignore"):
-            try:
-                return all(bool(eval(code, {"__builtins__": {}}, names)) is wanted for code, wanted in codes)
-            except TypeError:  # a bound that is None
-                return False
+        names = names_at(arguments)
+        return all(test(names) is wanted for test, wanted in tests)
 
     return holds
+
+
+def names_at(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the names of conditions at a point, the functions of the scalar language included."""
+    return array_functions() | {k: np.float64(v) if isinstance(v, float) else v for k, v in arguments.items()}
+
+
+def truth(test: ast.expr) -> Callable[[dict[str, Any]], bool | None]:
+    """Return the function that says whether a condition is true, by the names at a point; None where it has no meaning,
+    as for a bound that is None."""
+    code = _code(test)
+
+    def at(names: dict[str, Any]) -> bool | None:
+        with np.errstate(all="ignore"):
+            try:
+                return bool(eval(code, {"__builtins__": {}}, names))
+            except TypeError:
+                return None
+
+    return at

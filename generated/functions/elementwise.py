@@ -1422,11 +1422,11 @@ class ErfinvBackward0(Node):
         grad = grads[0]
         if grad is None or edges[0] is NO_EDGE:
             return (None,)
-        # self: 0.8862269254527579 * (self.erfinv() ** 2).exp() * grad
+        # self: 0.886226925452758 * (self.erfinv() ** 2).exp() * grad
         self = fn.saved_self
         if self._vc is not None:
             self = unpack(self, fn)
-        grad_of_self = ops.mul_Scalar((self.erfinv() ** 2).exp(), 0.8862269254527579) * grad
+        grad_of_self = ops.mul_Scalar((self.erfinv() ** 2).exp(), 0.886226925452758) * grad
         return (grad_of_self,)
 
     def release_variables(fn):

@@ -450,14 +450,14 @@ class SpecialNdtriBackward0(Node):
             return (None,)
         grad_ = grad._array
         grad_dtype = grad_.dtype if state.flags == GRAD_OFF and grad.__class__ is Tensor and grad_.dtype.char in "fd" else None
-        # self: grad * 2.5066282746310002 * (result * result / 2).exp()
+        # self: grad * 2.5066282746310007 * (result * result / 2).exp()
         result = fn.saved_result
         if result._vc is not None:
             result = unpack(result, fn)
         if result._array.dtype is grad_dtype:
-            grad_of_self = wrap(xp.multiply(grad_ * 2.5066282746310002, xp.exp(result._array * result._array / 2)))
+            grad_of_self = wrap(xp.multiply(grad_ * 2.5066282746310007, xp.exp(result._array * result._array / 2)))
         else:
-            grad_of_self = ops.mul_Scalar(grad, 2.5066282746310002) * (ops.div_Scalar(result * result, 2)).exp()
+            grad_of_self = ops.mul_Scalar(grad, 2.5066282746310007) * (ops.div_Scalar(result * result, 2)).exp()
         return (grad_of_self,)
 
     def release_variables(fn):

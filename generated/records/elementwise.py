@@ -558,7 +558,7 @@ GRADIENTS = {
     "AbsBackward0": (('grad * where(isnan(self), 0, sign(self))', ('self',), ()),),
     "ErfBackward0": (('1.1283791670955126 * exp(-(self * self)) * grad', ('self',), ()),),
     "ErfcBackward0": (('-1.1283791670955126 * exp(-(self * self)) * grad', ('self',), ()),),
-    "ErfinvBackward0": (('0.8862269254527579 * exp(erfinv(self) ** 2) * grad', ('self',), ()),),
+    "ErfinvBackward0": (('0.886226925452758 * exp(erfinv(self) ** 2) * grad', ('self',), ()),),
     "LgammaBackward0": (('grad * where(self == 0, -1 / self, digamma(self))', ('self',), ()),),
     "SigmoidBackward0": (('grad * conj((1 - result) * result)', ('result',), ()),),
     "Deg2RadBackward0": (('grad * 0.017453292519943295', (), ()),),

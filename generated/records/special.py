@@ -189,5 +189,5 @@ RECORDS = Records(
 # saved values in it.
 GRADIENTS = {
     "SpecialEntrBackward0": (('-grad * (1 + log(self))', ('self',), ()),),
-    "SpecialNdtriBackward0": (('grad * 2.5066282746310002 * exp(result * result / 2)', ('result',), ()),),
+    "SpecialNdtriBackward0": (('grad * 2.5066282746310007 * exp(result * result / 2)', ('result',), ()),),
 }

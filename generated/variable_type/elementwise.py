@@ -7505,8 +7505,8 @@ def erfinv(input=MISSING, *, out=None):
     """erfinv(Tensor self) -> Tensor
 
     z = erf⁻¹(x)
-    ∂L/∂x = (√π/2) · exp(erf⁻¹(x)²) · g
-    dz = (√π/2) · exp(erf⁻¹(x)²) · dx
+    ∂L/∂x = 0.886226925452758 · exp(erf⁻¹(x)²) · g
+    dz = 0.886226925452758 · exp(erf⁻¹(x)²) · dx
     where x = self, z = result, g = ∂L/∂z
 
     ErfinvBackward0, from the entry erfinv of derivatives.yaml.
@@ -7559,7 +7559,7 @@ def erfinv(input=MISSING, *, out=None):
             try:
                 self_p = input
                 # result: auto_element_wise
-                result_tangent = (ops.mul_Scalar((self_p.erfinv() ** 2).exp(), 0.8862269254527579) * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((self_p.erfinv() ** 2).exp(), 0.886226925452758) * self_t.conj()).conj()
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)
@@ -7625,7 +7625,7 @@ def erfinv_(input=MISSING):
             state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (ops.mul_Scalar((self_p.erfinv() ** 2).exp(), 0.8862269254527579) * self_t.conj()).conj()
+                result_tangent = (ops.mul_Scalar((self_p.erfinv() ** 2).exp(), 0.886226925452758) * self_t.conj()).conj()
             finally:
                 state.flags |= FORWARD_AD
             update_tangent(input, result_tangent)

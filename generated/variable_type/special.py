@@ -845,8 +845,8 @@ _SPECIAL_ERFCX = GuardedOverload("special_erfcx", (((('self', 'Tensor'), '*', ('
 def special_ndtri(input=MISSING, *, out=None):
     """special_ndtri(Tensor self) -> Tensor
 
-    ∂L/∂x = √(2π) · g · exp(z² / 2)
-    dz = √(2π) · dx · exp(z² / 2)
+    ∂L/∂x = 2.5066282746310007 · g · exp(z² / 2)
+    dz = 2.5066282746310007 · dx · exp(z² / 2)
     where x = self, z = result, g = ∂L/∂z
 
     SpecialNdtriBackward0, from the entry special_ndtri of derivatives.yaml.
@@ -898,7 +898,7 @@ def special_ndtri(input=MISSING, *, out=None):
             state.flags &= ~FORWARD_AD
             try:
                 # result: auto_element_wise
-                result_tangent = (ops.mul_Scalar(self_t.conj(), 2.5066282746310002) * ops.div_Scalar(result * result, 2).exp()).conj()
+                result_tangent = (ops.mul_Scalar(self_t.conj(), 2.5066282746310007) * ops.div_Scalar(result * result, 2).exp()).conj()
             finally:
                 state.flags |= FORWARD_AD
             set_tangent(result, result_tangent)

@@ -17,6 +17,7 @@ pytest.importorskip("sympy")
 
 from gradloom.tools.prove import certificates
 from gradloom.tools.prove.command import proofs
+from gradloom.tools.prove.conditions import are_impossible
 from gradloom.tools.prove.cplusplus import parsed
 from gradloom.tools.prove.proving import OPEN, PROVED, REFUTED, verdicts
 from gradloom.tools.prove.reading import OpenError, Reader
@@ -107,6 +108,53 @@ def test_a_mask_is_true_or_false_and_ties_are_shared_where_the_entry_says_so():
     tangent = "where(self_p > other_p, self_t, other_t)\n  other: where(other > self, grad, 0)"
     words = {v.of: v.word for v in judged(shared, "where(self > other, grad, 0)", tangent, "Tensor self, Tensor other")}
     assert words == dict.fromkeys(("self", "other", "result"), REFUTED)
+
+
+def test_a_formula_without_a_value_where_alternatives_meet_is_refuted():
+    definition, arguments = "where(self == 0, 0, self * log(other))", "Tensor self, Tensor other"
+    result = "self_t\n  other: where((self == 0) & (other == 0), 0, grad * self / other)"
+    found = {v.of: v for v in judged(definition, "grad * other.log()", result, arguments)}
+    assert found["other"].word == PROVED
+    wrong = result.replace("(self == 0) & (other == 0)", "(grad == 0) & (other == 0)")
+    found = {v.of: v for v in judged(definition, "grad * other.log()", wrong, arguments)}
+    assert found["other"].word == REFUTED
+    assert found["other"].reason == "at self = 0, other = 0: no value, where the definition has 0"
+
+
+def test_an_argument_that_is_none_and_numbers_beside_compared_ones_are_tried():
+    arguments = "Tensor self, Tensor? min=None, float n=3"
+    definition = "(self if min is None else 2 * self) * where(n > -1, 1, n)"
+    for formula, word in (
+        ("grad * (1 if min is None else 2) * (1 if n > -1 else n)", PROVED),
+        ("grad * 2 * (1 if n > -1 else n)", REFUTED),
+        ("grad * (1 if min is None else 2)", REFUTED),
+    ):
+        found = judged(definition, formula, "self_t\n  min: zeros_like(min)", arguments)
+        assert next(v.word for v in found if v.of == "self") == word
+
+
+@pytest.mark.parametrize(
+    ("conditions", "impossible"),
+    [
+        (["x > 1", "x < 1"], True),
+        (["x >= 1", "x <= 1"], False),
+        (["x >= 1", "x <= 1", "x != 1"], True),
+        (["2 * x + y > 4", "x < 1 - z", "y / 2 < 1 + z"], True),
+        (["abs(x) < 1", "x > 1"], True),
+        (["maximum(x, 0) > y", "y >= 0", "x <= y"], True),
+        (["where(x < 0, 0, x) > 0", "x < 0"], True),
+        (["((x > 0) & (y > 0)) != 0", "not (x > -1 or y > 5)"], True),
+        (["x * y > 1", "x * y < 0"], True),
+        (["x * y > 1", "x < 0", "y > 0"], False),  # not linear
+        (["n is None", "x > n"], True),
+        (["n is not None", "n is None"], True),
+        (["(x if n is None else y) > 0", "n is None", "x < 0"], True),
+        (["isnan(x)"], True),
+        (["mode == 'tanh'", "mode == 'none'"], False),  # words are compared as such
+    ],
+)
+def test_conditions_that_no_numbers_fulfill(conditions, impossible):
+    assert are_impossible([(ast.parse(c, mode="eval").body, True) for c in conditions]) is impossible
 
 
 def test_what_is_detached_hides_a_derivative():

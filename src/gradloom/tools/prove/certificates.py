@@ -29,7 +29,7 @@ from gradloom.codegen.derivatives.entries import DERIVED
 from gradloom.codegen.memo import digest
 from gradloom.codegen.target import FILES, GENERATOR, Target, own
 
-VERSION = 1
+VERSION = 2
 FILE = "proofs.yaml"
 _HEAD = """\
 # Written by `gradloom prove --write`. Do not edit.

@@ -72,8 +72,8 @@ def main(arguments: argparse.Namespace) -> int:
 
 def shown(verdict: Verdict) -> list[str]:
     """Return a verdict as lines."""
-    word = certified(verdict) if verdict.word == PROVED else verdict.word
-    head = f"{word}: {verdict.operator}, {verdict.of}: {verdict.formula}"
+    of = " for complex numbers" if verdict.word == PROVED and verdict.field == COMPLEX else ""
+    head = f"{verdict.word}{of}: {verdict.operator}, {verdict.of}: {verdict.formula}"
     return [head, *([f"    {verdict.reason}"] if verdict.reason else [])]
 
 
@@ -124,7 +124,9 @@ def proofs_of_torch(
 def certified(verdict: Verdict) -> str:
     """Return the words of a certificate for a verdict."""
     if verdict.word == PROVED:
-        return PROVED + (" for complex numbers" if verdict.field == COMPLEX else "")
+        return (
+            PROVED + " for complex numbers" * (verdict.field == COMPLEX) + f", {verdict.reason}" * bool(verdict.reason)
+        )
     return f"{verdict.word}: {verdict.reason}"
 
 

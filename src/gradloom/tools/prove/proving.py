@@ -2,9 +2,10 @@
 
 The definition and the formula have alternatives. For each pair of them that can hold at once, the derivative of the
 definition and the formula are expressions without a choice: they are equal by algebra (proved), differ at a point in 40
-digits (refuted), or neither is found (open). Pairs that hold at none of some thousand points are taken as impossible;
-the points include all numbers that conditions compare with, and numbers on both sides of these. Where a pair holds at
-single points only, alternatives meet, and there the formula may give any slope between those around the point.
+digits (refuted), or neither is found (open). The points include all numbers that conditions compare with, and numbers
+on both sides of these. A pair that holds at none of some thousand points is proved to be impossible by linear
+arithmetic, or the verdict counts it. Where a pair holds at single points only, alternatives meet, and there the formula
+may give any slope between those around the point.
 
 A formula that is proved equals the derivative as a function, so that its own derivatives of all orders, which follow
 from the operators in it, are those of the definition wherever the alternatives do not meet.
@@ -28,6 +29,7 @@ from gradloom.codegen.derivatives.model import DifferentiabilityInfo
 from gradloom.codegen.language.scalars import filled, names_in
 from gradloom.codegen.operators.model import NativeFunction
 
+from .conditions import are_impossible, equal_sides, exclude_one_another
 from .cplusplus import IS_GRADIENT_RECORDED
 from .equality import are_equal
 from .reading import CONJUGATE, OpenError, Reader, of_numbers, python
@@ -41,7 +43,7 @@ _POINTS = (-800.0, -20.0, -2.5, -1.0, -0.7, -1e-3, 0.0, 1e-3, 0.3, 1.0, 1.7, 2.5
 _MOST = 3000
 _CLOSE = 1e-11  # relative; definitions that saturate, as tanh at 20, differ by less
 _ROUNDING = 1e-15  # beside the largest argument
-_PAIRS = 150  # of alternatives
+_PAIRS = 1000  # of alternatives
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,19 +124,27 @@ def _compared(
         return verdict(OPEN, "too many alternatives")
     if len(definitions) * len(formulas) > _PAIRS:
         return verdict(OPEN, "too many alternatives")
+    given = {t: 1.25 + 0.5 * n for n, t in enumerate(wanted.values())}
     numbers = {
         name: list(dict.fromkeys((*values, *_compared_numbers([found, defined], name))))
         for name, values in sample_numbers(function.schema, function.scalar).items()
     }
     numbers |= {flag: [False, True] for flag in FLAGS if flag in names_in(found)}
-    given = {t: 1.25 + 0.5 * n for n, t in enumerate(wanted.values())}
+    numbers |= {t: [given[t], *compared] for t in given if (compared := _compared_numbers([found], t))}
     bools = _conditions_by_name([*definitions, *formulas], tensors)
     movable = [t for t in tensors if t not in bools]
-    points = Points([_with_conjugates(p | given) for p in _points(tensors, bools, numbers, [found, defined])])
-    proved, meetings = 0, list[tuple[Any, list[Mapping[str, Any]]]]()
+    optional = {a.python_name for a in function.schema.inputs if a.type.is_tensor_like and a.type.is_optional}
+    every_point = _points(tensors, bools, optional, numbers, [found, defined])
+    points = Points([_with_conjugates(given | p) for p in every_point])
+    given_inputs = [(ast.parse(f"{x} is None", mode="eval").body, False) for x in wanted]
+    proved, unseen, meetings = 0, 0, list[tuple[Any, Any, list[Mapping[str, Any]]]]()
     for (definition, if_defined), (formula, if_formula) in itertools.product(definitions, formulas):
         conditions = (*if_defined, *if_formula)
-        if _exclude(conditions):
+        if exclude_one_another(conditions):
+            continue
+        here = points.at(conditions)
+        if not here:
+            unseen += not are_impossible((*conditions, *given_inputs))
             continue
         try:
             value, got = to_sympy(definition.tree), to_sympy(formula.tree)
@@ -142,14 +152,11 @@ def _compared(
             equations = _equations(conditions)
         except NoRuleError as error:
             return verdict(OPEN, f"{error.message}")
-        here = points.at(conditions)
-        if not here:
-            continue
         if exact == got:
             proved += 1
             continue
         if _is_thin(here, conditions, movable):
-            meetings.append((got, here))
+            meetings.append((exact, got, here))
             continue
         wrong, tried = _counterexample(exact, got, value, here, wanted)
         if wrong is not None:
@@ -163,11 +170,14 @@ def _compared(
         return verdict(
             OPEN, f"equal to {_CLOSE} where it was tried, and not proved" + (f", if {shown}" if shown else "")
         )
-    for got, here in meetings:
-        wrong = _beyond_its_neighbours(got, here, definitions, movable, wanted, function.kinks)
+    for exact, got, here in meetings:
+        wrong = _beyond_its_neighbours(exact, got, here, definitions, movable, wanted, function.kinks)
         if wrong is not None:
             return verdict(REFUTED, wrong, True)
-    return verdict(PROVED) if proved else verdict(OPEN, "no alternative holds at the points that were tried")
+    if not proved:
+        return verdict(OPEN, "no alternative holds at the points that were tried")
+    pairs = f"but for {unseen} pair{'s' * (unseen > 1)} of alternatives for which no point was found"
+    return verdict(PROVED, pairs if unseen else "")
 
 
 def _slope(tree: ast.expr, of: str, gradient: str, field: str) -> Any:
@@ -178,18 +188,12 @@ def _slope(tree: ast.expr, of: str, gradient: str, field: str) -> Any:
     return slope.xreplace({s: symbol(s.name + CONJUGATE) for s in slope.free_symbols})
 
 
-def _exclude(conditions: Sequence[tuple[ast.expr, bool]]) -> bool:
-    """Return whether conditions contradict one another word for word."""
-    known: dict[str, bool] = {}
-    return any(known.setdefault(ast.unparse(test), yes) is not yes for test, yes in conditions)
-
-
 def _equations(conditions: Sequence[tuple[ast.expr, bool]]) -> list[tuple[Any, Any]]:
     """Return the values that conditions give to symbols, in the order in which they are to be put in."""
     import sympy
 
     found: list[tuple[Any, Any]] = []
-    for left, right in _equal_sides(conditions):
+    for left, right in equal_sides(conditions):
         try:
             difference = (to_sympy(left) - to_sympy(right)).subs(found)
         except NoRuleError:
@@ -204,28 +208,6 @@ def _equations(conditions: Sequence[tuple[ast.expr, bool]]) -> list[tuple[Any, A
     return found
 
 
-def _equal_sides(conditions: Sequence[tuple[ast.expr, bool]]) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Yield the two sides of all equations that hold."""
-    pending = list(conditions)
-    while pending:
-        test, yes = pending.pop()
-        match test:
-            case ast.Compare(left=ast.Compare() | ast.BinOp(op=ast.BitAnd() | ast.BitOr()) as inner, ops=[op],
-                             comparators=[ast.Constant(value=0)]):  # fmt: skip
-                pending.append((inner, yes is isinstance(op, ast.NotEq)))
-            case ast.UnaryOp(op=ast.Invert() | ast.Not(), operand=inner):
-                pending.append((inner, not yes))
-            case ast.BinOp(left=left, op=ast.BitAnd() | ast.BitOr() as op, right=right) if yes is isinstance(
-                op, ast.BitAnd
-            ):
-                pending += [(left, yes), (right, yes)]
-            case ast.BoolOp(op=op, values=values) if yes is isinstance(op, ast.And):
-                pending += [(v, yes) for v in values]
-            case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq() as op], comparators=[right]):
-                if yes is isinstance(op, ast.Eq):
-                    yield left, right
-
-
 def _are_equal_at(exact: Any, got: Any, equations: Sequence[tuple[Any, Any]]) -> bool:
     """Return whether two expressions are equal where equations hold."""
     if not equations:
@@ -236,9 +218,11 @@ def _are_equal_at(exact: Any, got: Any, equations: Sequence[tuple[Any, Any]]) ->
 
 def _compared_numbers(trees: Sequence[ast.expr], name: str) -> list[float]:
     """Return the numbers that an argument is compared with."""
-    compared = [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.Compare) and name in names_in(n)]
+    names = {name, name + CONJUGATE}
+    compared = [n for tree in trees for n in ast.walk(tree) if isinstance(n, ast.Compare) and names & names_in(n)]
     constants = [c.value for n in compared for c in ast.walk(n) if isinstance(c, ast.Constant)]
-    return [float(c) for c in constants if isinstance(c, int | float) and not isinstance(c, bool)]
+    numbers = [float(c) for c in constants if isinstance(c, int | float) and not isinstance(c, bool)]
+    return [n for c in numbers for n in (c, -c, c + 1, -c - 1)]
 
 
 def _conditions_by_name(found: Sequence[Any], tensors: Sequence[str]) -> frozenset[str]:
@@ -266,9 +250,11 @@ def _with_conjugates(point: dict[str, Any]) -> dict[str, Any]:
 
 
 def _points(
-    tensors: Sequence[str], bools: Collection[str], numbers: Mapping[str, Sequence[Any]], trees: Sequence[ast.expr]
-) -> Iterator[dict[str, Any]]:
-    """Yield points: ordinary numbers, and those at which conditions change, from both sides; both values of `bools`."""
+    tensors: Sequence[str], bools: Collection[str], optional: Collection[str], numbers: Mapping[str, Sequence[Any]],
+    trees: Sequence[ast.expr],
+) -> Iterator[dict[str, Any]]:  # fmt: skip
+    """Yield points: ordinary numbers, and those at which conditions change, from both sides; both values of `bools`,
+    and None for what is optional."""
     constants = {
         float(c.value) * sign
         for tree in trees
@@ -279,7 +265,9 @@ def _points(
         for sign in (1, -1)
     }
     edges = sorted({*_POINTS, *constants, *(c + side * 1e-6 for c in constants for side in (-1, 1))})
-    axes = [[0.0, 1.0] if t in bools else [float(e) for e in edges] for t in tensors]
+    axes: list[list[Any]] = [[0.0, 1.0] if t in bools else [float(e) for e in edges] for t in tensors]
+    for name, axis in zip(tensors, axes, strict=True):
+        axis += [None] * (name in optional)
     axes += [list(v) for v in numbers.values()]
     total = int(np.prod([len(a) for a in axes]))
     step = max(1, total // _MOST)
@@ -289,7 +277,8 @@ def _points(
         yield dict(zip([*tensors, *numbers], values, strict=True))
     for edge in edges:  # ties
         for values in itertools.product(*[[0.0, 1.0] for _ in bools], *numbers.values()):
-            yield dict.fromkeys(tensors, float(edge)) | dict(zip([*bools, *numbers], values, strict=True))
+            tied = dict.fromkeys(tensors, float(edge)) | dict(zip([*bools, *numbers], values, strict=True))
+            yield from (tied, *({**tied, name: None} for name in optional))
 
 
 class Points:
@@ -297,6 +286,7 @@ class Points:
 
     def __init__(self, points: Sequence[Mapping[str, Any]]) -> None:
         self._points = points
+        self._names = [measure.names_at(p) for p in points]
         self._truth: dict[str, Any] = {}
 
     def at(self, conditions: Sequence[tuple[ast.expr, bool]]) -> list[Mapping[str, Any]]:
@@ -312,8 +302,8 @@ class Points:
         text = ast.unparse(test)
         found = self._truth.get(text)
         if found is None:
-            true, false = measure.holds_at([(test, True)]), measure.holds_at([(test, False)])
-            found = np.array([1 if true(p) else 0 if false(p) else 2 for p in self._points])
+            test_at = measure.truth(test)
+            found = np.array([2 if (holds := test_at(names)) is None else int(holds) for names in self._names])
             self._truth[text] = found
         return found
 
@@ -323,6 +313,7 @@ _NEAR = 1e-7
 
 def _neighbours(point: Mapping[str, Any], tensors: Sequence[str], near: float = _NEAR) -> Iterator[dict[str, Any]]:
     """Yield points beside a point, in all directions."""
+    tensors = [t for t in tensors if point[t] is not None]
     for signs in itertools.product((-1, 0, 1), repeat=len(tensors)):
         if any(signs):
             moved = {t: point[t] + s * near * max(1.0, abs(point[t])) for t, s in zip(tensors, signs, strict=True)}
@@ -335,7 +326,7 @@ def _is_thin(
     """Return whether conditions hold at single points only, where alternatives meet."""
     holds = measure.holds_at([(t, yes) for t, yes in conditions if names_in(t) & set(tensors)])
     for point in points[:: max(1, len(points) // 20)]:
-        for axis in tensors:
+        for axis in [t for t in tensors if point[t] is not None]:
             moved = [{**point, axis: point[axis] + s * _NEAR * max(1.0, abs(point[axis]))} for s in (-1, 1)]
             if not any(holds(m) for m in moved):
                 break
@@ -345,6 +336,7 @@ def _is_thin(
 
 
 def _beyond_its_neighbours(
+    exact: Any,
     got: Any,
     points: Sequence[Mapping[str, Any]],
     definitions: Sequence[Any],
@@ -352,13 +344,14 @@ def _beyond_its_neighbours(
     wanted: Mapping[str, str],
     kinks: Sequence[str],
 ) -> str | None:
-    """Return where alternatives meet and a formula is neither 0 nor between the slopes around that point."""
-    evaluated = measure.evaluator((got,))
+    """Return where alternatives meet and a formula is neither 0 nor between the slopes around that point, or has no
+    value although the definition's own alternative has a derivative."""
+    evaluated, of_definition = measure.evaluator((got,)), measure.evaluator((exact,))
     slopes = []
     for leaf, conditions in definitions:
         value = to_sympy(leaf.tree)
-        exact = sum(value.diff(symbol(x)) * symbol(t) for x, t in wanted.items())
-        slopes.append((measure.holds_at(conditions), measure.evaluator((exact,))))
+        slope: Any = sum(value.diff(symbol(x)) * symbol(t) for x, t in wanted.items())
+        slopes.append((measure.holds_at(conditions), measure.evaluator((slope,))))
     one_by_one = [dict.fromkeys(wanted.values(), 0.0) | {name: 1.0} for name in wanted.values()]
     for point in [{**p, **one} for p in points[:: max(1, len(points) // 20)] for one in one_by_one]:
         here = evaluated(point)
@@ -368,12 +361,17 @@ def _beyond_its_neighbours(
             for holds, slope in slopes
             if holds(other) and (found := slope(other)) is not None
         ] for near in (_NEAR, _NEAR / 100))  # fmt: skip
-        if here is None or not around or not nearer or _diverge(around, nearer):
+        if not around or not nearer or _diverge(around, nearer):
+            continue
+        if here is None:
+            there = of_definition(point)
+            if there is not None:
+                return f"{_place(point, wanted)}: no value, where the definition has {there[0]:.17g}"
             continue
         slack = 1e-5 * max(1.0, *map(abs, nearer))
         if not _may_be(here[0], nearer, kinks, slack):
-            named = ", ".join(f"{k} = {v}" for k, v in point.items() if k not in wanted.values() and CONJUGATE not in k)
-            return f"at {named}: {here[0]:.17g}, where the slopes around are {min(nearer):.6g} to {max(nearer):.6g}"
+            slopes_are = f"the slopes around are {min(nearer):.6g} to {max(nearer):.6g}"
+            return f"{_place(point, wanted)}: {here[0]:.17g}, where {slopes_are}"
     return None
 
 
@@ -412,10 +410,13 @@ def _counterexample(
         right, wrong, _ = found
         given = max([1.0, *(abs(v) for v in point.values() if isinstance(v, float))])
         if abs(right - wrong) > _CLOSE * max(abs(right), abs(wrong)) + _ROUNDING * given:
-            named = {k: v for k, v in point.items() if k not in wanted.values() and CONJUGATE not in k}
-            where = ", ".join(f"{k} = {v:.17g}" if isinstance(v, float) else f"{k} = {v}" for k, v in named.items())
-            return f"at {where}: {wrong:.17g}, where the definition has {right:.17g}", tried
+            return f"{_place(point, wanted)}: {wrong:.17g}, where the definition has {right:.17g}", tried
     return None, tried
+
+
+def _place(point: Mapping[str, Any], wanted: Mapping[str, str]) -> str:
+    named = {k: v for k, v in point.items() if k not in wanted.values() and CONJUGATE not in k}
+    return "at " + ", ".join(f"{k} = {v:.17g}" if isinstance(v, float) else f"{k} = {v}" for k, v in named.items())
 
 
 def is_provable(function: NativeFunction) -> bool:

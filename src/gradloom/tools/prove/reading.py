@@ -201,6 +201,8 @@ class _Reading:
         """Return what is known of real tensors that are differentiated."""
         if name == "isinstance":
             value = self.expression(node.args[0])
+            if ast.unparse(node.args[1]) == "complex":
+                return ast.Constant(False)
             is_tensor = bool(_names(value) & self.tensors)
             return ast.Constant(is_tensor if "Tensor" in ast.unparse(node.args[1]) else not is_tensor)
         return ast.Constant(name in ("is_differentiated", "is_floating_point"))
