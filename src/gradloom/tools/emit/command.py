@@ -81,7 +81,7 @@ def module(
         numpy=" and NumPy" if "np." in body else "",
         notes=notes,
         namespace=emitter.namespace,
-        licence=_LICENCE if carried else "",
+        licence=_LICENCE if emitter.carrier.carries("gradloom") else "",
         imports=_imports(kind, body, emitter.carrier.imports),
         functions=texts,
         carried=carried,

@@ -146,6 +146,10 @@ class Carrier:
             self._sources[module] = _Source(path, module, "/".join((package, *rest)) + ".py")
         return self._sources[module]
 
+    def carries(self, package: str) -> bool:
+        """Return whether functions of a package are carried along."""
+        return any(module.split(".")[0] == package for module, _ in self._named)
+
     def formula(self, text: str, helpers: Mapping[str, str], package: str) -> ast.expr:
         """Return a formula, translated.
 
