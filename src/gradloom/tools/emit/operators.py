@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gradloom.codegen.derivatives.model import Derivative, DifferentiabilityInfo
@@ -18,7 +18,7 @@ from gradloom.schema.model import Symbol
 from . import library
 from .definitions import in_place, of_elements, of_rows
 from .library import TORCH
-from .translation import Carrier, UntranslatedError
+from .translation import Arrays, Carrier, UntranslatedError
 
 _SHOWN = ("func", "over", "where", "scalar", "kernel", "type_promotion")
 _PROMOTES = {"int_to_float": True, "default": False, "default_with_numbers": False, "no_bool": False}
@@ -86,6 +86,7 @@ class Emitter:
         folders = {t.package: t.source for t in targets if t.source is not None}
         self.carrier = Carrier(self.library, folders, frozenset([own.namespace] if own.namespace else []))
         self.carrier.reserved |= set(self.library.functions.texts)
+        self.kernels = replace(self.carrier, library=Arrays())  # into the same module
         self.queue: list[NativeFunction] = []
         self.names: dict[str, str] = {}
 
@@ -290,7 +291,7 @@ class Operator:
 
     def carried(self, module: str, name: str) -> str:
         """Carry a kernel along, which calls NumPy and no operators."""
-        return self.emitter.carrier.function(module, name)
+        return self.emitter.kernels.function(module, name)
 
     def promoted(self, lines: list[str], results: Sequence[ast.expr]) -> list[str]:
         """Return the lines of a kernel that computes in the common dtype of the tensors."""

@@ -73,6 +73,18 @@ class Library:
         return dotted(self.name, name)
 
 
+class Arrays(Library):
+    """What kernels call: NumPy, and nothing of gradloom."""
+
+    name = "numpy"
+
+    def member(self, path: Sequence[str]) -> ast.expr | None:
+        return None
+
+    def operator(self, name: str, of: str) -> ast.expr | None:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class _Binding:
     """What a name of a module is: a root of operators, a thing to carry along, or an import."""
