@@ -4,7 +4,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
-# How many processes run the tests: a number, or auto for one a core.
+# How many processes run the tests: a number, or auto for one more than there are cores, since some tests wait.
 WORKERS ?= auto
 DEMO_ARGS ?=
 BENCH_ARGS ?=
@@ -34,7 +34,7 @@ help: ## list the targets
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  \1\t\2/p' Makefile | expand -t 16
 	@echo "PYTHON=... chooses the interpreter (3.11 or newer); PYTEST_ARGS, DEMO_ARGS, BENCH_ARGS, MATRIX_ARGS and MUTANTS_ARGS are passed on;"
-	@echo "WORKERS=... is the number of processes that run the tests (one a core); TORCH=2.15.0 compares with that PyTorch"
+	@echo "WORKERS=... is the number of processes that run the tests (cores and one); TORCH=2.15.0 compares with that PyTorch"
 
 demo: generate ## train the digit classifier: accuracy, weights and a picture in demo-output/
 	@$(VENV)/bin/python examples/train_digits.py --out demo-output $(DEMO_ARGS)
@@ -82,7 +82,8 @@ matrix: $(VENV)/installed ## run the tests on the other versions of Python and N
 	@$(VENV)/bin/python tests/packaging/matrix.py $(MATRIX_ARGS)
 
 fuzz: $(VENV)/installed ## damage the YAML files in 10,000 ways: the generator must refuse each, or write sound code
-	@GRADLOOM_FUZZ=10000 $(VENV)/bin/python -m pytest tests/codegen/test_fuzz.py $(PYTEST_ARGS)
+	@GRADLOOM_FUZZ=10000 GRADLOOM_EDITS=5 \
+	    $(VENV)/bin/python -m pytest tests/codegen/test_fuzz.py tests/codegen/test_incremental.py $(PYTEST_ARGS)
 
 mutants: $(VENV)/installed ## change every formula of derivatives.yaml in all ways: gradloom verify must refuse 99% of them
 	@$(VENV)/bin/python tests/ops/mutants.py $(MUTANTS_ARGS)

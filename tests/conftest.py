@@ -18,6 +18,15 @@ from tests.releases import pytorch_before, pytorch_of_gpus
 os.environ.setdefault("GRADLOOM_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "machine-code"))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Run one process more than there are cores: some tests wait, for ranks, workers, timeouts and disks."""
+    if os.environ.get("PYTEST_XDIST_AUTO_NUM_WORKERS") or config.option.numprocesses != "auto":
+        return None
+    affinity = getattr(os, "sched_getaffinity", None)
+    return (len(affinity(0)) if affinity else os.cpu_count() or 1) + 1
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Print the stacks of each process when SIGTERM ends a run that takes too long."""
     stash = session.config.stash

@@ -1,8 +1,15 @@
+import os
 import shutil
 
 import pytest
 
 from tests.codegen.cases import BASE
+
+
+@pytest.fixture(autouse=True)
+def no_waiting_for_disks(monkeypatch):
+    """No test pulls the plug: thousands of files need not reach the disk before the next step."""
+    monkeypatch.setattr(os, "fsync", lambda file: None)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A small checkout to damage: some entries of the real YAML files, which reach every part of the generator.
 
-Kernels, composites and helpers are those of the library with their bodies left out: they are read, never run.
+Kernels, composites and helpers are those of the library which the entries name, with their bodies left out: they are
+read, never run.
 """
 
 import ast
@@ -27,9 +28,10 @@ SOMETIMES = """
 """.split()
 
 
-def stub(path):
-    """A Python file with the signatures of its functions, and with bodies that return nothing to look at."""
+def stub(path, words):
+    """A Python file with the functions of these names, and with bodies that return nothing to look at."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
+    tree.body = [node for node in tree.body if not isinstance(node, ast.FunctionDef) or node.name in words]
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
             node.body, node.decorator_list = [ast.Raise()], []
@@ -41,14 +43,15 @@ class Checkout:
 
     def __init__(self, folder):
         self.folder = folder
+        native, derivative = (_entries(ROOT / name, key) for name, key in zip(FILES, ("func", "name"), strict=True))
+        self.native = {name: native[name][0] for name in (*ALWAYS, *SOMETIMES) if name in native}
+        self.derivatives = {name: _of_operator(derivative, name) for name in self.native}
+        words = {word for texts in (self.native, self.derivatives) for text in texts.values() for word in _words(text)}
         for room in ("kernels", "composite", "formulas"):
             for path in sorted((ROOT / "src" / "gradloom" / room).rglob("*.py")):
                 copy = folder / path.relative_to(ROOT)
                 copy.parent.mkdir(parents=True, exist_ok=True)
-                copy.write_text(stub(path), encoding="utf-8")
-        native, derivative = (_entries(ROOT / name, key) for name, key in zip(FILES, ("func", "name"), strict=True))
-        self.native = {name: native[name][0] for name in (*ALWAYS, *SOMETIMES) if name in native}
-        self.derivatives = {name: _of_operator(derivative, name) for name in self.native}
+                copy.write_text(stub(path, words), encoding="utf-8")
         self.names = self._that_stand_alone()
         self.always = [name for name in ALWAYS if name in self.names]
         self.sometimes = [name for name in self.names if name not in ALWAYS]
@@ -90,6 +93,10 @@ class Checkout:
     def contents(self):
         """Everything in the folder but what the two YAML files hold."""
         return {p: p.read_bytes() for p in self.folder.rglob("*") if p.is_file() and p.name not in FILES}
+
+
+def _words(text):
+    return re.findall(r"\w+", text)
 
 
 def _entries(path, key):

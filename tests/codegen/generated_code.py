@@ -3,6 +3,7 @@
 import builtins
 import symtable
 import warnings
+from functools import lru_cache
 
 
 def problems(files):
@@ -10,6 +11,7 @@ def problems(files):
     return [f"{name}: {problem}" for name, text in files.items() if name.endswith(".py") for problem in _of(name, text)]
 
 
+@lru_cache(500)  # most files are those of the case before
 def _of(name, text):
     try:
         with warnings.catch_warnings():

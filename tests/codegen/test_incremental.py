@@ -1,7 +1,7 @@
 """Generation from kept results: the same files and errors as from nothing, after any row of edits.
 
-GRADLOOM_EDITS=n makes n edits of gradloom's own files, each compared with a run from nothing (seconds each); by default
-a few are made in a row, and the last state is compared.
+GRADLOOM_EDITS=n makes n edits of gradloom's own files, each compared with a run from nothing (seconds each), and 200 of
+a small checkout; by default one and 60 are made, and the last state of gradloom's own is compared.
 """
 
 from __future__ import annotations
@@ -139,12 +139,12 @@ def damage(texts, rng):
     return mutate(texts, rng.choice(FILES), kind)
 
 
-def test_hundreds_of_edits_in_a_row_give_what_a_run_from_nothing_gives(target, unchanging):
+def test_edits_in_a_row_give_what_a_run_from_nothing_gives(target, unchanging):
     rng = random.Random(7)
     first = texts = {name: target.path(name).read_text("utf-8") for name in FILES}
     memo, valid = Memo(), 0
     from_nothing = render.generated_files
-    for number in range(200):
+    for number in range(200 if EDITS else 60):
         edit = rng.choice([swap, comment, reformulate, reformulate, damage])
         new = edit(texts, rng)
         for name, text in new.items():
@@ -161,7 +161,7 @@ def test_hundreds_of_edits_in_a_row_give_what_a_run_from_nothing_gives(target, u
                 write(target.output, found)
         if number % 5 == 0:
             memo = Memo(unpack(pack(memo.results())))  # as another process would go on
-    assert valid > 100
+    assert valid > number // 2
 
 
 def test_an_edit_renders_one_operator_anew(target, unchanging, monkeypatch):
@@ -226,13 +226,12 @@ def test_gradlooms_own_files_after_edits_in_a_row(tmp_path, unchanging):
     rng, memo = random.Random(3), Memo()
     from_nothing = render.generated_files
     outcome(incremental.generated_files, target, memo)
-    for number in range(EDITS or 2):
+    for number in range(EDITS or 1):
         texts = {name: target.path(name).read_text("utf-8") for name in FILES}
         for name, text in reformulate(texts, rng).items():
             target.path(name).write_text(text, "utf-8")
         found = outcome(incremental.generated_files, target, memo)
-        if EDITS or number == 1:
-            assert found == outcome(from_nothing, target), f"edit {number}"
+        assert found == outcome(from_nothing, target), f"edit {number}"
         if isinstance(found, str):
             for name, text in texts.items():
                 target.path(name).write_text(text, "utf-8")

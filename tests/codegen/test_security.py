@@ -80,6 +80,9 @@ def check_harmless(files, attack):
         return
     assert problems(files) == [], attack
     for name, text in files.items():
+        if text in _HARMLESS:
+            continue
+        allowed = False
         if name in _OF_TEMPLATES:  # the template's own functions, without a word of the YAML files
             assert text.count(_OF_TEMPLATES[name]) == 1, attack
             text = text.replace(_OF_TEMPLATES[name], "")
@@ -95,10 +98,14 @@ def check_harmless(files, attack):
                 assert node.level or (node.module or "").split(".")[0] in ("gradloom", "numpy"), (attack, name)
             word = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
             assert word not in _NEVER or word in attack, (attack, name, word)
+            allowed = allowed or word in _NEVER
             if word.startswith("__") and not word.isupper():  # `___AND___TENSOR` is the guard of an operator
                 assert word in ("__class__", "__slots__", "__new__", "__and__"), (attack, name, word)
+        if not allowed:
+            _HARMLESS.add(text)
 
 
+_HARMLESS: set[str] = set()  # texts without any word of _NEVER: most files are the same for all attacks
 _OF_TEMPLATES = {
     "namespaces/__init__.py": '''from importlib import import_module
 
@@ -312,16 +319,14 @@ def test_functions_of_numpy_are_listed_one_by_one(submodule):
             assert name not in _NEVER, name
 
 
-@pytest.mark.parametrize(
-    "name", [*dir(numpy), *(f"linalg.{n}" for n in dir(numpy.linalg)), *(f"fft.{n}" for n in dir(numpy.fft))]
-)
-def test_what_is_not_listed_is_refused(name):
-    kind = array_language.kind_of(tuple(name.split(".")))
-    submodule, _, last = name.rpartition(".")
-    if name in ("linalg", "fft"):
-        assert kind == "module"
-    else:
-        assert (kind is not None) == (last in array_language._IN[submodule])
+def test_what_is_not_listed_is_refused():
+    for name in (*dir(numpy), *(f"linalg.{n}" for n in dir(numpy.linalg)), *(f"fft.{n}" for n in dir(numpy.fft))):
+        kind = array_language.kind_of(tuple(name.split(".")))
+        submodule, _, last = name.rpartition(".")
+        if name in ("linalg", "fft"):
+            assert kind == "module"
+        else:
+            assert (kind is not None) == (last in array_language._IN[submodule]), name
 
 
 def test_numpy_functions_that_touch_files_or_call_back_are_not_listed():
@@ -363,17 +368,17 @@ def test_yaml_aliases_do_not_unfold():
 @pytest.mark.parametrize(
     "text",
     [
-        "[" * 100_000,
-        "{" * 100_000,
-        "- " * 100_000,
-        "- a:\n" * 100_000,
-        "? " * 50_000,
+        "[" * 20_000,
+        "{" * 20_000,
+        "- " * 20_000,
+        "- a:\n" * 20_000,
+        "? " * 10_000,
         "- " + "a" * 100_000,
-        "- a: '" + "\n" * 100_000,
-        "- a: [" + "b, " * 200_000 + "]",
-        "- {" + "a: b, " * 50_000 + "}",
-        "- k: v\n" * 100_000,
-        "- " + "[a]: " * 50_000,
+        "- a: '" + "\n" * 20_000,
+        "- a: [" + "b, " * 20_000 + "]",
+        "- {" + "a: b, " * 10_000 + "}",
+        "- k: v\n" * 20_000,
+        "- " + "[a]: " * 10_000,
     ],
 )
 def test_hostile_yaml_ends_soon(text, tmp_path):

@@ -25,9 +25,9 @@ pytestmark = [
 # For each family of cases: how many parts it has, how many of them run, and calls of a kernel that are changed.
 ALL = os.environ.get("GRADLOOM_FENCES") == "all"
 PARTS = {
-    "kernels": (24, 24 if ALL else 1, 1),
+    "kernels": (64, 64 if ALL else 1, 1),
     "programs": (4, 4 if ALL else 1, 1),
-    "optimizers": (8, 8 if ALL else 1, 1),
+    "optimizers": (24, 24 if ALL else 1, 1),
 }
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

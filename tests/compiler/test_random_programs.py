@@ -13,7 +13,7 @@ import pytest
 import gradloom as torch
 from gradloom.compiler._api import optimized_of
 
-COUNT = int(os.environ.get("GRADLOOM_RANDOM_PROGRAMS", "60"))
+COUNT = int(os.environ.get("GRADLOOM_RANDOM_PROGRAMS", "42"))
 
 UNARY = [
     torch.sin, torch.tanh, torch.sigmoid, torch.relu, torch.neg, torch.abs, torch.exp2, torch.erf, torch.sign,

@@ -1,4 +1,8 @@
-"""Everything that a compiled function can read, changed between calls: it gives what it gives as Python."""
+"""Everything that a compiled function can read, changed between calls: it gives what it gives as Python.
+
+Guards do not depend on what runs behind them: each backend compiles from another change on, unless
+GRADLOOM_ALL_SAMPLES=1 asks for all.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,9 @@ import pytest
 import gradloom as torch
 from gradloom.compiler._api import optimized_of
 from tests.compiler import reads, reads_of_containers, reads_of_objects, reads_of_state  # noqa: F401
+from tests.samples import ALL
 
-pytestmark = pytest.mark.usefixtures("each_backend")
+FROM = [(0, True, "numpy"), (1, False, "llvm"), *[(0, True, "llvm"), (1, False, "numpy")] * ALL]
 
 
 def tensors_in(value: Any) -> list[Any]:
@@ -44,9 +49,9 @@ def outcome(function: Any, args: tuple[Any, ...], gradients: bool) -> Any:
     return [t.detach() for t in (*outputs, *found) if t is not None and not t.is_meta], (facts or result, has_gradient)
 
 
-@pytest.mark.parametrize(("first", "gradients"), [(0, True), (1, False)])
+@pytest.mark.parametrize(("first", "gradients", "each_backend"), FROM, indirect=["each_backend"])
 @pytest.mark.parametrize("name", reads.PROGRAMS)
-def test_what_is_read_may_change(name, first, gradients):
+def test_what_is_read_may_change(name, first, gradients, each_backend):
     compiled: dict[int, Any] = {}
     for number, (function, *args) in enumerate(reads.PROGRAMS[name]()):
         if number < first:

@@ -12,6 +12,7 @@ from gradloom.compiler._api import optimized_of
 from gradloom.compiler._llvm import convolution, convolution_copies, convolution_rows
 from gradloom.compiler._llvm.host import host
 from gradloom.kernels._common.windows import Windows
+from tests.samples import in_turn
 
 pytestmark = pytest.mark.skipif("llvm" not in torch.compiler.list_backends(), reason="needs llvmlite")
 SHAPES = [(2, 3, 16, 16), (1, 2, 33, 37), (2, 2, 7, 9), (3, 8, 8)]
@@ -49,6 +50,7 @@ CONVOLUTIONS = {
     "a long row": [(1, 16, 1, 300), (16, 16, 1, 16), 1, (0, 7), 1],
     "bands of rows": [(1, 70, 40, 64), (17, 70, 3, 3), 1, 1, 1],
 }
+DTYPES = [torch.float32, torch.float64]
 
 
 def programs(function):
@@ -66,8 +68,7 @@ def images(shape, dtype, special):
     return x
 
 
-@pytest.mark.parametrize("name", POOLINGS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("name", "dtype"), in_turn(POOLINGS, DTYPES))
 def test_maxima_and_their_gradients_are_those_of_eager_mode(name, dtype):
     def pooled(x):
         return torch.nn.functional.max_pool2d(x * 1, *POOLINGS[name], return_indices=True)
@@ -140,7 +141,11 @@ def bound(x, w, length):
     return 2 * length * np.finfo(x.numpy().dtype).eps * float(x.abs().max() * w.abs().max())
 
 
-@pytest.fixture(params=["chosen", "convolution_rows", "convolution_channels"])
+CODES = ["chosen", "convolution_rows", "convolution_channels"]
+CASES = [(*case, dtype) for case, dtype in in_turn([(n, c) for n in CONVOLUTIONS for c in CODES], DTYPES)]
+
+
+@pytest.fixture
 def code(request, monkeypatch):
     """Let the machine code be chosen by sizes, or be the same for all that it can compute; return which."""
     if request.param != "chosen":
@@ -154,8 +159,7 @@ def code(request, monkeypatch):
     return request.param
 
 
-@pytest.mark.parametrize("name", CONVOLUTIONS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("name", "code", "dtype"), CASES, indirect=["code"])
 def test_convolutions_and_their_gradients_are_those_of_eager_mode(name, dtype, code):
     size, kernel, *settings = CONVOLUTIONS[name]
     convolution = torch.conv1d if len(size) == 3 else torch.conv2d

@@ -12,6 +12,7 @@ import torch
 
 import gradloom
 from gradloom.compiler._api import optimized_of
+from tests.releases import pytorch_before
 
 VALUES = (0.3, 0.7, 1.0, 0.0, 2.0, 3.0, -0.5, 0.25, 1e-3, 0.5)
 
@@ -69,6 +70,7 @@ def test_schedules_agree_with_pytorch(function, dtype):
 
 
 def test_both_libraries_stop_compiling_at_the_second_value():
+    """PyTorch 2.15 stops at its limit of graphs."""
     from torch._dynamo.testing import CompileCounter
 
     torch._dynamo.reset()  # 2.15 counts the graphs of all lambdas of the process
@@ -79,4 +81,5 @@ def test_both_libraries_stop_compiling_at_the_second_value():
         a = 0.9 * 0.95**step
         mine, theirs = compiled(gradloom.ones(3), a), reference(torch.ones(3), a)
         assert mine.tolist() == pytest.approx(theirs.tolist())
-    assert len(optimized_of(compiled).entries) == counter.frame_count == 2
+    assert len(optimized_of(compiled).entries) == 2
+    assert counter.frame_count == (2 if pytorch_before("2.15") else torch._dynamo.config.recompile_limit)

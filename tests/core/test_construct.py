@@ -109,3 +109,18 @@ def test_copies_and_pickles():
         copy.deepcopy(x * 2)
     y = L.ones(2, dtype=L.bfloat16)
     assert pickle.loads(pickle.dumps(y)).dtype is L.bfloat16
+
+
+# Arrays with negative strides, which tensors do not have; PyTorch 2.13 ends the process, so no comparison is made.
+BACKWARDS = [np.arange(3.0)[::-1], np.arange(6.0).reshape(2, 3)[:, ::-1], np.ones((2, 2), bool)[::-1]]
+
+
+@pytest.mark.parametrize("array", BACKWARDS, ids=["vector", "columns", "bool"])
+def test_negative_strides_are_refused(array):
+    for source in (array, array.__dlpack__()):
+        with pytest.raises(BufferError, match="negative strides are not supported; copy the array"):
+            L.from_dlpack(source)
+    with pytest.raises(ValueError, match="negative"):
+        L.from_numpy(array)
+    assert L.from_dlpack(array, copy=True).tolist() == array.tolist()
+    assert L.from_dlpack(array.copy()).tolist() == array.tolist()

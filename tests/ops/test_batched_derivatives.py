@@ -6,7 +6,6 @@ selections, and at kinks. GRADLOOM_ALL_SAMPLES=1 takes all samples and their var
 
 from __future__ import annotations
 
-import os
 import warnings
 
 import numpy as np
@@ -23,9 +22,9 @@ from gradloom.tools.verify.findings import close, scale
 from gradloom.tools.verify.jacobians import from_real
 from gradloom.tools.verify.sampling import cases
 from gradloom.tools.verify.variations import plan
+from tests.samples import ALL
 
-ALL = os.environ.get("GRADLOOM_ALL_SAMPLES") == "1"
-FEW = 3
+FEW = 2
 # vmap cannot give what these ask of one batch element; a batch of cotangents never may.
 REFUSED_FOR_VALUES = ("calling .item()", "data-dependent control flow")
 COUNT = 3

@@ -45,7 +45,6 @@ ERRORS = {
     "torch.ones(2, 3).dist(torch.ones(2, 2))": (RuntimeError, "The size of tensor a (3) must match"),
     "torch.ones(1, dtype=torch.uint8).masked_fill(torch.tensor([True]), torch.tensor(300))": (RuntimeError, "value"),
     "torch.ones(2, dtype=torch.complex64).unique()": (NotImplementedError, '"unique" not implemented for'),
-    "torch.polar(torch.ones(2).half(), torch.ones(2).half())": (NotImplementedError, '"polar_cpu" not implemented'),
     "torch.diff(torch.ones(2, 3), prepend=torch.ones(3, 3), dim=1)": (RuntimeError, "diff expects the shape of tensor"),
     "torch.cat([torch.ones(4)], out=torch.zeros(1).expand(4))": (RuntimeError, "unsupported operation: more than one"),
     "torch.nn.Hardtanh(2, 1)": (AssertionError, "max_val (1) must be greater than min_val (2)"),

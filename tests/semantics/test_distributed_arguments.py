@@ -9,6 +9,8 @@ from importlib import import_module
 
 import pytest
 
+from tests.releases import pytorch_of_gpus
+
 
 @pytest.fixture
 def dist(torch):
@@ -99,7 +101,7 @@ WRONG = {
     "timeout": (lambda t, d: d.new_group(timeout=3), TypeError, "Expected timeout argument"),
     "rank out of range": (lambda t, d: d.new_group([1]), ValueError, "Rank 1 is out of range"),
     "rank twice": (lambda t, d: d.new_group([0, 0]), ValueError, "must not contain duplicate entries"),
-    "split_group": (lambda t, d: d.split_group(None, [[0]]), RuntimeError, "not safe to split any process groups"),
+    "split_group": (lambda t, d: d.split_group(None, []), ValueError, "split_ranks cannot be None or empty"),
     "shrink_group": (lambda t, d: d.shrink_group([0]), ValueError, "Cannot shrink a process group with size 1"),
     "subgroups": (lambda t, d: d.new_subgroups(2), ValueError, "must not exceed the world size"),
 }
@@ -131,6 +133,8 @@ def test_init_process_group_refuses_what_does_not_fit(torch, options, error, tex
     dist = torch.distributed
     if options.get("backend") == "nccl":
         options = {**options, "store": dist.HashStore()}
+        if torch.__name__ == "torch" and pytorch_of_gpus():
+            text = "requires at least one CUDA device"
     with warnings.catch_warnings(), pytest.raises(error) as raised:
         warnings.simplefilter("ignore")
         dist.init_process_group(**{"backend": "gloo", **options})
@@ -166,6 +170,19 @@ def test_about_the_default_group(torch, dist):
     assert dist.GroupMember.NON_GROUP_MEMBER == -100 and dist.new_group([0]).size() == 1
     dist.destroy_process_group()
     assert dist.group.WORLD is None
+
+
+@pytest.mark.since("2.15")
+def test_a_group_is_split_into_groups_of_some_of_its_ranks(torch, dist):
+    parts = [dist.split_group(None, [[0]]) for _ in range(2)] + [dist.split_group(split_ranks=[[0]], group_desc="mine")]
+    assert [dist.get_process_group_ranks(part) for part in parts] == [[0]] * 3
+    assert [part.group_desc for part in parts] == ["default_pg:split:0", "default_pg:split:1", "mine"]
+    assert len({part.group_name for part in parts}) == 3 and dist.get_backend(parts[0]) == "gloo"
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor, group=parts[0])
+    assert tensor.tolist() == [1, 1]
+    with pytest.raises(ValueError, match="cannot be empty"):
+        dist.split_group(None, [[]])
 
 
 @pytest.mark.since("2.15")

@@ -19,6 +19,7 @@ import os
 import re
 import textwrap
 import warnings
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def sections(path: Path) -> list[tuple[str, str | None, int, int]]:
     ]
 
 
+@cache
 def programs(path: Path) -> dict[str, tuple[str, str]]:
     """Return the source of each program of a file, and what it prints."""
     lines = path.read_text(encoding="utf-8").split("\n")

@@ -511,12 +511,64 @@ def _find_or_create_pg_by_ranks_and_tag(tag: str, ranks: list[int], stride: int)
     return _new_group_with_tag(mine, pg_tag=tag)
 
 
-def split_group(parent_pg: Any = None, split_ranks: Any = None, *options: Any, **named: Any) -> NoReturn:
-    """Raise RuntimeError, as PyTorch does for groups without an accelerator: use `new_group`."""
+def split_group(
+    parent_pg: Any = None,
+    split_ranks: Sequence[Sequence[int]] | None = None,
+    timeout: timedelta | None = None,
+    pg_options: Any = None,
+    group_desc: str | None = None,
+    backend: str | None = None,
+) -> Any:
+    """Split a group. Its ranks, and no others, call it with the same arguments.
+
+    Args:
+        parent_pg: the group; the default group if None.
+        split_ranks: the ranks of each new group in `parent_pg`, in the order of their numbers in the new group.
+        timeout, pg_options, group_desc: as for `new_group`.
+        backend: None, or that of `parent_pg`.
+
+    Returns:
+        the group with this rank, or `GroupMember.NON_GROUP_MEMBER` if there is none.
+
+    Raises:
+        ValueError: if `split_ranks` or one of its elements is empty or has numbers twice or out of range.
+    """
     if not split_ranks:
         raise ValueError("split_ranks cannot be None or empty")
-    _get_default_group()
-    raise RuntimeError("No device associated with the default pg, not safe to split any process groups")
+    default = _get_default_group()
+    parent = parent_pg or default
+    if parent not in _world.pg_group_ranks:
+        raise ValueError(f"Group {parent} is not registered")
+    kind, store = _world.pg_map[parent]
+    if backend is not None and str(backend).lower() != kind:
+        raise ValueError(
+            f"Requested backend '{backend}' is not present in the parent process group, which has '{kind}'"
+        )
+    timeout = _get_default_timeout(Backend(kind)) if timeout is None else timeout
+    _check_valid_timeout(timeout)
+    numbers = _world.pg_group_ranks[parent]
+    for part in split_ranks:
+        if not part:
+            raise ValueError("the split group cannot be empty")
+        if len(set(part)) != len(part):
+            raise ValueError("the split group cannot have duplicate ranks")
+        if not all(0 <= rank < len(numbers) for rank in part):
+            raise ValueError(f"the split group {list(part)} has ranks that are not below {len(numbers)}")
+    if sum(map(len, split_ranks)) != len({rank for part in split_ranks for rank in part}):
+        raise ValueError("a rank is in several of the split groups")
+    count = _world.pg_splits[parent] = _world.pg_splits.get(parent, -1) + 1
+    rank = numbers[default.rank()]
+    chosen = next((part for part in split_ranks if rank in part), None)
+    if chosen is None:
+        return GroupMember.NON_GROUP_MEMBER
+    ranks = sorted(numbers, key=numbers.__getitem__)
+    members = [ranks[r] for r in chosen]
+    text = f"{_world.pg_names[parent]}:{count}:{members}"
+    name = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+    description = f"{parent.group_desc}:split:{count}" if group_desc is None else group_desc
+    pg = _make_group(kind, store, chosen.index(rank), members, name, description, timeout, pg_options)
+    _world.register(pg, kind, store, name, {r: i for i, r in enumerate(members)}, f"ptd:{name}")
+    return pg
 
 
 SHRINK_DEFAULT, SHRINK_ABORT = 0, 1

@@ -50,6 +50,7 @@ class World:
         self.pg_names: dict[ProcessGroup, str] = {}
         self.pg_group_ranks: dict[Any, dict[int, int]] = {}  # group ranks by global rank
         self.pg_backend_config: dict[ProcessGroup, str] = {}
+        self.pg_splits: dict[ProcessGroup, int] = {}  # how many times it was split before the last time
         self.group_count = 0
         self.tags_to_pg: dict[str, list[ProcessGroup]] = {}
         self.pg_to_tag: dict[ProcessGroup, str] = {}
@@ -79,7 +80,14 @@ class World:
                 "They will be cleaned.",
                 stacklevel=3,
             )
-        for table in (self.pg_map, self.pg_names, self.pg_group_ranks, self.pg_backend_config, self.pg_to_tag):
+        for table in (
+            self.pg_map,
+            self.pg_names,
+            self.pg_group_ranks,
+            self.pg_backend_config,
+            self.pg_to_tag,
+            self.pg_splits,
+        ):
             table.pop(pg, None)  # type: ignore[attr-defined]
         for groups in self.tags_to_pg.values():
             if pg in groups:

@@ -20,6 +20,7 @@ import numpy as np
 from ._common import threads
 from ._common.blas import SMALL, dot, gemm
 from ._common.errors import type_name
+from ._common.layout import new_like
 from ._common.numbers import widen
 from ._common.tables import number, ones
 
@@ -169,7 +170,7 @@ def flash_attention(query, key, value, dropout_p=0.0, is_causal=False, attn_mask
     heads = _grouped(query, key, value, attn_mask, is_causal, scale)
     batch, number, length, _ = query.shape
     shape = heads.query.shape
-    out = np.empty_like(query)
+    out = new_like(query)
     sums = np.empty((batch, length, number), heads.query.dtype).transpose(0, 2, 1)
     to, to_sums = (_split(out, shape), _split(sums, shape[:-1])) if out.size else (out, sums)
 

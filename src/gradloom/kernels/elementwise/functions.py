@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .._common.errors import not_implemented, refuse
-from .._common.layout import check_no_internal_overlap, new_like
+from .._common.layout import as_operands, check_no_internal_overlap, new_like
 from .._common.numbers import Wide, convertible, number_filling
 from ..shape.copies import clone
 from .dtypes import like, widened
@@ -273,7 +273,7 @@ def ldexp(self, other):
     """`self * 2 ** other`."""
     if other.__class__ is Wide:
         return np.multiply(self, Wide(np.exp2(other.value), self.dtype))
-    return np.multiply(self, np.exp2(other))
+    return as_operands(np.multiply(self, np.exp2(other)), self, other)
 
 
 @widened
