@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Mapping, Sequence
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from typing import Any
@@ -298,6 +299,31 @@ def is_zero(program: Program, tensors: Sequence[str], rows: Sequence[Sequence[fl
                     except (ArithmeticError, ValueError, TypeError, NotImplementedError):
                         return False
     return True
+
+
+def quotients(
+    results: Mapping[str, Program], tensors: Sequence[str], cases: Sequence[Mapping[str, Any]]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Yield rows of random numbers, with changes of the tensors (`x_t`), and by how much the results change there, by
+    difference quotients; call it with 60 digits."""
+    import mpmath as mp
+
+    draw = random.Random(1)
+    for low, high in ((-2, 2), (0.1, 2), (0.05, 0.95)):
+        for numbers in cases:
+            names: dict[str, Any] = {n: mp.mpf(v) if isinstance(v, float) else v for n, v in numbers.items()}
+            names["count"] = mp.mpf(3)
+            names |= {n: np.array([mp.mpf(draw.uniform(low, high)) for _ in range(3)], object) for n in tensors}
+            names |= {f"{n}_t": np.array([mp.mpf(draw.uniform(-1, 1)) for _ in range(3)], object) for n in tensors}
+            step = mp.mpf(10) ** -20
+            there = [{**names, **{n: names[n] + way * step * names[f"{n}_t"] for n in tensors}} for way in (1, -1)]
+            try:
+                more, less = ({n: evaluate(p, at, exact_functions((3,))) for n, p in results.items()} for at in there)
+                names |= {n: evaluate(p, names, exact_functions((3,))) for n, p in results.items()}
+            except (ArithmeticError, ValueError, TypeError, NotImplementedError):
+                continue
+            if all(isinstance(v, mp.mpf) and mp.isfinite(v) for n in results for v in np.ravel(more[n])):
+                yield names, {n: (more[n] - less[n]) / (2 * step) for n in results}
 
 
 def _ways(program: Program) -> list[Program]:

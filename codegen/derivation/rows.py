@@ -22,6 +22,8 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ..language.rows import COMBINE, PLACES, Rows, dims_of, is_place
 from ..language.scalars import Scalar, has_derivative, names_in
 from ..schema import FunctionSchema
@@ -59,12 +61,16 @@ def derive_rows(schema: FunctionSchema, rows: Rows, kinks: Iterable[str] = ()) -
         there = [t for t in tensors if t in names_in(tree)]
         smooth = Smooth(tree, there, gradients, cases(numbers, conditions, tensors), "side" in kinks)
         wide = {n: smooth.is_of_elements(n) for n, r in enumerate(smooth.results) if r is not None}
-        for name in tensors:
-            best, choosing = smooth.backward(name) if name in there else (None, None)
-            backward[name].append((conditions, writer.gradient(name, best, there, wide)))
+        best = {name: smooth.backward(name) if name in there else (None, None) for name in tensors}
+        tangents = {number: smooth.forward(number) for number in gradients}
+        if smooth.differ({name: program for name, (program, _) in best.items()}, tangents):
+            message = "the derivative that was found differs from difference quotients"
+            raise NoRuleError(tree.elts[0] if isinstance(tree, ast.Tuple) else tree, message, HINT)
+        for name, (program, choosing) in best.items():
+            backward[name].append((conditions, writer.gradient(name, program, there, wide)))
             chosen += [replace(choosing, conditions=test if len(found) > 1 else "")] if choosing is not None else []
-        for number in gradients:
-            forward[number].append((conditions, writer.tangent(number, smooth.forward(number), there, wide)))
+        for number, program in tangents.items():
+            forward[number].append((conditions, writer.tangent(number, program, there, wide)))
     lines = {name: writer.of_real(as_one(texts), name) for name, texts in backward.items()}
     for number in gradients:
         lines[writer.key(number)] = writer.of_real(as_one(forward[number]), tensors[0])
@@ -381,6 +387,39 @@ class Smooth:
         ranked = sorted(tried.items(), key=lambda t: (t[1][0].wrong, t[1][0].decade, t[1][1], t[0]))
         _, (error, _, program) = ranked[0]
         return program, error, sum(s.exact.size for s in (*doubles, *singles)), len(tried)
+
+    def differ(self, gradients: Mapping[str, Program | None], tangents: Mapping[int, Program | None]) -> bool:
+        """Return whether gradients or tangents differ from difference quotients for rows of random numbers."""
+        import mpmath as mp
+
+        def total(x: Any) -> Any:
+            return np.sum(np.broadcast_to(x, (3,)))
+
+        with mp.workdps(60):
+            for names, changes in row_programs.quotients(self.named, self.tensors, self.cases):
+                functions = row_programs.exact_functions((3,))
+                sides = []
+                weight = {n: np.array([mp.mpf(2 + n), mp.mpf(-1), mp.mpf("0.5")], object) for n in self.gradients}
+                expected = mp.mpf(0)
+                for number, name in self.gradients.items():
+                    if self.results[number] is None:
+                        continue
+                    change = changes[name_of_result(number, len(self.results))]
+                    program, is_wide = tangents[number], self.is_of_elements(number)
+                    found = mp.mpf(0) if program is None else row_programs.evaluate(program, names, functions)
+                    names[name] = weight[number] if is_wide else weight[number][:1]
+                    sides.append((total(weight[number] * change), total(weight[number] * found)) if is_wide else
+                                 (np.ravel(change)[0], total(found)))  # fmt: skip
+                    expected += total(names[name] * change) if is_wide else names[name][0] * np.ravel(change)[0]
+                found = sum(
+                    total(row_programs.evaluate(g, names, functions) * names[t + TANGENT])
+                    for t, g in gradients.items()
+                    if g is not None
+                )
+                sides.append((expected, found))
+                if any(abs(x - y) > mp.mpf(10) ** -12 * (1 + abs(x)) for x, y in sides):
+                    return True
+        return False
 
     def ways(self, plain: Program) -> Iterator[Program]:
         """Yield equal ways to write a program, the simplest first."""

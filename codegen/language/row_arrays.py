@@ -43,8 +43,8 @@ class _ToRows(ToArrays):
         """Return a result; `a if condition else b` may have a value for each element, or one for each row."""
         if isinstance(tree, ast.IfExp):
             yes, no = self.result(tree.body, keepdim), self.result(tree.orelse, keepdim)
-            return ast.IfExp(self.visit(tree.test), yes, no)
-        written = self.visit(ast.parse(ast.unparse(tree), mode="eval").body)
+            return ast.IfExp(self.visit(self._parsed(ast.unparse(tree.test))), yes, no)
+        written = self.visit(self._parsed(ast.unparse(tree)))
         if _wide_names(tree) & {*self.tensors}:
             return written  # type: ignore[no-any-return]
         made = filled(self._parsed(f"rowwise.row_result(x, {self.dims}, {keepdim})"), {"x": written})

@@ -92,8 +92,7 @@ class Reader:
         kernel, composite = None, None
         if rules["foreach"] is None and rules["fused"] is None:
             check_names(text, schema, has_out)
-            made = self.made(schema, scalar, rows)
-            kernel, composite = self.implementation(entry, text, schema, made)
+            kernel, composite = self.implementation(entry, text, schema, scalar, rows)
         else:  # no code is generated for it
             self.check_lists(entry, schema)
         self.check_method(entry, schema, variants)
@@ -164,9 +163,9 @@ class Reader:
         return "differentiable" not in entry
 
     def implementation(
-        self, entry: Entry, text: Text, schema: FunctionSchema, made: str | None
+        self, entry: Entry, text: Text, schema: FunctionSchema, scalar: Scalar | None, rows: Rows | None
     ) -> tuple[KernelExpr | None, str | None]:
-        """Return the kernel, or the composite; `made` is the kernel that the definition makes."""
+        """Return the kernel, that which a definition makes if there is no other, or the composite."""
         kernel, composite = entry.get("kernel"), entry.get("composite")
         if kernel is not None and composite is not None:
             hint = "remove `kernel:`, or remove `composite:`"
@@ -175,7 +174,8 @@ class Reader:
             return analyse(kernel, schema, self.kernels), None
         if isinstance(composite, Text):
             return None, check_function(composite, schema, self.composites)
-        if made:
+        made = self.made(schema, scalar, rows)
+        if made is not None:
             return self.made_kernel(entry, schema, made), None
         shown = len(str(schema.name))
         hint = "add `kernel: family.function`, or an array expression such as `kernel: xp.sin(self)`"

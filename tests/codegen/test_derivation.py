@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 
@@ -278,6 +279,31 @@ def test_definitions_of_rows_get_kernels_and_derivatives_in_all_modes(rows):
     assert _is_differentiable(lambda x: ops.normed(x, (3, 4))[0], x)
     assert _is_differentiable(lambda x: ops.range_of(x, 1), x)
     close(gradloom.vmap(lambda v: ops.soft(v, 0))(x), x.softmax(1))
+
+
+def test_modes_of_rows_may_be_infinite():
+    scalar = "max(abs(self)) if p == inf else sum(abs(self) ** p)"
+    entry = f"- func: f(Tensor self, float p, int dim) -> Tensor\n  over: dim\n  scalar: {scalar}\n"
+    x = gradloom.tensor([[1.0, -3.0]], dtype=gradloom.float64, requires_grad=True)
+    with define(entry, namespace="modes"):
+        f = gradloom.ops.modes.f
+        assert gradloom.autograd.grad(f(x, float("inf"), 1).sum(), x)[0].tolist() == [[0.0, -1.0]]
+        assert gradcheck(lambda x: f(x, 3.0, 1), (x,), check_forward_ad=True)
+
+
+def test_a_wrong_derivation_of_rows_is_found(monkeypatch):
+    from gradloom.codegen.derivation import rows as of_rows
+
+    right = of_rows.Smooth.gradient
+
+    def wrong(self, tensor, inside):
+        program = right(self, tensor, inside)
+        return dataclasses.replace(program, value=2 * program.value)
+
+    monkeypatch.setattr(of_rows.Smooth, "gradient", wrong)
+    entry = "- func: f(Tensor self, int dim) -> Tensor\n  over: dim\n  scalar: exp(self) / sum(exp(self))\n"
+    with pytest.raises(SpecError, match="differs from difference quotients"):
+        define(entry, namespace="wrong")
 
 
 def test_formulas_of_rows_reuse_the_result_and_leave_out_what_does_not_matter(rows):
