@@ -27,7 +27,7 @@ FILES = (
     "Makefile",
     ".ci/environment.py",
 )
-LARGEST = 3_200_000  # bytes of the wheel
+LARGEST = 3_350_000  # bytes of the wheel
 BUILD = "import sys, setuptools.build_meta as b; getattr(b, sys.argv.pop(1))(sys.argv.pop(1))"
 
 
