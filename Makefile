@@ -40,7 +40,7 @@ demo: generate ## train the digit classifier: accuracy, weights and a picture in
 	@$(VENV)/bin/python examples/train_digits.py --out demo-output $(DEMO_ARGS)
 
 test: $(VENV)/installed ## run the tests that need no PyTorch, but for those of `make packaging`
-	@echo "about 16,500 tests, which take some ten minutes on two cores"
+	@echo "about 16,400 tests, which take sixteen minutes on two cores"
 	@$(VENV)/bin/python -m pytest $(addprefix --ignore=tests/,conformance ecosystem packaging stubs docs) $(IN_PARALLEL) $(PYTEST_ARGS)
 
 packaging: $(VENV)/installed ## test what users get: wheels, packages of operators, types, the examples of the pages

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 
-from ..language.rows import dims_of
+from ..language.rows import dims_of, names_of_elements
 from ..language.scalars import names_in
 from ..schema import FunctionSchema
 from .formulas import Calls
@@ -99,7 +99,7 @@ class _Text(Calls):
         return ast.unparse(self._spread(ast.parse(ast.unparse(tree), mode="eval").body))  # no node stands in it twice
 
     def _spread(self, tree: ast.expr) -> ast.expr:
-        found = _wide_names(tree)
+        found = names_of_elements(tree, lambda name: name.startswith("row_"))
         is_wide = bool(found & self.wide_names) or all(t in found or t + TANGENT in found for t in self.there)
         written: ast.expr = self.visit(tree)
         if is_wide:
@@ -134,14 +134,3 @@ class _Text(Calls):
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         return self.names.get(node.id) or super().visit_Name(node)
-
-
-def _wide_names(tree: ast.AST) -> set[str]:
-    """Return the names in an expression that stand for elements: those that no row is combined from."""
-    if isinstance(tree, ast.Name):
-        return {tree.id}
-    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
-        if tree.func.id.startswith("row_"):
-            return set()
-        return set().union(*map(_wide_names, tree.args))
-    return set().union(*map(_wide_names, ast.iter_child_nodes(tree)))

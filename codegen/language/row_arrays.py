@@ -11,8 +11,8 @@ import ast
 from collections.abc import Sequence
 
 from ..schema import FunctionSchema
-from .rows import COMBINE, Rows, dims_of
-from .scalars import ToArrays, filled, names_in
+from .rows import COMBINE, Rows, dims_of, names_of_elements
+from .scalars import ToArrays, filled
 
 _WITHOUT = ("argmax", "argmin")
 
@@ -45,10 +45,12 @@ class _ToRows(ToArrays):
             yes, no = self.result(tree.body, keepdim), self.result(tree.orelse, keepdim)
             return ast.IfExp(self.visit(self._parsed(ast.unparse(tree.test))), yes, no)
         written = self.visit(self._parsed(ast.unparse(tree)))
-        if _wide_names(tree) & {*self.tensors}:
+        found = names_of_elements(tree, COMBINE.__contains__) & {*self.tensors}
+        if found and len(found) < len(self.tensors):  # those that are not there may be larger
+            return filled(self._parsed(f"rowwise.row_elements(x, {self.like})"), {"x": written})
+        if found:
             return written  # type: ignore[no-any-return]
-        made = filled(self._parsed(f"rowwise.row_result(x, {self.dims}, {keepdim})"), {"x": written})
-        return made
+        return filled(self._parsed(f"rowwise.row_result(x, {self.dims}, {keepdim})"), {"x": written})
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         name = node.func.id  # type: ignore[attr-defined]  # checked by RowChecker
@@ -65,11 +67,3 @@ class _ToRows(ToArrays):
     @staticmethod
     def _parsed(text: str) -> ast.expr:
         return ast.parse(text, mode="eval").body
-
-
-def _wide_names(tree: ast.AST) -> set[str]:
-    """Return the names in an expression that no row is combined from."""
-    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name) and tree.func.id in COMBINE:
-        return set()
-    found = names_in(tree) if isinstance(tree, ast.Name) else set()
-    return found.union(*map(_wide_names, ast.iter_child_nodes(tree)))

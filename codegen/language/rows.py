@@ -80,6 +80,20 @@ def has_slope(rows: Rows) -> bool:
     return any(r is not None and not is_place(r.tree) for r in rows.results)
 
 
+def names_of_elements(tree: ast.AST, combines: Callable[[str], bool]) -> set[str]:
+    """Return the names in an expression that stand for elements: those outside of calls that combine a row.
+
+    Args:
+        combines: whether the function of that name combines a row to one value.
+    """
+    if isinstance(tree, ast.Name):
+        return {tree.id}
+    parts = [*ast.iter_child_nodes(tree)]
+    if isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name):
+        parts = [] if combines(tree.func.id) else [*tree.args]
+    return set().union(*(names_of_elements(part, combines) for part in parts))
+
+
 def dims_of(over: str, last: str = "row_last_dims") -> str | None:
     """Return the dimensions of rows as an expression: `None` for all, `dim`, `row_last_dims(sizes)`; None for others.
 

@@ -291,6 +291,16 @@ def test_modes_of_rows_may_be_infinite():
         assert gradcheck(lambda x: f(x, 3.0, 1), (x,), check_forward_ad=True)
 
 
+def test_rows_are_those_of_the_common_shape():
+    scalar = "self - sum(other) * sum(self)"
+    entry = f"- func: f(Tensor self, Tensor other, int dim) -> Tensor\n  over: dim\n  scalar: {scalar}\n"
+    x, y = (gradloom.ones(3, n, dtype=gradloom.float64, requires_grad=True) for n in (1, 4))
+    with define(entry, namespace="common"):
+        f = gradloom.ops.common.f
+        assert f(x, y, 1).tolist() == [[1.0 - 4.0 * 4.0] * 4] * 3
+        assert gradcheck(lambda x, y: f(x, y, 1), (x, y), check_forward_ad=True)
+
+
 def test_a_wrong_derivation_of_rows_is_found(monkeypatch):
     from gradloom.codegen.derivation import rows as of_rows
 

@@ -32,20 +32,22 @@ def _with_elements(x, axis):
     return x
 
 
-def row_sum(x, dim, like):
-    """Return the sum of each row, of halves by way of float32; integers and bools add up in int64."""
+def _combined(ufunc, x, dim, like):
+    """Return sums or products of rows, of halves by way of float32, of integers and bools in int64."""
     x, axis = _rows(x, dim, like)
-    if is_half(x.dtype):
-        return np.add.reduce(x.astype(np.float32), axis, keepdims=True).astype(x.dtype)
-    return np.add.reduce(x, axis, sum_type(x), keepdims=True)
+    wide = np.dtype(np.float32) if is_half(x.dtype) else sum_type(x)
+    found = ufunc.reduce(x.astype(wide, copy=False), axis, keepdims=True)
+    return found.astype(x.dtype) if is_half(x.dtype) else found
+
+
+def row_sum(x, dim, like):
+    """Return the sum of each row; of integers and bools in int64."""
+    return _combined(np.add, x, dim, like)
 
 
 def row_prod(x, dim, like):
     """Return the product of each row; of integers and bools in int64."""
-    x, axis = _rows(x, dim, like)
-    if is_half(x.dtype):
-        return np.multiply.reduce(x.astype(np.float32), axis, keepdims=True).astype(x.dtype)
-    return np.multiply.reduce(x, axis, sum_type(x), keepdims=True)
+    return _combined(np.multiply, x, dim, like)
 
 
 def row_max(x, dim, like):
@@ -76,6 +78,12 @@ def row_count(dim, like):
     """Return the number of elements of a row."""
     x, axis = _rows(0, dim, like)
     return x.size if axis is None else int(np.prod([x.shape[d] for d in np.atleast_1d(axis)], dtype=np.int64))
+
+
+def row_elements(x, like):
+    """Return a value for each element."""
+    whole, _ = _rows(x, None, like)
+    return whole if whole is x else whole.copy()
 
 
 def row_result(x, dim, keepdim):
